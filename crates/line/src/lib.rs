@@ -1,1 +1,15 @@
-//! paceline-line
+//! The heart of Paceline: clients' units, the line they wait in, the groups they leave in, one file per strategy,
+//! and the relay of units that travel alone.
+//!
+//! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time come in as arguments, bytes go out.
+
+pub mod learned;
+pub mod line;
+pub mod ride;
+pub mod server;
+pub mod session;
+pub mod settings;
+pub mod show;
+pub mod strategy;
+pub mod template;
+pub mod unit;

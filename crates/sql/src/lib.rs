@@ -1,1 +1,33 @@
-//! paceline-sql
+//! SQL text → statement: what a text does, what it touches, which literals it holds, and whether a fold can carry it.
+//!
+//! The only crate that sees the PostgreSQL parser (`pg_query`). It performs no I/O, knows no catalog and no connection:
+//! names come out as the text spells them (folded as PostgreSQL folds them), and whoever has the catalog decides what they
+//! mean. A text that the parser refuses is [`NotParsed`], and the caller must then treat it as one that may do anything.
+//!
+//! The parser runs once per text; what runs for every message is [`take_out_literals`] and the quick no of
+//! [`strip_bare_hints`], and both are plain byte scans.
+
+mod effect;
+mod expr;
+pub mod facts;
+pub mod fold;
+mod hints;
+mod literals;
+mod name;
+mod parser;
+mod quote;
+mod references;
+mod statement;
+mod tree;
+mod update;
+
+pub use effect::{Effect, SessionChange};
+pub use expr::Expr;
+pub use facts::{Column, TableFacts};
+pub use hints::{Hints, strip_bare_hints};
+pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
+pub use name::Name;
+pub use parser::NotParsed;
+pub use quote::{quote_ident, quote_literal};
+pub use statement::{Statement, parse};
+pub use update::{KeyEquality, KeyValue, Returning, Update};

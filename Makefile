@@ -1,0 +1,43 @@
+# The commands of the project. Each does its own set-up, see scripts/setup.sh.
+# ARGS is passed on: make run ARGS='--listen 127.0.0.1:7000', make bench ARGS=…
+
+SHELL := /bin/bash
+# rustup's folder, for shells that were not told about it.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+ARGS ?=
+
+.PHONY: help setup run test fmt bench clean
+
+help:
+	@echo 'make setup   install what building needs'
+	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
+	@echo 'make test    check the format, run clippy and every test'
+	@echo 'make fmt     format the sources'
+	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
+	@echo 'make clean   remove what was built'
+
+setup:
+	@scripts/setup.sh build
+
+run: setup
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@scripts/run.sh $(ARGS)
+
+test:
+	@scripts/setup.sh test
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
+
+fmt:
+	cargo fmt
+
+bench:
+	@scripts/setup.sh bench
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@scripts/bench.sh $(ARGS)
+
+clean:
+	cargo clean

@@ -1,0 +1,90 @@
+//! What was learned of a template from the catalog, and how its units travel because of it.
+
+use crate::line::{GroupId, Slip, Strategy};
+use crate::strategy::fold::FoldPlan;
+use crate::strategy::{chain, pipeline};
+use crate::unit::Unit;
+use paceline_sql::Effect;
+use std::sync::Arc;
+
+/// What is known of a template in one database, under one set of settings.
+#[derive(Debug)]
+pub struct Learned {
+    /// How its units fold, or why they do not.
+    pub fold: Result<Arc<FoldPlan>, String>,
+    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined.
+    pub plain_read: bool,
+    /// Calls functions that may change the session.
+    pub taints: bool,
+}
+
+/// What a user allows (configuration of the database and user).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Hinted statements may travel together (`hotspot`).
+    pub hotspot: bool,
+    /// Un-hinted autocommit statements too (`hotspot_for_autocommit`).
+    pub for_autocommit: bool,
+    /// Rows are locked once for a whole group: fold; else chain only (`hotspot_lock_type`).
+    pub lock_type: bool,
+    /// Short plain reads may be pipelined.
+    pub pipeline: bool,
+}
+
+/// How a unit travels, and whether a hint or switch would have let it travel with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Travel {
+    /// For the line.
+    pub slip: Slip,
+    /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
+    pub would_group: bool,
+}
+
+impl Learned {
+    /// How `unit` travels; notes the fold in it if it may fold.
+    pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
+        match unit.template.effect() {
+            Some(Effect::Read) if policy.pipeline && self.plain_read && unit.template.pace.is_short() => {
+                alone_or(Some(pipeline::fits(unit)))
+            }
+            Some(Effect::Write) => self.travel_write(unit, policy),
+            _ => Travel::default(),
+        }
+    }
+
+    fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
+        let hinted = policy.hotspot && unit.template.hints().commit_on_success;
+        let chain = if hinted { chain::fits(unit) } else { None };
+        let fold = self.fold.as_ref().ok().and_then(|plan| Some((plan, plan.fits(unit)?)));
+        let Some((plan, (group, key))) = fold else {
+            return alone_or(chain);
+        };
+        if !hinted && !policy.for_autocommit {
+            return Travel {
+                would_group: true,
+                ..Travel::default()
+            };
+        }
+        let group = match policy.lock_type {
+            true => Some(group),
+            false => chain,
+        };
+        if group.is_some_and(|id: GroupId| id.strategy == Strategy::Fold) {
+            unit.fold = Some(Arc::clone(plan));
+        }
+        Travel {
+            slip: Slip {
+                group,
+                key: Some(key),
+            },
+            would_group: false,
+        }
+    }
+}
+
+fn alone_or(group: Option<GroupId>) -> Travel {
+    Travel {
+        slip: Slip { group, key: None },
+        would_group: false,
+    }
+}

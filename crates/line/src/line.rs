@@ -1,0 +1,366 @@
+//! The line: units that wait for a server connection, and the rule that says who goes next and with whom.
+//!
+//! A plain data structure. It knows no sockets, no SQL and no clock (`now` is an argument); what waits is an
+//! opaque `T`. The rules:
+//! - units leave in order of arrival; a unit whose row (key) is in flight waits for it without holding up others;
+//! - whoever leaves takes along every waiting unit of the same [`GroupId`] whose row is free, up to a limit;
+//! - units on one key leave strictly in order of arrival, whatever their group.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// Place in the order of arrival; also names a waiting unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(pub u64);
+
+/// Which units may share a trip, and which strategy carries them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupId {
+    /// How the group travels.
+    pub strategy: Strategy,
+    /// The template, for strategies that need the same one; else 0.
+    pub template: u64,
+    /// The session settings in force.
+    pub settings: u64,
+    /// Bit n: parameter n is in binary format.
+    pub parameter_formats: u64,
+    /// Bit n: result column n is in binary format.
+    pub result_formats: u64,
+    /// Units that came back from a failed trip travel only with those of the same cohort; 0: never came back.
+    pub cohort: u64,
+}
+
+/// How a group travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Strategy {
+    /// Reads back to back, each with its own Sync.
+    Pipeline,
+    /// Writes in one implicit transaction.
+    Chain,
+    /// Single-row updates in one statement.
+    Fold,
+}
+
+/// What the line must know of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slip {
+    /// Whom it may travel with; `None`: alone.
+    pub group: Option<GroupId>,
+    /// The row it changes; `None`: not known, it waits for no row.
+    pub key: Option<Key>,
+}
+
+/// A unit in the line or on its way.
+#[derive(Debug)]
+pub struct Entry<T> {
+    /// Its place.
+    pub ticket: Ticket,
+    /// What the line knows of it.
+    pub slip: Slip,
+    /// When it came.
+    pub arrived: Instant,
+    /// The unit.
+    pub unit: T,
+}
+
+/// Those who leave together: one entry travels as it is, several by the strategy of their group.
+#[derive(Debug)]
+pub struct Departure<T> {
+    /// In order of arrival; never empty.
+    pub entries: Vec<Entry<T>>,
+}
+
+/// Limits of a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most units in a group.
+    pub group_size_max: usize,
+    /// Most units in a pipeline: a few, because each waits for those in front of it.
+    pub pipeline_depth_max: usize,
+    /// How long a unit that could leave with others waits for them (`hotspot_update_max_wait_time`).
+    pub max_wait: Duration,
+}
+
+/// Units of one row.
+#[derive(Debug, Default)]
+struct Row {
+    in_flight: bool,
+    /// In order of arrival; may name units that were withdrawn.
+    queue: VecDeque<Ticket>,
+}
+
+/// The line of one pool.
+#[derive(Debug)]
+pub struct Line<T> {
+    limits: Limits,
+    next_ticket: u64,
+    next_cohort: u64,
+    waiting: HashMap<Ticket, Entry<T>>,
+    arrivals: BTreeMap<Ticket, Instant>,
+    /// Units that may leave now: not keyed, or the first of a row that is not in flight.
+    ready: BTreeMap<Ticket, Option<GroupId>>,
+    mates: HashMap<GroupId, BTreeSet<Ticket>>,
+    /// Units that would be ready but wait for mates until then.
+    held: BTreeSet<(Instant, Ticket)>,
+    rows: HashMap<Key, Row>,
+}
+
+impl<T> Line<T> {
+    /// An empty line.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            next_ticket: 0,
+            next_cohort: 0,
+            waiting: HashMap::new(),
+            arrivals: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            mates: HashMap::new(),
+            held: BTreeSet::new(),
+            rows: HashMap::new(),
+        }
+    }
+
+    /// Units that wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Somebody could leave if a connection were free.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When the first of those who could leave came; `None` when nobody could.
+    pub fn oldest_ready(&self) -> Option<Instant> {
+        let (ticket, _) = self.ready.first_key_value()?;
+        self.arrivals.get(ticket).copied()
+    }
+
+    /// A unit arrives and stands in the line.
+    pub fn submit(&mut self, now: Instant, slip: Slip, unit: T) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.arrivals.insert(ticket, now);
+        let entry = Entry {
+            ticket,
+            slip,
+            arrived: now,
+            unit,
+        };
+        self.waiting.insert(ticket, entry);
+        match slip.key {
+            None => self.make_ready(now, ticket),
+            Some(key) => {
+                let row = self.rows.entry(key).or_default();
+                row.queue.push_back(ticket);
+                if !row.in_flight && row.queue.front() == Some(&ticket) {
+                    self.make_ready(now, ticket);
+                }
+            }
+        }
+        ticket
+    }
+
+    /// A connection is free: who leaves? Their rows are in flight until [`Line::land`].
+    pub fn next(&mut self, now: Instant) -> Option<Departure<T>> {
+        self.release_held(now);
+        let (&first, &group) = self.ready.first_key_value()?;
+        let most = match group {
+            None => 1,
+            Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
+            Some(_) => self.limits.group_size_max,
+        };
+        let mut entries = Vec::new();
+        let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
+            Some(mates) => mates.iter().take(most).copied().collect(),
+            None => vec![first],
+        };
+        for ticket in mates {
+            self.take_row(ticket, group, most, &mut entries);
+            if entries.len() >= most {
+                break;
+            }
+        }
+        entries.sort_by_key(|e: &Entry<T>| e.ticket);
+        Some(Departure { entries })
+    }
+
+    /// Takes a ready unit and those right behind it on its row that belong to the same group.
+    fn take_row(
+        &mut self,
+        ticket: Ticket,
+        group: Option<GroupId>,
+        most: usize,
+        entries: &mut Vec<Entry<T>>,
+    ) {
+        self.unready(ticket);
+        let Some(entry) = self.remove(ticket) else {
+            return;
+        };
+        let key = entry.slip.key;
+        entries.push(entry);
+        let Some(row) = key.and_then(|key| self.rows.get_mut(&key)) else {
+            return;
+        };
+        row.in_flight = true;
+        row.queue.pop_front();
+        while let Some(&next) = row.queue.front() {
+            match self.waiting.get(&next) {
+                Some(entry) if group.is_none() || entry.slip.group != group => break,
+                Some(_) if entries.len() >= most => break,
+                Some(_) => entries.extend(self.waiting.remove(&next)),
+                None => {} // withdrawn
+            }
+            self.arrivals.remove(&next);
+            row.queue.pop_front();
+        }
+    }
+
+    /// Rows that were in flight are free again; whoever waits for them may leave.
+    pub fn land(&mut self, now: Instant, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            if let Some(row) = self.rows.get_mut(&key) {
+                row.in_flight = false;
+                self.promote(now, key);
+            }
+        }
+    }
+
+    /// The first unit of a row that is not in flight becomes ready.
+    fn promote(&mut self, now: Instant, key: Key) {
+        let Some(row) = self.rows.get_mut(&key) else {
+            return;
+        };
+        while let Some(front) = row.queue.front().copied() {
+            if self.waiting.contains_key(&front) {
+                if !row.in_flight {
+                    self.make_ready(now, front);
+                }
+                return;
+            }
+            row.queue.pop_front();
+        }
+        if !row.in_flight {
+            self.rows.remove(&key);
+        }
+    }
+
+    /// Units that left come back to their places, before [`Line::land`] frees their rows; their slips may have
+    /// changed, their keys may not. Not yet counted as waiting by anyone but the line.
+    pub fn put_back(&mut self, now: Instant, mut entries: Vec<Entry<T>>) {
+        entries.sort_by_key(|e| e.ticket);
+        for entry in entries.into_iter().rev() {
+            let (ticket, key) = (entry.ticket, entry.slip.key);
+            self.arrivals.insert(ticket, entry.arrived);
+            self.waiting.insert(ticket, entry);
+            match key {
+                None => self.make_ready(now, ticket),
+                Some(key) => self.rows.entry(key).or_default().queue.push_front(ticket),
+            }
+        }
+    }
+
+    /// A cohort that no other unit belongs to.
+    pub fn new_cohort(&mut self) -> u64 {
+        self.next_cohort += 1;
+        self.next_cohort
+    }
+
+    /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
+    pub fn withdraw(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
+        self.unready(ticket);
+        let entry = self.remove(ticket)?;
+        if let Some(key) = entry.slip.key {
+            self.promote(now, key);
+        }
+        Some(entry)
+    }
+
+    /// Takes out every unit that came at or before `deadline`.
+    pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<Entry<T>> {
+        // Tickets are in order of arrival.
+        let late = self.arrivals.iter().take_while(|(_, arrived)| **arrived <= deadline);
+        let late: Vec<Ticket> = late.map(|(ticket, _)| *ticket).collect();
+        late.into_iter().filter_map(|ticket| self.withdraw(now, ticket)).collect()
+    }
+
+    /// Takes out everybody.
+    pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
+        let all: Vec<Ticket> = self.arrivals.keys().copied().collect();
+        all.into_iter().filter_map(|ticket| self.withdraw(now, ticket)).collect()
+    }
+
+    /// When a unit that waits for mates may leave, if any does.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.held.first().map(|(until, _)| *until)
+    }
+
+    /// When the longest waiting unit came.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.arrivals.first_key_value().map(|(_, arrived)| *arrived)
+    }
+
+    fn make_ready(&mut self, now: Instant, ticket: Ticket) {
+        let Some(entry) = self.waiting.get(&ticket) else {
+            return;
+        };
+        let group = entry.slip.group;
+        let waits = group.is_some_and(|id| id.strategy != Strategy::Pipeline && id.cohort == 0);
+        let until = entry.arrived + self.limits.max_wait;
+        if waits && until > now {
+            self.held.insert((until, ticket));
+        } else {
+            self.set_ready(ticket, group);
+        }
+    }
+
+    fn set_ready(&mut self, ticket: Ticket, group: Option<GroupId>) {
+        self.ready.insert(ticket, group);
+        if let Some(id) = group {
+            self.mates.entry(id).or_default().insert(ticket);
+        }
+    }
+
+    fn release_held(&mut self, now: Instant) {
+        while let Some(&(until, ticket)) = self.held.first() {
+            if until > now {
+                return;
+            }
+            self.held.pop_first();
+            let group = self.waiting.get(&ticket).and_then(|e| e.slip.group);
+            self.set_ready(ticket, group);
+        }
+    }
+
+    fn unready(&mut self, ticket: Ticket) {
+        if let Some(Some(id)) = self.ready.remove(&ticket)
+            && let Some(mates) = self.mates.get_mut(&id)
+        {
+            mates.remove(&ticket);
+            if mates.is_empty() {
+                self.mates.remove(&id);
+            }
+        }
+        if let Some(arrived) = self.arrivals.get(&ticket) {
+            self.held.remove(&(*arrived + self.limits.max_wait, ticket));
+        }
+    }
+
+    fn remove(&mut self, ticket: Ticket) -> Option<Entry<T>> {
+        self.arrivals.remove(&ticket);
+        self.waiting.remove(&ticket)
+    }
+}

@@ -1,0 +1,185 @@
+//! A ride: one client relayed to one server, for a unit (solo) or until its transaction ends (lease).
+//!
+//! The relay changes only what it must: names of prepared statements, statements prepared lazily, and what the
+//! hints of a statement ask for at the end of its transaction. Everything else passes as it came; bodies that
+//! nobody inspects are forwarded in slices as they arrive.
+//!
+//! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
+
+mod expect;
+mod inward;
+mod outward;
+
+use crate::server::ServerSide;
+use crate::session::Session;
+use crate::settings::SettingsBook;
+use crate::show::Console;
+use crate::template::{Template, Templates};
+use bytes::BytesMut;
+use expect::Expect;
+use paceline_sql::{Hints, SessionChange};
+use paceline_wire::backend::Status;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// What a ride works with.
+pub struct Desk<'a> {
+    /// The client's session.
+    pub session: &'a mut Session,
+    /// The far end of the server connection.
+    pub server: &'a mut ServerSide,
+    /// All templates.
+    pub templates: &'a Templates,
+    /// All settings.
+    pub book: &'a SettingsBook,
+    /// What Paceline itself answers.
+    pub console: &'a dyn Console,
+    /// Does this template call functions that may change the session in ways its text does not tell?
+    pub taints: &'a dyn Fn(&Template) -> bool,
+}
+
+/// How a hinted unit that is not in a transaction gets one, so that it can be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrap {
+    /// Not at all.
+    No,
+    /// `BEGIN` goes first: the number of rows decides between COMMIT and ROLLBACK.
+    Begin,
+    /// It changes one row or none, and must change one: if it changed none there is nothing to undo.
+    OneRow,
+}
+
+/// A client on a server connection.
+#[derive(Debug)]
+pub struct Ride {
+    expect: VecDeque<Expect>,
+    /// Transaction status that the server reported last.
+    status: Status,
+    /// Status before the unit that is under way.
+    status_before: Status,
+    /// The server takes CopyData from the client.
+    copy_in: bool,
+    /// Rest of a message from the server whose body nobody inspects.
+    body: Body,
+    /// What the unit under way has shown so far.
+    unit: Progress,
+    /// Statements bound to portals.
+    portals: HashMap<Box<[u8]>, Arc<Template>>,
+    /// Why the client keeps this server beyond its transaction.
+    pinned: Option<&'static str>,
+    /// The wrap of the ride's first unit.
+    wrap: Wrap,
+    /// The server said that it ends the connection.
+    fatal: bool,
+    /// Bytes of answers that reached the client.
+    forwarded: u64,
+}
+
+/// The rest of a body that passes unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Forward(usize),
+    Swallow(usize),
+}
+
+/// What is known of the unit under way: since the last ReadyForQuery.
+#[derive(Debug, Default)]
+struct Progress {
+    /// An ErrorResponse came.
+    failed: bool,
+    /// Session changes whose statements have completed.
+    changes: Vec<SessionChange>,
+    /// BEGIN, COMMIT, … completed.
+    moved_block: bool,
+    /// Hints of the last statement that completed.
+    hints: Hints,
+    /// A statement that failed wants its transaction rolled back.
+    rolls_back: bool,
+    /// Rows its last statement touched.
+    rows: Option<u64>,
+    /// The answer from its last CommandComplete on, kept until the transaction has ended as hinted.
+    held: BytesMut,
+    /// Paceline is ending the transaction.
+    ending: Option<Ending>,
+}
+
+/// How Paceline ends a hinted transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With COMMIT.
+    Commit,
+    /// With ROLLBACK.
+    Rollback,
+    /// Into the failed state.
+    Fail,
+}
+
+impl Ride {
+    /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
+    /// first.
+    pub fn board(desk: &mut Desk<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
+        let mut ride = Self {
+            expect: VecDeque::new(),
+            status: Status::Idle,
+            status_before: Status::Idle,
+            copy_in: false,
+            body: Body::Forward(0),
+            unit: Progress::default(),
+            portals: HashMap::new(),
+            pinned: None,
+            wrap,
+            fatal: false,
+            forwarded: 0,
+        };
+        for name in desk.server.take_leftovers() {
+            paceline_wire::frontend::Target::Statement(&name)
+                .write(out, paceline_wire::frontend::tag::CLOSE);
+            ride.expect.push_back(Expect::OwnClose { id: None });
+        }
+        if wrap == Wrap::Begin {
+            paceline_wire::frontend::write_query(out, "BEGIN");
+            desk.server.unnamed = None;
+            ride.expect.push_back(Expect::OwnQuery);
+        }
+        ride
+    }
+
+    /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
+    pub fn is_over(&self) -> bool {
+        self.is_quiet() && self.status == Status::Idle && self.pinned.is_none()
+    }
+
+    /// The server owes no answer.
+    pub fn is_quiet(&self) -> bool {
+        self.expect.is_empty() && !self.copy_in && self.body == Body::Forward(0)
+    }
+
+    /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
+    /// unit that is relayed as it arrives.
+    pub fn awaits_client(&self) -> bool {
+        self.copy_in || !self.expect.iter().any(Expect::is_boundary)
+    }
+
+    /// The transaction status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Why the client keeps its server.
+    pub fn pinned(&self) -> Option<&'static str> {
+        self.pinned
+    }
+
+    /// The server ended the connection with a message.
+    pub fn is_fatal(&self) -> bool {
+        self.fatal
+    }
+
+    /// Bytes of answers forwarded so far.
+    pub fn forwarded(&self) -> u64 {
+        self.forwarded
+    }
+}

@@ -1,0 +1,73 @@
+//! What the server owes: one expectation per message that is answered, in the order sent.
+
+use crate::session::Undo;
+use paceline_sql::{Hints, SessionChange};
+
+/// An answer that is due.
+#[derive(Debug)]
+pub(super) enum Expect {
+    /// The client's `Query`, up to ReadyForQuery.
+    Query {
+        changes: Vec<SessionChange>,
+        hints: Hints,
+    },
+    /// The empty query in place of the client's DEALLOCATE.
+    Deallocate,
+    /// Paceline's own `Query`: nothing of its answer reaches the client unless it fails.
+    OwnQuery,
+    /// Paceline's own end of a hinted transaction.
+    Ending,
+    /// The client's `Parse`, sent on.
+    Parse { id: Option<u64>, undo: Undo },
+    /// A `Parse` that the client knows nothing of.
+    OwnParse { id: Option<u64> },
+    /// The client's `Parse` of a statement that the server has already.
+    ParseDone { undo: Undo },
+    /// A `Close` that the client knows nothing of.
+    OwnClose { id: Option<u64> },
+    /// The client's `Close` of a portal.
+    Close,
+    /// The client's `Close` of a statement: servers keep theirs.
+    CloseDone { undo: Undo },
+    Bind,
+    Describe,
+    Execute {
+        changes: Vec<SessionChange>,
+        hints: Hints,
+    },
+    FunctionCall,
+    /// `CopyDone` or `CopyFail`.
+    CopyEnd,
+    Sync,
+}
+
+impl Expect {
+    /// Ends with ReadyForQuery.
+    pub(super) fn is_boundary(&self) -> bool {
+        matches!(
+            self,
+            Self::Query { .. }
+                | Self::Deallocate
+                | Self::OwnQuery
+                | Self::Ending
+                | Self::FunctionCall
+                | Self::Sync
+        )
+    }
+
+    /// Its answer is not for the client.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(
+            self,
+            Self::OwnQuery | Self::Ending | Self::OwnParse { .. } | Self::OwnClose { .. }
+        )
+    }
+
+    /// Its failure rolls the transaction back (`ROLLBACK_ON_FAIL`).
+    pub(super) fn rolls_back(&self) -> bool {
+        match self {
+            Self::Query { hints, .. } | Self::Execute { hints, .. } => hints.rollback_on_fail,
+            _ => false,
+        }
+    }
+}

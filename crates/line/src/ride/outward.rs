@@ -1,0 +1,278 @@
+//! From the client to the server.
+
+use super::{Desk, Expect, Ride};
+use crate::server::{NAME_PREFIX, server_name};
+use crate::show::Show;
+use crate::template::{Template, without_bare_hints};
+use bytes::{BufMut, BytesMut};
+use paceline_sql::{Effect, Hints, SessionChange};
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
+use paceline_wire::reader::Reader;
+use paceline_wire::{Frame, WireError};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl Ride {
+    /// Takes a message of the client and writes what goes to the server.
+    pub fn client_message(
+        &mut self,
+        frame: Frame<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), WireError> {
+        match frame.tag {
+            tag::QUERY => self.query(frame, desk, out),
+            tag::PARSE => self.parse(Parse::read(frame.body())?, desk, out),
+            tag::BIND => self.bind(BindNames::read(frame.body())?, desk, out),
+            tag::DESCRIBE => self.describe(Target::read(frame.body())?, desk, out),
+            tag::CLOSE => self.close(Target::read(frame.body())?, desk, out),
+            tag::EXECUTE => {
+                let portal = Reader::new(frame.body()).cstr()?;
+                let template = self.portals.get(portal).cloned();
+                let (changes, hints) = what_it_does(template.as_deref(), desk);
+                self.pass(frame, Expect::Execute { changes, hints }, out);
+            }
+            tag::FUNCTION_CALL => {
+                desk.server.tainted = true;
+                self.pass(frame, Expect::FunctionCall, out);
+            }
+            // In COPY IN the server skips them.
+            tag::SYNC if self.copy_in => out.put_slice(frame.bytes),
+            tag::SYNC => self.pass(frame, Expect::Sync, out),
+            tag::COPY_DONE | tag::COPY_FAIL if self.copy_in => {
+                self.copy_in = false;
+                out.put_slice(frame.bytes);
+            }
+            // Outside COPY IN the server skips them, unless it is about to start one.
+            tag::COPY_DONE | tag::COPY_FAIL if !self.expect.is_empty() => {
+                self.pass(frame, Expect::CopyEnd, out);
+            }
+            _ => out.put_slice(frame.bytes),
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
+        out.put_slice(frame.bytes);
+        self.expect.push_back(expect);
+    }
+
+    fn query(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        desk.server.unnamed = None;
+        desk.session.close_unnamed();
+        let Ok(text) = Reader::new(frame.body()).str() else {
+            let (changes, hints) = what_it_does(None, desk);
+            return self.pass(frame, Expect::Query { changes, hints }, out);
+        };
+        let plain = own_text(text, desk);
+        let template = desk.templates.simple(&plain).template;
+        let (changes, hints) = what_it_does(Some(&template), desk);
+        if self.status != Status::Failed && deallocates_known(&changes, desk) {
+            // The statement has another name on servers, and stays there: the empty query is answered instead.
+            frontend::write_query(out, "");
+            self.expect.push_back(Expect::Deallocate);
+            return;
+        }
+        match plain {
+            Cow::Borrowed(_) => out.put_slice(frame.bytes),
+            Cow::Owned(plain) => frontend::write_query(out, &plain),
+        }
+        self.expect.push_back(Expect::Query { changes, hints });
+    }
+
+    fn parse(
+        &mut self,
+        parse: Parse<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        let known = std::str::from_utf8(parse.text).ok().map(|text| own_text(text, desk).into_owned());
+        let Some(text) = known else {
+            // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
+            self.pinned = Some("a statement that is not UTF-8");
+            let undo = desk.session.close(parse.name);
+            parse.write(out);
+            self.expect.push_back(Expect::Parse { id: None, undo });
+            return;
+        };
+        let template = desk.templates.prepared(&text, parse.types);
+        if parse.name.is_empty() {
+            Parse {
+                text: text.as_bytes(),
+                ..parse
+            }
+            .write(out);
+            desk.server.unnamed = Some(template.id);
+            let undo = desk.session.prepare(b"", template);
+            self.expect.push_back(Expect::Parse { id: None, undo });
+        } else if desk.session.statement(parse.name).is_some() {
+            self.parse_again(parse, desk, out);
+        } else {
+            let ensured = desk.server.ensure((&*template).into(), out);
+            let id = template.id;
+            let undo = desk.session.prepare(parse.name, template);
+            self.expect.extend(ensured.closed.map(|id| Expect::OwnClose { id: Some(id) }));
+            self.expect.push_back(match ensured.parsed {
+                true => Expect::Parse { id: Some(id), undo },
+                false => Expect::ParseDone { undo },
+            });
+        }
+    }
+
+    /// A name that the client uses already: PostgreSQL itself raises the error, under the client's name.
+    fn parse_again(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        let placeholder = Parse {
+            name: parse.name,
+            text: b"SELECT",
+            types: &[0, 0],
+        };
+        placeholder.write(out);
+        self.expect.push_back(Expect::OwnParse { id: None });
+        parse.write(out);
+        desk.server.leave(parse.name);
+        let undo = desk.session.prepare(parse.name, keep(desk, parse.name));
+        self.expect.push_back(Expect::Parse { id: None, undo });
+    }
+
+    fn bind(
+        &mut self,
+        bind: BindNames<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        let name = self.make_known(bind.statement, desk, out);
+        if let Some(template) = desk.session.statement(bind.statement) {
+            self.portals.insert(bind.portal.into(), Arc::clone(template));
+        } else {
+            self.portals.remove(bind.portal);
+        }
+        BindNames {
+            statement: &name,
+            ..bind
+        }
+        .write(out);
+        self.expect.push_back(Expect::Bind);
+    }
+
+    fn describe(
+        &mut self,
+        target: Target<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        match target {
+            Target::Portal(_) => target.write(out, tag::DESCRIBE),
+            Target::Statement(name) => {
+                let name = self.make_known(name, desk, out);
+                Target::Statement(&name).write(out, tag::DESCRIBE);
+            }
+        }
+        self.expect.push_back(Expect::Describe);
+    }
+
+    fn close(
+        &mut self,
+        target: Target<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        match target {
+            Target::Portal(_) => {
+                target.write(out, tag::CLOSE);
+                self.expect.push_back(Expect::Close);
+            }
+            Target::Statement(name) => {
+                let undo = desk.session.close(name);
+                self.expect.push_back(Expect::CloseDone { undo });
+            }
+        }
+    }
+
+    /// Makes the client's statement known to the server; returns its name there.
+    fn make_known(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
+        let Some(template) = desk.session.statement(name).cloned() else {
+            return self.unknown(name, desk, out);
+        };
+        if name.is_empty() {
+            if desk.server.unnamed != Some(template.id) {
+                Parse {
+                    name: b"",
+                    text: template.text.as_bytes(),
+                    types: &template.types,
+                }
+                .write(out);
+                desk.server.unnamed = Some(template.id);
+                self.expect.push_back(Expect::OwnParse { id: None });
+            }
+            return Vec::new();
+        }
+        let template = match own_text(&template.text, desk) {
+            Cow::Borrowed(_) => template,
+            Cow::Owned(text) => desk.templates.prepared(&text, &template.types),
+        };
+        let ensured = desk.server.ensure((&*template).into(), out);
+        self.expect.extend(ensured.closed.map(|id| Expect::OwnClose { id: Some(id) }));
+        if ensured.parsed {
+            self.expect.push_back(Expect::OwnParse {
+                id: Some(template.id),
+            });
+        }
+        server_name(template.id).into_bytes()
+    }
+
+    /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
+    fn unknown(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
+        if name.is_empty() && desk.server.unnamed.take().is_some() {
+            Target::Statement(b"").write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { id: None });
+        }
+        let mut name = name.to_vec();
+        if name.starts_with(NAME_PREFIX.as_bytes()) {
+            name.push(b' ');
+        }
+        name
+    }
+}
+
+/// The text that goes to the server: without bare hints, and with what Paceline itself answers put as a SELECT.
+fn own_text<'a>(text: &'a str, desk: &Desk<'_>) -> Cow<'a, str> {
+    match Show::parse(text).and_then(|show| show.answer(desk.console)) {
+        Some(table) => Cow::Owned(table.to_select()),
+        None => without_bare_hints(text),
+    }
+}
+
+/// `DEALLOCATE name` of a statement that the client prepared by protocol: forgets it.
+fn deallocates_known(changes: &[SessionChange], desk: &mut Desk<'_>) -> bool {
+    let [SessionChange::Deallocate { name }] = changes else {
+        return false;
+    };
+    let known = desk.session.statement(name.as_bytes()).is_some();
+    desk.session.close(name.as_bytes());
+    known
+}
+
+/// What a statement changes in the session, and its hints. An unknown one may change anything.
+fn what_it_does(template: Option<&Template>, desk: &Desk<'_>) -> (Vec<SessionChange>, Hints) {
+    let Some(template) = template else {
+        return (vec![SessionChange::Taint], Hints::default());
+    };
+    let mut changes = match template.effect() {
+        Some(Effect::Session(changes)) => changes.clone(),
+        Some(_) => Vec::new(),
+        None => vec![SessionChange::Taint],
+    };
+    if (desk.taints)(template) {
+        changes.push(SessionChange::Taint);
+    }
+    (changes, template.hints())
+}
+
+/// The statement behind a name the client is about to fail to take again.
+fn keep(desk: &Desk<'_>, name: &[u8]) -> Arc<Template> {
+    match desk.session.statement(name) {
+        Some(template) => Arc::clone(template),
+        None => desk.templates.prepared("", &[0, 0]),
+    }
+}

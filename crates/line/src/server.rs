@@ -1,0 +1,243 @@
+//! What Paceline knows of the far end of a server connection: which statements are prepared there, which
+//! settings are in force. Pure; the socket is elsewhere.
+
+use crate::settings::Settings;
+use crate::template::Template;
+use bytes::BytesMut;
+use paceline_wire::frontend::{self, Target, tag};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// In front of the names under which Paceline prepares statements on servers.
+pub const NAME_PREFIX: &str = "paceline_";
+
+/// State of a server connection.
+#[derive(Debug)]
+pub struct ServerSide {
+    /// Prepared statements by id, with the time of their last use.
+    prepared: HashMap<u64, u64>,
+    uses: u64,
+    prepared_max: usize,
+    /// The unnamed statement: id of its template.
+    pub unnamed: Option<u64>,
+    /// Settings in force.
+    pub settings: Arc<Settings>,
+    /// Something may have changed settings in a way that the text did not tell.
+    pub tainted: bool,
+    /// Names that must be closed before the connection serves another unit.
+    leftovers: Vec<Vec<u8>>,
+}
+
+/// What was put in front of a message to make its statement known to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ensured {
+    /// This one was closed to make room.
+    pub closed: Option<u64>,
+    /// A `Parse` was sent.
+    pub parsed: bool,
+}
+
+/// A statement that Paceline prepares by its id.
+#[derive(Debug, Clone, Copy)]
+pub struct Preparable<'a> {
+    /// Its id.
+    pub id: u64,
+    /// Its text.
+    pub text: &'a str,
+    /// Parameter types as in `Parse`.
+    pub types: &'a [u8],
+}
+
+impl<'a> From<&'a Template> for Preparable<'a> {
+    fn from(template: &'a Template) -> Self {
+        Self {
+            id: template.id,
+            text: &template.text,
+            types: &template.types,
+        }
+    }
+}
+
+/// The name of a statement on servers.
+pub fn server_name(id: u64) -> String {
+    format!("{NAME_PREFIX}{id}")
+}
+
+impl ServerSide {
+    /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
+    pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
+        Self {
+            prepared: HashMap::new(),
+            uses: 0,
+            prepared_max: prepared_max.max(1),
+            unnamed: None,
+            settings,
+            tainted: false,
+            leftovers: Vec::new(),
+        }
+    }
+
+    /// Writes what makes a statement known to the server, if it is not.
+    pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
+        self.uses += 1;
+        if let Some(used) = self.prepared.get_mut(&statement.id) {
+            *used = self.uses;
+            return Ensured::default();
+        }
+        let closed = self.make_room(out);
+        frontend::Parse {
+            name: server_name(statement.id).as_bytes(),
+            text: statement.text.as_bytes(),
+            types: statement.types,
+        }
+        .write(out);
+        self.prepared.insert(statement.id, self.uses);
+        Ensured {
+            closed,
+            parsed: true,
+        }
+    }
+
+    fn make_room(&mut self, out: &mut BytesMut) -> Option<u64> {
+        if self.prepared.len() < self.prepared_max {
+            return None;
+        }
+        let oldest = self.prepared.iter().min_by_key(|(_, used)| **used).map(|(id, _)| *id)?;
+        self.prepared.remove(&oldest);
+        Target::Statement(server_name(oldest).as_bytes()).write(out, tag::CLOSE);
+        Some(oldest)
+    }
+
+    /// A `Parse` did not take place.
+    pub fn forget(&mut self, id: u64) {
+        self.prepared.remove(&id);
+    }
+
+    /// A `Close` did not take place.
+    pub fn remember(&mut self, id: u64) {
+        self.prepared.insert(id, self.uses);
+    }
+
+    /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
+    pub fn forget_all(&mut self) {
+        self.prepared.clear();
+        self.unnamed = None;
+    }
+
+    /// A statement under a client's own name was made, and must go.
+    pub fn leave(&mut self, name: &[u8]) {
+        self.leftovers.push(name.to_vec());
+    }
+
+    /// Names to close before anything else.
+    pub fn take_leftovers(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.leftovers)
+    }
+
+    /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
+    pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
+        let sql = settings.adopt_sql(&self.settings, self.tainted);
+        self.settings = Arc::clone(settings);
+        self.tainted = false;
+        let Some(sql) = sql else {
+            return false;
+        };
+        // A simple query drops the unnamed statement.
+        self.unnamed = None;
+        frontend::write_query(out, &sql);
+        true
+    }
+}
+
+/// Statements that a batch prepared or closed on the way, in order, until the server has said so. An error makes
+/// the server skip everything up to the next Sync: what it skipped did not take place.
+#[derive(Debug, Default)]
+pub struct Injected(VecDeque<Injection>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Injection {
+    Close(u64),
+    Parse(u64),
+    Unnamed,
+    Sync,
+}
+
+impl Injected {
+    /// [`ServerSide::ensure`] was called for statement `id`.
+    pub fn push(&mut self, id: u64, ensured: Ensured) {
+        self.0.extend(ensured.closed.map(Injection::Close));
+        self.0.extend(ensured.parsed.then_some(Injection::Parse(id)));
+    }
+
+    /// A `Parse` of the unnamed statement was written.
+    pub fn push_unnamed(&mut self) {
+        self.0.push_back(Injection::Unnamed);
+    }
+
+    /// A `Sync` was written.
+    pub fn push_sync(&mut self) {
+        self.0.push_back(Injection::Sync);
+    }
+
+    /// `ParseComplete` or `CloseComplete` came.
+    pub fn complete(&mut self) {
+        if self.0.front() != Some(&Injection::Sync) {
+            self.0.pop_front();
+        }
+    }
+
+    /// `ReadyForQuery` came: what has not been completed before it did not take place.
+    pub fn synced(&mut self, server: &mut ServerSide) {
+        while let Some(injection) = self.0.pop_front() {
+            match injection {
+                Injection::Close(id) => server.remember(id),
+                Injection::Parse(id) => server.forget(id),
+                Injection::Unnamed => {}
+                Injection::Sync => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::SettingsBook;
+
+    fn statement(id: u64) -> Preparable<'static> {
+        Preparable {
+            id,
+            text: "select 1",
+            types: &[0, 0],
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_statement_makes_room() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 2);
+        let mut out = BytesMut::new();
+        assert!(server.ensure(statement(1), &mut out).parsed);
+        assert!(server.ensure(statement(2), &mut out).parsed);
+        assert!(!server.ensure(statement(1), &mut out).parsed);
+        let third = server.ensure(statement(3), &mut out);
+        assert_eq!(third.closed, Some(2));
+        assert!(!server.ensure(statement(1), &mut out).parsed);
+        assert!(server.ensure(statement(2), &mut out).parsed);
+    }
+
+    #[test]
+    fn what_an_error_made_the_server_skip_did_not_take_place() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 1);
+        let (mut out, mut injected) = (BytesMut::new(), Injected::default());
+        for id in [1, 2] {
+            let ensured = server.ensure(statement(id), &mut out);
+            injected.push(id, ensured);
+            injected.push_sync();
+        }
+        injected.complete(); // Parse 1
+        injected.synced(&mut server);
+        injected.synced(&mut server); // Close 1 and Parse 2 were skipped
+        assert!(!server.ensure(statement(1), &mut out).parsed);
+        assert!(server.ensure(statement(2), &mut out).parsed);
+    }
+}

@@ -1,0 +1,260 @@
+//! A client's session as far as it must follow the client across servers: prepared statements and settings; and
+//! what Paceline does with each unit the client sends.
+
+use crate::settings::Settings;
+use crate::show::{Console, Show};
+use crate::template::{Template, Templates, without_bare_hints};
+use crate::unit::{Form, Unit, Values};
+use bytes::{Bytes, BytesMut};
+use paceline_sql::Effect;
+use paceline_wire::backend::{Status, tag as back};
+use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
+use paceline_wire::reader::Reader;
+use paceline_wire::{Frame, Frames, frame};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// A client's session.
+#[derive(Debug)]
+pub struct Session {
+    /// Statements the client prepared, by its own names; the unnamed one under the empty name.
+    prepared: HashMap<Box<[u8]>, Arc<Template>>,
+    /// Settings in force.
+    pub settings: Arc<Settings>,
+    /// Settings the session began with: what RESET goes back to.
+    pub base: Arc<Settings>,
+}
+
+/// What to do with a unit.
+#[derive(Debug)]
+pub enum Plan {
+    /// Paceline answers itself.
+    Answer(BytesMut),
+    /// It is relayed.
+    Alone,
+    /// One statement in autocommit: it may travel with others.
+    Single(Box<Unit>),
+}
+
+/// How to take a name back that an error has made void.
+#[derive(Debug, Clone)]
+pub struct Undo {
+    name: Box<[u8]>,
+    previous: Option<Arc<Template>>,
+}
+
+impl Session {
+    /// A session that begins with these settings.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            prepared: HashMap::new(),
+            base: Arc::clone(&settings),
+            settings,
+        }
+    }
+
+    /// The statement the client knows by that name.
+    pub fn statement(&self, name: &[u8]) -> Option<&Arc<Template>> {
+        self.prepared.get(name)
+    }
+
+    /// The client prepared a statement.
+    pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
+        Undo {
+            name: name.into(),
+            previous: self.prepared.insert(name.into(), template),
+        }
+    }
+
+    /// The client closed a statement.
+    pub fn close(&mut self, name: &[u8]) -> Undo {
+        Undo {
+            name: name.into(),
+            previous: self.prepared.remove(name),
+        }
+    }
+
+    /// What [`Session::prepare`] or [`Session::close`] did has not taken place.
+    pub fn undo(&mut self, undo: Undo) {
+        match undo.previous {
+            Some(template) => self.prepared.insert(undo.name, template),
+            None => self.prepared.remove(&undo.name),
+        };
+    }
+
+    /// The client dropped all statements.
+    pub fn close_all(&mut self) {
+        self.prepared.clear();
+    }
+
+    /// A simple query destroys the unnamed statement.
+    pub fn close_unnamed(&mut self) {
+        self.prepared.remove(&b""[..]);
+    }
+
+    /// A unit that travelled with others was answered: what it says of prepared statements holds.
+    pub fn served(&mut self, unit: &Unit) {
+        match unit.form {
+            Form::Simple => self.close_unnamed(),
+            Form::Extended { parse: false, .. } => {}
+            Form::Extended { parse: true, .. } => {
+                let parse = unit.frames().find(|f| f.tag == tag::PARSE);
+                if let Some(Ok(parse)) = parse.map(|f| Parse::read(f.body())) {
+                    self.prepare(parse.name, Arc::clone(&unit.template));
+                }
+            }
+        }
+    }
+
+    /// Decides about a complete unit.
+    pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
+        let mut frames = Frames::new(bytes);
+        match frames.next() {
+            Some(first) if first.tag == tag::QUERY => self.plan_query(first, bytes, templates, console),
+            Some(_) => match self.answer_locally(bytes, templates, console) {
+                Some(answer) => Plan::Answer(answer),
+                None => self.plan_extended(bytes, templates).map_or(Plan::Alone, plan_single),
+            },
+            None => Plan::Alone,
+        }
+    }
+
+    fn plan_query(
+        &self,
+        query: Frame<'_>,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> Plan {
+        let Ok(text) = Reader::new(query.body()).str() else {
+            return Plan::Alone;
+        };
+        if let Some(table) = Show::parse(text).and_then(|show| show.answer(console)) {
+            let mut out = BytesMut::new();
+            table.write_columns(&mut out);
+            table.write_rows(&mut out);
+            Status::Idle.write(&mut out);
+            return Plan::Answer(out);
+        }
+        let plain = without_bare_hints(text);
+        let simple = templates.simple(&plain);
+        let bytes = match &plain {
+            Cow::Borrowed(_) => bytes.clone(),
+            Cow::Owned(plain) => {
+                let mut out = BytesMut::new();
+                paceline_wire::frontend::write_query(&mut out, plain);
+                out.freeze()
+            }
+        };
+        plan_single(Unit {
+            bytes,
+            form: Form::Simple,
+            template: simple.template,
+            values: Values::Literals(simple.literals),
+            settings: Arc::clone(&self.settings),
+            fold: None,
+        })
+    }
+
+    /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
+    fn plan_extended(&self, bytes: &Bytes, templates: &Templates) -> Option<Unit> {
+        let mut frames = Frames::new(bytes).peekable();
+        let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
+            Some(frame) => Some(Parse::read(frame.body()).ok()?),
+            None => None,
+        };
+        let bind = frames.next_if(|f| f.tag == tag::BIND)?;
+        let names = BindNames::read(bind.body()).ok()?;
+        let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
+        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
+            return None;
+        }
+        let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
+        let unlimited = execute.body() == [0; 5];
+        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
+        if !names.portal.is_empty() || !unlimited || !ends {
+            return None;
+        }
+        let template = match parse {
+            Some(parse) if parse.name != names.statement => return None,
+            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => return None,
+            Some(parse) => {
+                let text = std::str::from_utf8(parse.text).ok()?;
+                templates.prepared(&without_bare_hints(text), parse.types)
+            }
+            None => Arc::clone(self.statement(names.statement)?),
+        };
+        let offset = names.rest.as_ptr() as usize - bytes.as_ptr() as usize;
+        Some(Unit {
+            values: Values::Bound(BindValues::read(names.rest, offset).ok()?),
+            bytes: bytes.clone(),
+            form: Form::Extended {
+                parse: parse.is_some(),
+                describe: describe.is_some(),
+            },
+            template,
+            settings: Arc::clone(&self.settings),
+            fold: None,
+        })
+    }
+
+    /// Answers a unit that is only about statements which Paceline answers itself.
+    fn answer_locally(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> Option<BytesMut> {
+        let first = Frames::new(bytes).next()?;
+        let asked = match first.tag {
+            tag::PARSE => Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?),
+            tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
+            tag::DESCRIBE => match Target::read(first.body()).ok()? {
+                Target::Statement(name) => self.show_of(name),
+                Target::Portal(_) => None,
+            },
+            _ => None,
+        };
+        let table = asked?.answer(console)?;
+        let mut out = BytesMut::new();
+        for frame in Frames::new(bytes) {
+            match frame.tag {
+                tag::BIND => frame::write_empty(&mut out, back::BIND_COMPLETE),
+                tag::DESCRIBE => {
+                    if let Ok(Target::Statement(_)) = Target::read(frame.body()) {
+                        frame::write(&mut out, back::PARAMETER_DESCRIPTION, |out| out.extend([0, 0]));
+                    }
+                    table.write_columns(&mut out);
+                }
+                tag::EXECUTE => table.write_rows(&mut out),
+                tag::SYNC => Status::Idle.write(&mut out),
+                tag::PARSE => {
+                    let parse = Parse::read(frame.body()).ok()?;
+                    let text = std::str::from_utf8(parse.text).ok()?;
+                    self.prepare(parse.name, templates.prepared(text, parse.types));
+                    frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                }
+                _ => return None,
+            }
+        }
+        Some(out)
+    }
+
+    fn show_of(&self, name: &[u8]) -> Option<Show> {
+        Show::parse(&self.statement(name)?.text)
+    }
+}
+
+/// Only single reads and writes are worth a second look.
+fn plan_single(unit: Unit) -> Plan {
+    match (&unit.template.statement, unit.template.effect()) {
+        (Some(statement), Some(Effect::Read | Effect::Write)) if statement.statements == 1 => {
+            Plan::Single(Box::new(unit))
+        }
+        _ => Plan::Alone,
+    }
+}

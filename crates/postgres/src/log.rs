@@ -1,0 +1,93 @@
+//! The server's log file. It never deletes the newest part, and keeps one older file at most.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::error::Error;
+use crate::folder::Folder;
+
+/// A log that has grown beyond this is put aside at the next start.
+const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How much of a log goes into an error.
+const TAIL_LINES_MAX: usize = 12;
+const TAIL_BYTES_MAX: u64 = 16 * 1024;
+
+/// Opens the log to append to it, and says where the new part begins.
+pub(crate) fn open(folder: &Folder) -> Result<(File, u64), Error> {
+    let path = folder.log();
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
+        fs::rename(&path, folder.old_log()).map_err(Error::io("put aside", &path))?;
+    }
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(Error::io("open", &path))?;
+    let begin = file.metadata().map_err(Error::io("look at", &path))?.len();
+    Ok((file, begin))
+}
+
+/// The last lines of what was written since `begin`.
+pub(crate) fn tail(path: &Path, begin: u64) -> String {
+    let text = read_end(path, begin).unwrap_or_else(|error| format!("(not readable: {error})"));
+    last_lines(&text)
+}
+
+/// The last lines of a text.
+pub(crate) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
+    lines
+        .into_iter()
+        .skip(skipped)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn read_end(path: &Path, begin: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(
+        begin.max(length.saturating_sub(TAIL_BYTES_MAX)),
+    ))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_of_this_run_only() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("log");
+        let old = "old\n";
+        let new: String = (1..=40).map(|number| format!("line {number}\n")).collect();
+        fs::write(&path, format!("{old}{new}")).unwrap();
+        let tail = tail(&path, 4);
+        assert!(
+            tail.starts_with("line 29\n") && tail.ends_with("line 40"),
+            "{tail}"
+        );
+        fs::write(&path, "old\nnew").unwrap();
+        assert_eq!(super::tail(&path, 4), "new");
+    }
+
+    #[test]
+    fn a_grown_log_is_put_aside() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        File::create(folder.log())
+            .unwrap()
+            .set_len(LOG_BYTES_MAX + 1)
+            .unwrap();
+        let (_file, begin) = open(&folder).unwrap();
+        assert_eq!(
+            (begin, fs::metadata(folder.old_log()).unwrap().len()),
+            (0, LOG_BYTES_MAX + 1)
+        );
+    }
+}

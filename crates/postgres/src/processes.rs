@@ -1,0 +1,122 @@
+//! Signals and a look at the process table. It never signals a process that it was not given or that does not work in
+//! the folder it was given. Without `/proc` it sees less and errs on the careful side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// The program name of a postmaster and of its children.
+const SERVER_PROGRAM: &str = "postgres";
+
+/// Sends a signal; a process that is gone is no error.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = raw(pid) {
+        // Gone already, or not ours (then its liveness is what callers look at next).
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Whether the process id is taken by a process that we may signal, be it a zombie.
+pub(crate) fn exists(pid: u32) -> bool {
+    raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+/// Whether the process exists and is more than a zombie.
+pub(crate) fn alive(pid: u32) -> bool {
+    exists(pid) && Stat::read(pid).is_none_or(|stat| !stat.dead())
+}
+
+/// The living children of a process.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let of_parent =
+        |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == parent && !stat.dead());
+    all().filter(of_parent).collect()
+}
+
+/// The living PostgreSQL processes that work in this cluster.
+pub(crate) fn servers_in(pgdata: &Path) -> Vec<u32> {
+    let here = |pid: &u32| {
+        let server =
+            Stat::read(*pid).is_some_and(|stat| stat.program == SERVER_PROGRAM && !stat.dead());
+        server && working_dir(*pid).is_some_and(|dir| dir == pgdata)
+    };
+    all().filter(here).collect()
+}
+
+/// Whether this process may be a server in this cluster: it lives, and nothing that can be seen of it says otherwise.
+/// (A stale `postmaster.pid` may name a process id that is by now somebody else's.)
+pub(crate) fn may_serve(pid: u32, pgdata: &Path) -> bool {
+    alive(pid)
+        && Stat::read(pid).is_none_or(|stat| stat.program == SERVER_PROGRAM)
+        && working_dir(pid).is_none_or(|dir| dir == pgdata)
+}
+
+fn raw(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn working_dir(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/cwd")).ok()
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    program: String,
+    state: char,
+    parent: u32,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// `pid (program) state parent …`; the program's name may hold blanks and parentheses.
+    fn parse(line: &str) -> Option<Self> {
+        let (head, tail) = line.rsplit_once(')')?;
+        let (_, program) = head.split_once('(')?;
+        let mut fields = tail.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        Some(Self {
+            program: program.to_owned(),
+            state,
+            parent,
+        })
+    }
+
+    fn dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_odd_program_names() {
+        let stat = Stat::parse("12 (a (b) c) Z 7 12 12 0").unwrap();
+        assert_eq!(
+            (stat.program.as_str(), stat.parent, stat.dead()),
+            ("a (b) c", 7, true)
+        );
+        assert!(Stat::parse("12 a Z").is_none());
+    }
+
+    #[test]
+    fn this_process_lives_but_serves_nothing() {
+        let own = std::process::id();
+        assert!(alive(own));
+        assert!(!may_serve(own, Path::new("/")));
+        assert!(servers_in(Path::new("/nowhere")).is_empty());
+        assert!(!alive(0));
+        assert!(!alive(u32::MAX));
+    }
+}

@@ -1,0 +1,272 @@
+//! A running server: a direct child of this process from start to stop. It never waits without a limit, and never
+//! leaves the server running when its handle is gone.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::account::Account;
+use crate::choice::choose;
+use crate::error::Error;
+use crate::folder::Folder;
+use crate::installation::Installation;
+use crate::options::Options;
+use crate::pidfile::PidFile;
+use crate::postmaster::Postmaster;
+use crate::version::Version;
+use crate::{cluster, log, port, socket};
+
+/// For a start, recovery after a crash included.
+const START_TIME_LIMIT: Duration = Duration::from_secs(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How often to try another port when somebody snatches a free one first.
+const PORT_ATTEMPTS_MAX: usize = 5;
+/// PostgreSQL's own default is 100; a setting given by the caller wins.
+const MAX_CONNECTIONS: u16 = 200;
+
+/// A running PostgreSQL. Dropping it stops the server cleanly (fast shutdown); its data stays.
+#[derive(Debug)]
+pub struct Server {
+    folder: Folder,
+    settings: Vec<(String, String)>,
+    installation: Installation,
+    account: Account,
+    socket_dir: PathBuf,
+    port: u16,
+    pid: u32,
+    /// `None` once it has been stopped or killed.
+    postmaster: Option<Postmaster>,
+}
+
+impl Server {
+    /// Finds (or fetches) binaries, initialises the data folder if it is new, starts the server and returns when it
+    /// accepts connections. A crash recovery is part of that and may take minutes; the limit is 300 s.
+    ///
+    /// # Errors
+    /// Every variant of [`Error`] but those of stopping; nothing is left running.
+    pub fn start(options: Options) -> Result<Self, Error> {
+        options.check_settings()?;
+        let folder = Folder::open(&options.data_dir)?;
+        let _lock = folder.lock()?;
+        let pgdata = folder.cluster();
+        let account = Account::for_cluster(&pgdata)?;
+        folder.admit(&account)?;
+        cluster::check_owner(&pgdata, &account)?;
+        cluster::check_unused(&pgdata)?;
+        options.port.map_or(Ok(()), port::check_free)?;
+        let major = cluster::major(&pgdata)?;
+        let installation = choose(options.bin_dir.as_deref(), major, &pgdata, &account)?;
+        let socket_dir = socket::prepare(options.socket_dir.as_deref(), &folder, &account)?;
+        if major.is_none() {
+            cluster::init(&folder, &installation, &account)?;
+        }
+        let settings = options.settings;
+        let mut server = Self {
+            folder,
+            settings,
+            installation,
+            account,
+            socket_dir,
+            port: 0,
+            pid: 0,
+            postmaster: None,
+        };
+        match options.port {
+            Some(port) => server.launch_on(port)?,
+            None => server.launch_anywhere()?,
+        }
+        Ok(server)
+    }
+
+    /// The TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder of the Unix socket `.s.PGSQL.PORT`.
+    pub fn socket_dir(&self) -> &Path {
+        &self.socket_dir
+    }
+
+    /// The superuser, who needs no password.
+    pub fn superuser(&self) -> &str {
+        cluster::SUPERUSER
+    }
+
+    /// The server's version.
+    pub fn version(&self) -> &Version {
+        &self.installation.version
+    }
+
+    /// The postmaster's process id; after [`Server::kill`], the last one.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Where to connect, as the superuser: `postgres://postgres@127.0.0.1:PORT/database`.
+    pub fn url(&self, database: &str) -> String {
+        let mut url = format!("postgres://{}@127.0.0.1:{}/", self.superuser(), self.port);
+        for byte in database.bytes() {
+            match byte {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => {
+                    url.push(char::from(byte))
+                }
+                other => url.push_str(&format!("%{other:02X}")),
+            }
+        }
+        url
+    }
+
+    /// Ends the whole server as a power failure would: SIGKILL to the postmaster and all of its children. Returns when
+    /// they are gone. For fault tests; follow with [`Server::restart`].
+    ///
+    /// # Errors
+    /// [`Error::StillRunning`] when a process outlives that by 10 s.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        let Some(postmaster) = &mut self.postmaster else {
+            return Ok(());
+        };
+        postmaster.kill(&self.folder.cluster())?;
+        self.postmaster = None;
+        Ok(())
+    }
+
+    /// Starts the server again on the same port and folder, after [`Server::kill`] or a crash; a running one is stopped
+    /// cleanly first.
+    ///
+    /// # Errors
+    /// As [`Server::start`] and [`Server::stop`].
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.shut_down()?;
+        let _lock = self.folder.lock()?;
+        cluster::check_unused(&self.folder.cluster())?;
+        port::check_free(self.port)?;
+        self.launch_on(self.port)
+    }
+
+    /// Stops the server cleanly: fast shutdown, which rolls open transactions back and closes their connections.
+    ///
+    /// # Errors
+    /// [`Error::StopTimedOut`] when it took more than 60 s and the server was killed instead.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.shut_down()
+    }
+
+    fn launch_anywhere(&mut self) -> Result<(), Error> {
+        for _ in 1..PORT_ATTEMPTS_MAX {
+            match self.launch_on(port::any_free()?) {
+                Err(Error::PortTaken { .. }) => {}
+                other => return other,
+            }
+        }
+        self.launch_on(port::any_free()?)
+    }
+
+    fn launch_on(&mut self, port: u16) -> Result<(), Error> {
+        match self.launch(port) {
+            Err(Error::StartFailed { .. }) if !port::is_free(port) => {
+                Err(Error::PortTaken { port })
+            }
+            other => other,
+        }
+    }
+
+    fn launch(&mut self, port: u16) -> Result<(), Error> {
+        let (file, log_begin) = log::open(&self.folder)?;
+        let copy = file
+            .try_clone()
+            .map_err(Error::io("open", self.folder.log()))?;
+        let mut command = cluster::command(&self.installation.program("postgres"), &self.account);
+        command
+            .arg("-D")
+            .arg(self.folder.cluster())
+            .stdout(copy)
+            .stderr(file);
+        for setting in self.all_settings(port) {
+            command.arg("-c").arg(setting);
+        }
+        let postmaster = Postmaster::spawn(command)?;
+        self.pid = postmaster.pid();
+        self.port = port;
+        self.postmaster = Some(postmaster);
+        self.wait_until_ready(log_begin)
+    }
+
+    fn all_settings(&self, port: u16) -> Vec<String> {
+        let given = self
+            .settings
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let own = [
+            format!("port={port}"),
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!(
+                "unix_socket_directories={}",
+                socket::setting(&self.socket_dir)
+            ),
+            "logging_collector=off".to_owned(),
+            "fsync=on".to_owned(),
+            "full_page_writes=on".to_owned(),
+        ];
+        std::iter::once(format!("max_connections={MAX_CONNECTIONS}"))
+            .chain(given)
+            .chain(own)
+            .collect()
+    }
+
+    fn wait_until_ready(&mut self, log_begin: u64) -> Result<(), Error> {
+        let (pgdata, log) = (self.folder.cluster(), self.folder.log());
+        let deadline = Instant::now() + START_TIME_LIMIT;
+        while Instant::now() < deadline {
+            if PidFile::read(&pgdata)
+                == Some(PidFile {
+                    pid: self.pid,
+                    ready: true,
+                })
+            {
+                return Ok(());
+            }
+            if let Some(status) = self.exit_status()? {
+                self.postmaster = None;
+                return Err(Error::StartFailed {
+                    status,
+                    tail: log::tail(&log, log_begin),
+                    log,
+                });
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        self.kill()?;
+        let tail = log::tail(&log, log_begin);
+        Err(Error::StartTimedOut {
+            seconds: START_TIME_LIMIT.as_secs(),
+            log,
+            tail,
+        })
+    }
+
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.postmaster
+            .as_mut()
+            .map_or(Ok(None), Postmaster::exit_status)
+    }
+
+    fn shut_down(&mut self) -> Result<(), Error> {
+        match self.postmaster.take() {
+            Some(mut postmaster) => postmaster.stop(&self.folder.cluster()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nobody is left to tell; whoever wants to know calls `stop`.
+        let _ = self.shut_down();
+        if socket::is_temporary(&self.socket_dir, &self.folder) {
+            // Only goes when it is empty, which it is after a clean stop.
+            let _ = std::fs::remove_dir(&self.socket_dir);
+        }
+    }
+}

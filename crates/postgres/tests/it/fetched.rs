@@ -1,0 +1,36 @@
+//! A release fetched from the network (or found in the cache), initialised and run.
+
+use paceline_postgres::{Server, default_cache_dir, fetch};
+
+use crate::support::{Scratch, ask, block_on};
+
+#[test]
+fn a_fetched_release_runs() {
+    let cache = default_cache_dir().unwrap();
+    // Inside an async runtime, as some callers will: that must not panic.
+    let installation = block_on(async { fetch(&cache) }).unwrap();
+    assert!(
+        installation
+            .bin_dir
+            .starts_with(cache.canonicalize().unwrap()),
+        "{installation:?}"
+    );
+    assert!(installation.version.major >= 18, "{installation:?}");
+    assert_eq!(fetch(&cache).unwrap(), installation);
+
+    let scratch = Scratch::new();
+    let mut options = scratch.options();
+    options.bin_dir = Some(installation.bin_dir.clone());
+    let server = Server::start(options).unwrap();
+    assert_eq!(server.version(), &installation.version);
+    let text = ask(&server, "select version()");
+    assert!(
+        text.starts_with(&format!("PostgreSQL {}.", installation.version.major)),
+        "{text}"
+    );
+    server.stop().unwrap();
+
+    // A later start finds the matching version by itself, whatever else is on the machine.
+    let server = Server::start(scratch.options()).unwrap();
+    assert_eq!(server.version().major, installation.version.major);
+}

@@ -1,0 +1,66 @@
+//! What the tests share: a folder that the server's user can reach, and SQL. It never hides a failure.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use paceline_postgres::{Options, Server};
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+/// A data folder that is removed with the value.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::Builder::new().prefix("pg").tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().to_path_buf()
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options::new(self.0.path())
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
+}
+
+pub(crate) async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Runs statements as the superuser.
+pub(crate) fn execute(server: &Server, sql: &str) {
+    block_on(async {
+        connect(&server.url("postgres"))
+            .await
+            .batch_execute(sql)
+            .await
+            .unwrap()
+    });
+}
+
+/// The one value of a query, as text.
+pub(crate) fn ask(server: &Server, sql: &str) -> String {
+    block_on(async {
+        connect(&server.url("postgres"))
+            .await
+            .query_one(sql, &[])
+            .await
+            .unwrap()
+            .get(0)
+    })
+}

@@ -1,0 +1,168 @@
+//! The command line: arguments and environment to a resolved [`Command`].
+//!
+//! Nothing is started here and nothing is printed, except by [`CliError::exit`]. What a command line means depends on the
+//! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
+
+mod arguments;
+mod machine;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory, FromArgMatches};
+use thiserror::Error;
+
+use self::arguments::{Arguments, CommandArguments, ServeArguments};
+use self::machine::Machine;
+use crate::config::{Config, ConfigError};
+
+/// What `paceline` was asked to do, everything resolved.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Run the front end.
+    Serve(Box<Serve>),
+    /// Check a configuration file: see [`check`].
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// How to run the front end.
+#[derive(Debug)]
+pub(crate) struct Serve {
+    /// File, `--upstream`, `--listen` and `--set` taken together.
+    pub(crate) config: Config,
+    /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
+    /// not exist. When this is `Some`, `config.databases` is empty.
+    pub(crate) embedded: Option<PathBuf>,
+    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`.
+    pub(crate) log_filter: String,
+}
+
+/// Why there is no command to carry out.
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    /// The arguments are not as `--help` says, or they ask for the help or the version.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A data folder that would not be used.
+    #[error(
+        "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
+    )]
+    DataDirUnused(String),
+    /// Nowhere to keep the embedded PostgreSQL's data.
+    #[error(
+        "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
+         add --data-dir DIR, or --upstream URL to use a PostgreSQL that is running"
+    )]
+    NoDataFolder,
+}
+
+impl CliError {
+    /// Prints the error, or the help that was asked for, and ends the process: with 0 after help, 2 after wrong arguments, else 1.
+    pub(crate) fn exit(self) -> ! {
+        match self {
+            CliError::Usage(usage) => usage.exit(),
+            error => {
+                eprintln!("paceline: {error}");
+                std::process::exit(1)
+            }
+        }
+    }
+}
+
+impl Command {
+    /// Reads the command line and the environment of this process.
+    ///
+    /// # Errors
+    /// Any [`CliError`], for the caller to [`exit`](CliError::exit) with.
+    pub(crate) fn from_process() -> Result<Command, CliError> {
+        Command::resolve(std::env::args_os(), &Machine::this())
+    }
+
+    fn resolve(
+        arguments: impl IntoIterator<Item = OsString>,
+        machine: &Machine,
+    ) -> Result<Command, CliError> {
+        let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        let serve = match arguments.command {
+            Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Serve(serve)) => serve,
+            None => arguments.serve,
+        };
+        serve
+            .resolve(machine)
+            .map(|serve| Command::Serve(Box::new(serve)))
+    }
+}
+
+impl ServeArguments {
+    fn resolve(self, machine: &Machine) -> Result<Serve, CliError> {
+        let mut config = match (&self.upstream, &self.config) {
+            (Some(url), _) => Config::for_upstream(url)?,
+            (None, Some(file)) => Config::load(file)?,
+            (None, None) => Config::default(),
+        };
+        for assignment in &self.set {
+            config.set(assignment)?;
+        }
+        if let Some(address) = &self.listen {
+            config.set(&format!("listen={address}"))?;
+        }
+        let embedded = match (config.databases.is_empty(), self.data_dir) {
+            // PostgreSQL is started from another working folder.
+            (true, Some(folder)) => Some(std::path::absolute(&folder).unwrap_or(folder)),
+            (true, None) => Some(machine.data_folder().ok_or(CliError::NoDataFolder)?),
+            (false, None) => None,
+            (false, Some(_)) => {
+                let file = self.config.map(|file| file.display().to_string());
+                return Err(CliError::DataDirUnused(
+                    file.unwrap_or_else(|| "--upstream".to_owned()),
+                ));
+            }
+        };
+        let log_filter = self.log_level.or_else(|| machine.log.clone());
+        Ok(Serve {
+            config,
+            embedded,
+            log_filter: log_filter.unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+}
+
+/// Checks the configuration file (`paceline check FILE`) and says in a few lines what it amounts to.
+///
+/// # Errors
+/// [`ConfigError`] with everything that is wrong with it; the process should then end with 1.
+pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
+    let config = Config::load(file)?;
+    let mut summary = format!("{} is valid\n", file.display());
+    let settings = &config.paceline;
+    // Writing to a String does not fail.
+    let _ = write!(
+        summary,
+        "listens on {}, {} clients at most, {} server connections per pool",
+        settings.listen, settings.max_client_conn, settings.default_pool_size
+    );
+    if config.databases.is_empty() {
+        summary.push_str("\nno databases: starts the embedded PostgreSQL");
+    }
+    for (name, database) in &config.databases {
+        let user = database
+            .primary
+            .user
+            .as_deref()
+            .unwrap_or("each client's own user");
+        let _ = write!(summary, "\ndatabase {name}: {} as {user}", database.primary);
+    }
+    Ok(summary)
+}

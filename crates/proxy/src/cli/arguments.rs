@@ -1,0 +1,136 @@
+//! What clap reads, and the help that it prints.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{KEYS, Settings};
+
+const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
+                     and work that must wait for the database travels together";
+
+const EXAMPLES: &str = "\
+Examples:
+  paceline
+      Starts a PostgreSQL of its own and listens on 127.0.0.1:6432.
+  paceline --upstream postgres://app:secret@10.0.0.5:5432/app
+      Passes every database name on to that server, logging in as app.
+  paceline --upstream 'postgres:///?host=/run/postgresql' --set default_pool_size=50 --set server_idle_timeout=5min
+      The same over a Unix socket, with two settings changed.
+  paceline --config paceline.toml
+      Several servers, settings per database and user.
+  paceline check paceline.toml
+      Reads the file, says what is wrong with it, starts nothing.";
+
+/// The whole command line. Without a subcommand it is `serve`.
+#[derive(Debug, Parser)]
+#[command(name = "paceline", version, about = ABOUT, args_conflicts_with_subcommands = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Option<CommandArguments>,
+    #[command(flatten)]
+    pub(super) serve: ServeArguments,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(super) enum CommandArguments {
+    /// Run the front end (this is what paceline does without a command)
+    Serve(ServeArguments),
+    /// Check a configuration file, start nothing; exits with 1 when something is wrong
+    Check {
+        /// The configuration file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+/// The arguments of `serve`.
+#[derive(Debug, Args)]
+pub(super) struct ServeArguments {
+    /// PostgreSQL server for every database: postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    ///
+    /// With a user, every client works as that user; without one, each client's own user name is
+    /// passed on. Clients choose the database, so the URL's own is not used.
+    #[arg(
+        verbatim_doc_comment,
+        long,
+        value_name = "URL",
+        conflicts_with = "config"
+    )]
+    pub(super) upstream: Option<String>,
+
+    /// Address and port for clients, loopback only [default: 127.0.0.1:6432]
+    ///
+    /// Port 0 lets the system choose; the line "listening on ADDR:PORT" on standard error says which
+    /// it is. Replaces "listen" of the configuration.
+    #[arg(verbatim_doc_comment, long, value_name = "ADDR:PORT")]
+    pub(super) listen: Option<String>,
+
+    /// Configuration file (TOML), see docs/configuration.md
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// Change one setting; may be repeated, the last one counts
+    ///
+    /// Takes any key of the table paceline. Times are seconds or have a unit (us, ms, s, min, h, d), except
+    /// that a bare hotspot_update_max_wait_time is microseconds. Switches are on or off.
+    #[arg(verbatim_doc_comment, long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+
+    /// Folder for the data of the embedded PostgreSQL
+    ///
+    /// The embedded PostgreSQL starts when neither --upstream nor the configuration names a database,
+    /// and keeps its data here between runs. Default: paceline in $XDG_DATA_HOME, else in
+    /// ~/.local/share; for root, whose PostgreSQL must run as another user, /var/lib/paceline when
+    /// that user could not reach the former.
+    #[arg(
+        verbatim_doc_comment,
+        long,
+        value_name = "DIR",
+        conflicts_with = "upstream"
+    )]
+    pub(super) data_dir: Option<PathBuf>,
+
+    /// What to log: error, warn, info, debug, trace or off [default: info]
+    ///
+    /// Or a filter by module, such as info,paceline=debug. The environment variable PACELINE_LOG says
+    /// the same; this option goes first.
+    #[arg(verbatim_doc_comment, long, value_name = "LEVEL")]
+    pub(super) log_level: Option<String>,
+}
+
+/// Adds the list of settings and the examples to the help of `command` and of its `serve`.
+pub(super) fn described(command: clap::Command) -> clap::Command {
+    let details = format!("{}\n{EXAMPLES}", settings());
+    command
+        .after_help("More with --help.")
+        .after_long_help(details.clone())
+        .mut_subcommand("serve", |serve| {
+            serve
+                .after_help("More with --help.")
+                .after_long_help(details)
+        })
+}
+
+fn settings() -> String {
+    let mut text = "Settings, for --set and for [paceline] in the configuration file:\n".to_owned();
+    let defaults = Settings::default();
+    for key in KEYS {
+        let default = key.show(&defaults);
+        let values = match key.unit() {
+            "–" => key.limits(),
+            unit => format!("{unit}, {}", key.limits()),
+        };
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "  {}={}  ({values})\n      {}",
+            key.name,
+            default.trim_matches('"'),
+            key.meaning
+        );
+    }
+    text
+}

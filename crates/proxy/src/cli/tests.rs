@@ -1,0 +1,299 @@
+//! Command lines and what they resolve to.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use super::*;
+
+fn machine() -> Machine {
+    Machine {
+        home: Some("/home/rider".into()),
+        ..Machine::default()
+    }
+}
+
+fn resolve(line: &[&str]) -> Result<Command, String> {
+    let arguments = ["paceline"].iter().chain(line).map(OsString::from);
+    Command::resolve(arguments, &machine()).map_err(|error| error.to_string())
+}
+
+fn serve(line: &[&str]) -> Serve {
+    match resolve(line) {
+        Ok(Command::Serve(serve)) => *serve,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+fn refused(line: &[&str]) -> String {
+    resolve(line).expect_err("should be refused")
+}
+
+/// A folder of its own for one test, removed afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("paceline-cli-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, text: &str) -> String {
+        let path = self.0.join("paceline.toml");
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn clap_finds_no_contradiction() {
+    arguments::described(Arguments::command()).debug_assert();
+}
+
+#[test]
+fn bare_is_serve_with_an_embedded_server() {
+    for line in [&[][..], &["serve"][..]] {
+        let serve = serve(line);
+        assert_eq!(serve.config, Config::default());
+        assert_eq!(
+            serve.embedded,
+            Some("/home/rider/.local/share/paceline".into())
+        );
+        assert_eq!(serve.log_filter, "info");
+    }
+}
+
+#[test]
+fn every_option_works_with_and_without_the_word_serve() {
+    let options = [
+        "--upstream",
+        "postgres://db",
+        "--listen",
+        "[::1]:7000",
+        "--set",
+        "pipeline=off",
+        "--log-level",
+        "debug",
+    ];
+    for prefix in [&[][..], &["serve"][..]] {
+        let serve = serve(&[prefix, &options].concat());
+        assert!(serve.config.database("any").is_some() && serve.embedded.is_none());
+        assert_eq!(serve.config.paceline.listen, "[::1]:7000".parse().unwrap());
+        assert!(!serve.config.paceline.pipeline);
+        assert_eq!(serve.log_filter, "debug");
+    }
+}
+
+#[test]
+fn the_last_set_counts_and_listen_goes_before_set() {
+    let line = [
+        "--set",
+        "query_wait_timeout=1",
+        "--set",
+        "query_wait_timeout=2",
+        "--listen",
+        "127.0.0.1:1",
+        "--set",
+        "listen=127.0.0.1:2",
+    ];
+    let settings = serve(&line).config.paceline;
+    assert_eq!(settings.query_wait_timeout, Duration::from_secs(2));
+    assert_eq!(settings.listen.port(), 1);
+}
+
+#[test]
+fn a_file_with_databases_needs_no_embedded_server() {
+    let folder = Folder::new("file");
+    let file =
+        folder.file("[paceline]\nworker_threads = 2\n[databases.app]\nprimary = \"postgres://db\"");
+    let serve = serve(&["--config", &file, "--set", "default_pool_size=5"]);
+    assert_eq!(
+        (
+            serve.config.paceline.worker_threads,
+            serve.config.paceline.default_pool_size
+        ),
+        (2, 5)
+    );
+    assert_eq!(serve.embedded, None);
+    assert!(
+        refused(&["--config", &file, "--data-dir", "/srv"])
+            .contains("names databases; remove one of the two")
+    );
+}
+
+#[test]
+fn a_file_without_databases_does() {
+    let folder = Folder::new("embedded");
+    let file = folder.file("[paceline]\nworker_threads = 2");
+    let serve = serve(&["--config", &file, "--data-dir", "/srv/data"]);
+    assert_eq!(serve.config.paceline.worker_threads, 2);
+    assert_eq!(serve.embedded, Some("/srv/data".into()));
+    let relative = self::serve(&["--data-dir", "data"]);
+    assert_eq!(
+        relative.embedded,
+        Some(std::env::current_dir().unwrap().join("data"))
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    assert!(
+        refused(&["--upstream", "postgres://db", "--config", "x"]).contains("cannot be used with")
+    );
+    assert!(
+        refused(&["--upstream", "postgres://db", "--data-dir", "x"])
+            .contains("cannot be used with")
+    );
+    assert!(refused(&["--pipeline", "check", "x"]).contains("unexpected argument"));
+    assert!(refused(&["check"]).contains("<FILE>"));
+}
+
+#[test]
+fn errors_of_the_configuration_come_through() {
+    assert!(refused(&["--upstream", "db"]).contains("--upstream: not a PostgreSQL URL"));
+    assert!(refused(&["--listen", "0.0.0.0:1"]).contains("client login is trust"));
+    assert!(refused(&["--set", "pipline=on"]).contains("did you mean \"pipeline\"?"));
+    assert!(
+        refused(&["--config", "/nonexistent/x.toml"]).contains("cannot read /nonexistent/x.toml")
+    );
+}
+
+#[test]
+fn the_log_level_comes_from_the_environment_unless_given() {
+    let machine = Machine {
+        log: Some("paceline=trace".to_owned()),
+        ..machine()
+    };
+    for (line, expected) in [
+        (&["paceline"][..], "paceline=trace"),
+        (&["paceline", "--log-level=warn"][..], "warn"),
+    ] {
+        let resolved = Command::resolve(line.iter().map(OsString::from), &machine);
+        let Ok(Command::Serve(serve)) = resolved else {
+            panic!("{resolved:?}")
+        };
+        assert_eq!(serve.log_filter, expected);
+    }
+}
+
+#[test]
+fn the_data_folder_follows_xdg() {
+    let xdg = |folder: &str| {
+        Machine {
+            data_home: Some(folder.into()),
+            ..machine()
+        }
+        .data_folder()
+    };
+    assert_eq!(xdg("/data"), Some("/data/paceline".into()));
+    assert_eq!(
+        xdg("data"),
+        Some("/home/rider/.local/share/paceline".into())
+    );
+    assert_eq!(Machine::default().data_folder(), None);
+    assert_eq!(
+        Machine {
+            home: Some("relative".into()),
+            ..Machine::default()
+        }
+        .data_folder(),
+        None
+    );
+}
+
+#[test]
+fn root_uses_a_folder_that_another_user_can_reach() {
+    let folder = Folder::new("root");
+    let home = folder.0.clone();
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let machine = Machine {
+        home: Some(home.clone()),
+        root: true,
+        ..Machine::default()
+    };
+    assert_eq!(machine.data_folder(), Some("/var/lib/paceline".into()));
+    assert_eq!(
+        Machine {
+            root: false,
+            ..machine.clone()
+        }
+        .data_folder(),
+        Some(home.join(".local/share/paceline"))
+    );
+    assert_eq!(
+        Machine {
+            home: Some("/usr".into()),
+            ..machine.clone()
+        }
+        .data_folder(),
+        Some("/usr/.local/share/paceline".into())
+    );
+    assert_eq!(
+        Machine {
+            home: None,
+            ..machine
+        }
+        .data_folder(),
+        Some("/var/lib/paceline".into())
+    );
+}
+
+#[test]
+fn check_sums_up_a_valid_file() {
+    let folder = Folder::new("valid");
+    let file = folder.file("[databases.app]\nprimary = \"postgres://svc:s3cret@db/shop\"\n[databases.\"*\"]\nprimary = \"postgres://db2\"");
+    let Ok(Command::Check { file: checked }) = resolve(&["check", &file]) else {
+        panic!("not check")
+    };
+    assert_eq!(
+        check(&checked).unwrap(),
+        format!(
+            "{file} is valid\nlistens on 127.0.0.1:6432, 10000 clients at most, 20 server connections per pool\n\
+             database *: db2:5432 as each client's own user\ndatabase app: db:5432/shop as svc"
+        )
+    );
+    folder.file("");
+    assert!(
+        check(&checked)
+            .unwrap()
+            .ends_with("no databases: starts the embedded PostgreSQL")
+    );
+}
+
+#[test]
+fn check_reports_a_wrong_file() {
+    let folder = Folder::new("wrong");
+    let file = folder.file("[paceline]\nlisten_port = 1\nhotspot = 2");
+    let message = check(Path::new(&file)).expect_err("wrong").to_string();
+    assert_eq!(message.lines().count(), 2, "{message}");
+    assert!(
+        message.starts_with(&format!(
+            "{file}:2: unknown key \"listen_port\" in [paceline]"
+        )),
+        "{message}"
+    );
+}
+
+#[test]
+fn help_shows_every_setting_with_its_default() {
+    let help = refused(&["--help"]);
+    assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
+    for key in crate::config::KEYS {
+        let default = key.show(&crate::config::Settings::default());
+        assert!(
+            help.contains(&format!("  {}={}", key.name, default.trim_matches('"'))),
+            "{}",
+            key.name
+        );
+    }
+    assert_eq!(
+        refused(&["--version"]).trim(),
+        format!("paceline {}", env!("CARGO_PKG_VERSION"))
+    );
+}

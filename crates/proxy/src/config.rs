@@ -1,0 +1,154 @@
+//! The configuration: what an operator can say, its defaults and its limits.
+//!
+//! A configuration comes from a TOML file, from an upstream URL alone, or from both the defaults and `--set`. All three end in
+//! the same [`Config`]; every value in it has been checked, so nobody downstream checks again. This module reads text and at
+//! most one file: it opens no socket and looks up no host name.
+//!
+//! `docs/configuration.md` describes every key; a test compares it with [`KEYS`].
+
+mod duration;
+mod error;
+mod file;
+mod settings;
+mod suggest;
+mod upstream;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use error::{ConfigError, Problem};
+pub(crate) use settings::{KEYS, Settings};
+pub(crate) use upstream::{Host, Secret, Upstream};
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The name under which `[databases]` holds the entry for every database that has none of its own.
+pub(crate) const ANY_DATABASE: &str = "*";
+
+/// Everything that an operator configured, checked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Config {
+    /// The `[paceline]` table.
+    pub(crate) paceline: Settings,
+    /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. Empty when nothing was
+    /// said about databases: then Paceline brings its own PostgreSQL.
+    pub(crate) databases: BTreeMap<String, Database>,
+}
+
+/// One entry of `[databases]`: where the database is, and what is different for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Database {
+    /// The server that takes writes.
+    pub(crate) primary: Upstream,
+    /// Replaces [`Settings::default_pool_size`] for this database.
+    pub(crate) default_pool_size: Option<usize>,
+    /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
+    pub(crate) hotspot_for_autocommit: Option<bool>,
+    /// What is different for one user of this database, by the user name that the client gives.
+    pub(crate) users: BTreeMap<String, UserOverride>,
+}
+
+/// What is different for one user of one database.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct UserOverride {
+    /// Replaces the database's `hotspot_for_autocommit`.
+    pub(crate) hotspot_for_autocommit: Option<bool>,
+    /// Replaces the database's `default_pool_size`.
+    pub(crate) default_pool_size: Option<usize>,
+}
+
+impl Database {
+    /// A database about which nothing is said except where it is.
+    pub(crate) fn at(primary: Upstream) -> Database {
+        Database {
+            primary,
+            default_pool_size: None,
+            hotspot_for_autocommit: None,
+            users: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a configuration file. `file` only names it in error messages.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+    pub(crate) fn from_toml(text: &str, file: &str) -> Result<Config, ConfigError> {
+        file::read(text, file)
+    }
+
+    /// Reads the configuration file at `path`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unreadable`] when the file cannot be read, else as [`Config::from_toml`].
+    pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::from_toml(&text, &file),
+            Err(source) => Err(ConfigError::Unreadable { file, source }),
+        }
+    }
+
+    /// Defaults, with every database name passed through to the server at `url` (`--upstream`).
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
+    pub(crate) fn for_upstream(url: &str) -> Result<Config, ConfigError> {
+        let mut primary = Upstream::from_url(url)
+            .map_err(|wrong| ConfigError::one(Problem::argument("--upstream", wrong.into())))?;
+        primary.dbname = None;
+        Ok(Config {
+            paceline: Settings::default(),
+            databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
+        })
+    }
+
+    /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when there is no `=`, no such key, or the value does not fit it; then nothing is changed.
+    pub(crate) fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
+            ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
+        })
+    }
+
+    /// The database that a client means by `name`, and what it is called on the server; `None` when neither `name` nor `"*"`
+    /// is configured.
+    pub(crate) fn database(&self, name: &str) -> Option<(&Database, String)> {
+        // A client that asks for a database literally called `*` is one more "any other name".
+        if name != ANY_DATABASE
+            && let Some(database) = self.databases.get(name)
+        {
+            let on_server = database.primary.dbname.as_deref().unwrap_or(name);
+            return Some((database, on_server.to_owned()));
+        }
+        let database = self.databases.get(ANY_DATABASE)?;
+        Some((database, name.to_owned()))
+    }
+
+    /// The number of server connections that the pool of `user` (as the client names itself) on `database` may open.
+    pub(crate) fn pool_size(&self, database: &Database, user: &str) -> usize {
+        let of_user = database
+            .users
+            .get(user)
+            .and_then(|user| user.default_pool_size);
+        of_user
+            .or(database.default_pool_size)
+            .unwrap_or(self.paceline.default_pool_size)
+    }
+
+    /// Whether un-hinted autocommit statements of `user` (as the client names itself) on `database` may travel together.
+    pub(crate) fn hotspot_for_autocommit(&self, database: &Database, user: &str) -> bool {
+        let of_user = database
+            .users
+            .get(user)
+            .and_then(|user| user.hotspot_for_autocommit);
+        of_user
+            .or(database.hotspot_for_autocommit)
+            .unwrap_or(self.paceline.hotspot_for_autocommit)
+    }
+}

@@ -1,0 +1,134 @@
+//! What can be wrong with a configuration. Every message says what to do, and none repeats a password.
+
+use thiserror::Error;
+
+use super::upstream::UpstreamError;
+use super::value::ValueError;
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub(crate) enum ConfigError {
+    /// The file could not be read at all.
+    #[error(
+        "cannot read {file}: {source}; check the path and that the user who runs paceline may read it"
+    )]
+    Unreadable {
+        /// The path as it was given.
+        file: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The text was read and is wrong; every problem that was found, in the order of the text.
+    #[error("{}", one_per_line(.0))]
+    Invalid(Vec<Problem>),
+}
+
+impl ConfigError {
+    /// An error with a single problem.
+    pub(super) fn one(problem: Problem) -> ConfigError {
+        ConfigError::Invalid(vec![problem])
+    }
+}
+
+fn one_per_line(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("\n")
+}
+
+/// One thing that is wrong, and where.
+#[derive(Debug, Error, PartialEq)]
+#[error("{place}: {wrong}")]
+pub(crate) struct Problem {
+    /// `file:line`, or the command-line argument.
+    place: String,
+    wrong: Wrong,
+}
+
+impl Problem {
+    /// A problem on one line (the first is 1) of a file.
+    pub(super) fn on_line(file: &str, line: usize, wrong: Wrong) -> Problem {
+        Problem {
+            place: format!("{file}:{line}"),
+            wrong,
+        }
+    }
+
+    /// A problem with a command-line argument.
+    pub(super) fn argument(argument: &str, wrong: Wrong) -> Problem {
+        Problem {
+            place: argument.to_owned(),
+            wrong,
+        }
+    }
+}
+
+/// The kinds of things that are wrong.
+#[derive(Debug, Error, PartialEq)]
+pub(super) enum Wrong {
+    /// Not TOML.
+    #[error("{message}; this is not TOML, see docs/configuration.md for an example")]
+    Syntax {
+        /// What the TOML parser said.
+        message: String,
+    },
+    /// A key that does not exist in this table.
+    #[error("unknown key \"{key}\" in [{table}]; {}", remedy(.nearest.as_deref()))]
+    UnknownKey {
+        /// The key as it was written.
+        key: String,
+        /// The table that it was written in.
+        table: String,
+        /// The key that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A table at the top level that does not exist.
+    #[error("unknown table or key \"{name}\"; {}", top_level_remedy(.nearest.as_deref()))]
+    UnknownTable {
+        /// The name as it was written.
+        name: String,
+        /// The table that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A value where a table belongs.
+    #[error("\"{name}\" must be a table; start it with the line [{name}]")]
+    NotATable {
+        /// The full name of the table.
+        name: String,
+    },
+    /// A database without a server.
+    #[error(
+        "[{table}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""
+    )]
+    NoPrimary {
+        /// The full name of the table.
+        table: String,
+    },
+    /// A value that does not fit its key.
+    #[error("{key}: {error}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        error: ValueError,
+    },
+    /// A `--set` without a value.
+    #[error("write --set key=value, for example --set default_pool_size=50")]
+    NoValue,
+    /// Something that is not the URL of a server.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+}
+
+fn remedy(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+        None => "remove it, or see docs/configuration.md for the keys there are".to_owned(),
+    }
+}
+
+fn top_level_remedy(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean [{nearest}]?"),
+        None => "settings belong in [paceline], servers in [databases.NAME]".to_owned(),
+    }
+}

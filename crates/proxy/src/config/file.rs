@@ -1,0 +1,283 @@
+//! The configuration file: TOML to [`Config`], with every problem that it has and the line of each.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Problem, Wrong};
+use super::settings::{Key, POOL_SIZE};
+use super::suggest;
+use super::upstream::Upstream;
+use super::value::{self, ValueError, Written};
+use super::{ANY_DATABASE, Config, Database, UserOverride};
+
+const TABLES: [&str; 2] = ["paceline", "databases"];
+const DATABASE_KEYS: [&str; 4] = [
+    "primary",
+    "default_pool_size",
+    "hotspot_for_autocommit",
+    "users",
+];
+const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+
+/// A key or value and where it stands in the text.
+type Entry<'a, 'i> = (
+    &'a Spanned<std::borrow::Cow<'i, str>>,
+    &'a Spanned<DeValue<'i>>,
+);
+
+/// Reads a whole file.
+pub(super) fn read(text: &str, file: &str) -> Result<Config, ConfigError> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let message = error.message().trim().replace('\n', ", ");
+        ConfigError::one(Problem::on_line(
+            file,
+            line_of(text, at),
+            Wrong::Syntax { message },
+        ))
+    })?;
+    let mut reader = Reader {
+        problems: Vec::new(),
+    };
+    let config = reader.config(document.get_ref());
+    if reader.problems.is_empty() {
+        return Ok(config);
+    }
+    // TOML tables are read by name; people read from top to bottom.
+    reader.problems.sort_by_key(|(at, _)| *at);
+    let place = |(at, wrong)| Problem::on_line(file, line_of(text, at), wrong);
+    Err(ConfigError::Invalid(
+        reader.problems.into_iter().map(place).collect(),
+    ))
+}
+
+/// The number of the line, from 1, that holds the byte at `offset`.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text
+        .bytes()
+        .take(offset)
+        .filter(|byte| *byte == b'\n')
+        .count()
+}
+
+/// Walks the document and notes what is wrong instead of stopping at it.
+struct Reader {
+    /// Byte offset and problem.
+    problems: Vec<(usize, Wrong)>,
+}
+
+impl Reader {
+    fn config(&mut self, document: &DeTable<'_>) -> Config {
+        let mut config = Config::default();
+        for (name, content) in document {
+            match name.get_ref().as_ref() {
+                "paceline" => {
+                    for entry in self.entries("paceline", content) {
+                        self.setting(&mut config, entry);
+                    }
+                }
+                "databases" => {
+                    for (name, content) in self.entries("databases", content) {
+                        if let Some(database) = self.database(name.get_ref(), content) {
+                            config
+                                .databases
+                                .insert(name.get_ref().to_string(), database);
+                        }
+                    }
+                }
+                unknown => {
+                    let nearest = suggest::nearest(unknown, TABLES).map(str::to_owned);
+                    self.note(
+                        name.span().start,
+                        Wrong::UnknownTable {
+                            name: unknown.to_owned(),
+                            nearest,
+                        },
+                    );
+                }
+            }
+        }
+        config
+    }
+
+    fn setting(&mut self, config: &mut Config, (key, written): Entry<'_, '_>) {
+        match Key::named(key.get_ref()) {
+            Err(wrong) => self.note(key.span().start, wrong),
+            Ok(known) => {
+                if let Err(wrong) =
+                    known.apply(&mut config.paceline, Written::in_toml(written.get_ref()))
+                {
+                    self.note(written.span().start, wrong);
+                }
+            }
+        }
+    }
+
+    fn database(&mut self, name: &str, content: &Spanned<DeValue<'_>>) -> Option<Database> {
+        let table = format!("databases.{}", toml_key(name));
+        // An inline table or [databases.x] starts here; a missing key has no better place.
+        let start = content.span().start;
+        let mut primary = None;
+        let mut default_pool_size = None;
+        let mut hotspot_for_autocommit = None;
+        let mut users = BTreeMap::new();
+        let before = self.problems.len();
+        for (key, written) in self.entries(&table, content) {
+            match key.get_ref().as_ref() {
+                "primary" => primary = self.primary(written),
+                "default_pool_size" => {
+                    default_pool_size = self.value("default_pool_size", written, pool_size)
+                }
+                "hotspot_for_autocommit" => {
+                    hotspot_for_autocommit =
+                        self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                "users" => {
+                    let table = format!("{table}.users");
+                    for (user, content) in self.entries(&table, written) {
+                        let of_user =
+                            self.user(&format!("{table}.{}", toml_key(user.get_ref())), content);
+                        users.insert(user.get_ref().to_string(), of_user);
+                    }
+                }
+                _ => self.unknown_key(key, &table, &DATABASE_KEYS),
+            }
+        }
+        let Some(mut primary) = primary else {
+            // A primary that is there but wrong, or a table that is no table, has been noted already.
+            if self.problems.len() == before {
+                self.note(start, Wrong::NoPrimary { table });
+            }
+            return None;
+        };
+        if name == ANY_DATABASE {
+            primary.dbname = None;
+        }
+        Some(Database {
+            primary,
+            default_pool_size,
+            hotspot_for_autocommit,
+            users,
+        })
+    }
+
+    fn user(&mut self, table: &str, content: &Spanned<DeValue<'_>>) -> UserOverride {
+        let mut of_user = UserOverride::default();
+        for (key, written) in self.entries(table, content) {
+            match key.get_ref().as_ref() {
+                "default_pool_size" => {
+                    of_user.default_pool_size = self.value("default_pool_size", written, pool_size);
+                }
+                "hotspot_for_autocommit" => {
+                    of_user.hotspot_for_autocommit =
+                        self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                _ => self.unknown_key(key, table, &USER_KEYS),
+            }
+        }
+        of_user
+    }
+
+    fn primary(&mut self, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
+        let upstream = match Written::in_toml(written.get_ref()) {
+            Written::Text(url) => Upstream::from_url(url).map_err(Wrong::from),
+            _ => {
+                let got = "this".to_owned();
+                let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
+                Err(Wrong::Value {
+                    key: "primary".to_owned(),
+                    error: ValueError::Kind {
+                        got,
+                        wanted,
+                        example,
+                    },
+                })
+            }
+        };
+        upstream
+            .map_err(|wrong| self.note(written.span().start, wrong))
+            .ok()
+    }
+
+    fn value<T>(
+        &mut self,
+        key: &str,
+        written: &Spanned<DeValue<'_>>,
+        check: fn(Written<'_>) -> Result<T, ValueError>,
+    ) -> Option<T> {
+        let checked = check(Written::in_toml(written.get_ref()));
+        checked
+            .map_err(|error| {
+                self.note(
+                    written.span().start,
+                    Wrong::Value {
+                        key: key.to_owned(),
+                        error,
+                    },
+                )
+            })
+            .ok()
+    }
+
+    /// What is in the table called `name`; nothing, and a note, when it is not a table.
+    fn entries<'a, 'i>(
+        &mut self,
+        name: &str,
+        content: &'a Spanned<DeValue<'i>>,
+    ) -> Vec<Entry<'a, 'i>> {
+        match content.get_ref() {
+            DeValue::Table(table) => table.iter().collect(),
+            _ => {
+                self.note(
+                    content.span().start,
+                    Wrong::NotATable {
+                        name: name.to_owned(),
+                    },
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn unknown_key(
+        &mut self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        table: &str,
+        known: &[&str],
+    ) {
+        let nearest = suggest::nearest(key.get_ref(), known.iter().copied()).map(str::to_owned);
+        let (at, key, table) = (
+            key.span().start,
+            key.get_ref().to_string(),
+            table.to_owned(),
+        );
+        self.note(
+            at,
+            Wrong::UnknownKey {
+                key,
+                table,
+                nearest,
+            },
+        );
+    }
+
+    fn note(&mut self, at: usize, wrong: Wrong) {
+        self.problems.push((at, wrong));
+    }
+}
+
+fn pool_size(written: Written<'_>) -> Result<usize, ValueError> {
+    value::count(written, &POOL_SIZE)
+}
+
+/// `name` as it is written in a table header: quoted unless it is a bare key.
+fn toml_key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.escape_default())
+    }
+}

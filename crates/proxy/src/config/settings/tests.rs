@@ -1,0 +1,198 @@
+//! Every key of `[paceline]`: its value, `--set`, and the documentation that must match.
+
+use std::time::Duration;
+
+use super::super::Config;
+use super::*;
+
+fn read(text: &str) -> Config {
+    Config::from_toml(text, "paceline.toml").unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn refused(text: &str) -> String {
+    match Config::from_toml(text, "paceline.toml") {
+        Ok(config) => panic!("was read as {config:?}\n{text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn set(assignment: &str) -> Result<Config, String> {
+    let mut config = Config::default();
+    config.set(assignment).map_err(|error| error.to_string())?;
+    Ok(config)
+}
+
+fn set_refused(assignment: &str) -> String {
+    set(assignment).expect_err(assignment)
+}
+
+#[test]
+fn what_a_key_shows_is_read_back() {
+    let mut other = Settings {
+        unix_socket_dir: Some("/run".into()),
+        ..Settings::default()
+    };
+    other.server_connect_timeout = Duration::from_millis(1500);
+    for settings in [Settings::default(), other] {
+        let lines: Vec<String> = KEYS
+            .iter()
+            .map(|key| format!("{} = {}", key.name, key.show(&settings)))
+            .collect();
+        assert_eq!(
+            read(&format!("[paceline]\n{}", lines.join("\n"))).paceline,
+            settings
+        );
+    }
+}
+
+#[test]
+fn values_of_another_kind_are_refused() {
+    for (line, expected) in [
+        (
+            "default_pool_size = \"20\"",
+            "\"20\" is not a whole number; write digits without quotes",
+        ),
+        ("default_pool_size = 2.5", "2.5 is not a whole number"),
+        (
+            "default_pool_size = 0",
+            "0 is outside its limits; write a value from 1 to 10000",
+        ),
+        ("default_pool_size = 10001", "10001 is outside its limits"),
+        ("default_pool_size = -1", "-1 is outside its limits"),
+        ("default_pool_size = 0x10", "not decimal"),
+        ("group_size_max = 1", "write a value from 2 to 10000"),
+        (
+            "hotspot = \"on\"",
+            "\"on\" is not a switch; write true or false, without quotes",
+        ),
+        (
+            "query_wait_timeout = -1",
+            "-1 is not a duration; write seconds",
+        ),
+        ("query_wait_timeout = \"2 weeks\"", "is not a duration"),
+        (
+            "query_wait_timeout = \"25h\"",
+            "write a value from 0s to 24h",
+        ),
+        (
+            "hotspot_update_max_wait_time = \"2s\"",
+            "write a value from 0us to 1s",
+        ),
+        ("hotspot_update_max_wait_time = true", "write microseconds"),
+        (
+            "listen = 6432",
+            "6432 is not an address and port; write 127.0.0.1:6432 or [::1]:6432",
+        ),
+        ("unix_socket_dir = \"run\"", "not an absolute path"),
+        ("listen = []", "a list is not an address"),
+    ] {
+        let message = refused(&format!("[paceline]\n{line}"));
+        let key = line.split_once(' ').unwrap().0;
+        assert!(
+            message.starts_with(&format!("paceline.toml:2: {key}: ")) && message.contains(expected),
+            "{line}: {message}"
+        );
+    }
+}
+
+#[test]
+fn set_takes_every_key() {
+    for key in KEYS {
+        let value = key.show(&Settings::default());
+        let config = set(&format!("{}={}", key.name, value.trim_matches('"')));
+        assert_eq!(config, Ok(Config::default()), "{}", key.name);
+    }
+}
+
+#[test]
+fn set_reads_switches_in_every_spelling() {
+    for (text, on) in [
+        ("on", true),
+        ("1", true),
+        ("YES", true),
+        ("true", true),
+        ("off", false),
+        ("0", false),
+        ("no", false),
+        ("False", false),
+    ] {
+        assert_eq!(
+            set(&format!("pipeline={text}")).map(|config| config.paceline.pipeline),
+            Ok(on),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        set_refused("pipeline=maybe"),
+        "--set pipeline=maybe: pipeline: maybe is not a switch; write on or off"
+    );
+}
+
+#[test]
+fn set_reads_numbers_and_durations_without_quotes() {
+    assert_eq!(
+        set(" worker_threads = 4 ").map(|config| config.paceline.worker_threads),
+        Ok(4)
+    );
+    let wait = |text| set(text).map(|config| config.paceline.hotspot_update_max_wait_time);
+    assert_eq!(
+        wait("hotspot_update_max_wait_time=250"),
+        Ok(Duration::from_micros(250))
+    );
+    assert_eq!(
+        wait("hotspot_update_max_wait_time=2ms"),
+        Ok(Duration::from_millis(2))
+    );
+}
+
+#[test]
+fn set_says_what_is_wrong() {
+    assert!(set_refused("pipeline").contains("write --set key=value"));
+    assert!(
+        set_refused("pipelin=on")
+            .contains("unknown key \"pipelin\" in [paceline]; did you mean \"pipeline\"?")
+    );
+    assert!(set_refused("worker_threads=").contains("nothing is not a whole number"));
+    assert!(set_refused("listen=0.0.0.0:6432").contains("client login is trust"));
+}
+
+#[test]
+fn the_documentation_names_every_key_with_its_default() {
+    let documentation = include_str!("../../../../../docs/configuration.md");
+    for key in KEYS {
+        let (name, unit, limits) = (key.name, key.unit(), key.limits());
+        let default = key.show(&Settings::default());
+        let row = format!(
+            "| `{name}` | {unit} | `{default}` | {limits} | {} |",
+            key.meaning
+        );
+        assert!(
+            documentation.contains(&row),
+            "docs/configuration.md lacks this line:\n{row}"
+        );
+    }
+    let rows = documentation
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .count();
+    let of_databases = 6;
+    assert_eq!(
+        rows,
+        KEYS.len() + of_databases,
+        "docs/configuration.md names a key that does not exist"
+    );
+}
+
+#[test]
+fn the_example_file_names_every_key_with_its_default() {
+    let example = include_str!("../../../../../deploy/paceline.toml");
+    assert_eq!(read(example).paceline, Settings::default());
+    for key in KEYS {
+        assert!(
+            example.contains(&format!("\n{} = ", key.name)),
+            "deploy/paceline.toml lacks {}",
+            key.name
+        );
+    }
+    assert!(!read(example).databases.is_empty());
+}

@@ -1,0 +1,212 @@
+//! Single values: from TOML or from a command-line argument to a checked Rust value.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+use toml::de::DeValue;
+
+use super::duration::{self, BareUnit};
+
+/// A value as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written<'a> {
+    /// After `--set key=`: everything is text.
+    Argument(&'a str),
+    /// A TOML string.
+    Text(&'a str),
+    /// A TOML number in base ten.
+    Number(&'a str),
+    /// A TOML boolean.
+    Switch(bool),
+    /// Any other kind of TOML value, by its name.
+    Other(&'static str),
+}
+
+impl<'a> Written<'a> {
+    /// What `value` of a TOML document says.
+    pub(super) fn in_toml(value: &'a DeValue<'_>) -> Written<'a> {
+        match value {
+            DeValue::String(text) => Written::Text(text),
+            DeValue::Integer(number) if number.radix() == 10 => Written::Number(number.as_str()),
+            DeValue::Integer(_) => Written::Other("a number that is not decimal"),
+            DeValue::Float(number) => Written::Number(number.as_str()),
+            DeValue::Boolean(on) => Written::Switch(*on),
+            DeValue::Datetime(_) => Written::Other("a date"),
+            DeValue::Array(_) => Written::Other("a list"),
+            DeValue::Table(_) => Written::Other("a table"),
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Written::Argument("") => "nothing".to_owned(),
+            Written::Argument(text) | Written::Number(text) => text.to_owned(),
+            Written::Text(text) => format!("\"{text}\""),
+            Written::Switch(on) => on.to_string(),
+            Written::Other(kind) => kind.to_owned(),
+        }
+    }
+}
+
+/// Why a value does not fit its key.
+#[derive(Debug, Error, PartialEq)]
+pub(super) enum ValueError {
+    /// The wrong kind of value.
+    #[error("{got} is not {wanted}; write {example}")]
+    Kind {
+        /// What was written.
+        got: String,
+        /// What is wanted.
+        wanted: &'static str,
+        /// Something that would be accepted.
+        example: &'static str,
+    },
+    /// The right kind of value, too small or too large.
+    #[error("{got} is outside its limits; write a value from {least} to {most}")]
+    Limits {
+        /// What was written.
+        got: String,
+        /// The smallest value allowed.
+        least: String,
+        /// The largest value allowed.
+        most: String,
+    },
+    /// An address that other machines could reach.
+    #[error("refusing to listen on {0}: client login is trust; listen on 127.0.0.1 or [::1]")]
+    NotLoopback(SocketAddr),
+    /// A folder that would depend on where paceline was started.
+    #[error("\"{0}\" is not an absolute path; write one that starts with /, or \"\" for none")]
+    RelativeFolder(String),
+}
+
+/// Reads a switch: `true` or `false`; as an argument also `on`, `off`, `yes`, `no`, `1`, `0`.
+pub(super) fn switch(written: Written<'_>) -> Result<bool, ValueError> {
+    let wrong = |example| ValueError::Kind {
+        got: written.describe(),
+        wanted: "a switch",
+        example,
+    };
+    match written {
+        Written::Switch(on) => Ok(on),
+        Written::Argument(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => Ok(true),
+            "false" | "off" | "no" | "0" => Ok(false),
+            _ => Err(wrong("on or off")),
+        },
+        _ => Err(wrong("true or false, without quotes")),
+    }
+}
+
+/// Reads a whole number within `limits`.
+pub(super) fn count(
+    written: Written<'_>,
+    limits: &RangeInclusive<usize>,
+) -> Result<usize, ValueError> {
+    let wrong = || ValueError::Kind {
+        got: written.describe(),
+        wanted: "a whole number",
+        example: "digits without quotes or unit, for example 20",
+    };
+    let outside = || ValueError::Limits {
+        got: written.describe(),
+        least: limits.start().to_string(),
+        most: limits.end().to_string(),
+    };
+    let (Written::Argument(text) | Written::Number(text)) = written else {
+        return Err(wrong());
+    };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    match text.parse() {
+        Ok(count) if limits.contains(&count) => Ok(count),
+        // Negative or more than usize holds: a number all the same.
+        _ => Err(outside()),
+    }
+}
+
+/// Reads a duration of at most `most`.
+pub(super) fn time(
+    written: Written<'_>,
+    bare: BareUnit,
+    most: Duration,
+) -> Result<Duration, ValueError> {
+    let wrong = || ValueError::Kind {
+        got: written.describe(),
+        wanted: "a duration",
+        example: match bare {
+            BareUnit::Seconds => {
+                "seconds, for example 15 or 0.5, or \"250ms\", \"10s\", \"2min\", \"1h\""
+            }
+            BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
+        },
+    };
+    let (Written::Argument(text) | Written::Text(text) | Written::Number(text)) = written else {
+        return Err(wrong());
+    };
+    let duration = duration::parse(text, bare).ok_or_else(wrong)?;
+    if duration > most {
+        let (least, most) = (
+            duration::show(Duration::ZERO, bare),
+            duration::show(most, bare),
+        );
+        return Err(ValueError::Limits {
+            got: written.describe(),
+            least,
+            most,
+        });
+    }
+    Ok(duration)
+}
+
+/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Loopback only, as long as client login is trust.
+pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
+    let address = match written {
+        Written::Argument(text) | Written::Text(text) => parse_listen(text.trim()),
+        _ => None,
+    };
+    let address = address.ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted: "an address and port",
+        example: "127.0.0.1:6432 or [::1]:6432",
+    })?;
+    if address.ip().to_canonical().is_loopback() {
+        Ok(address)
+    } else {
+        Err(ValueError::NotLoopback(address))
+    }
+}
+
+fn parse_listen(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::new(
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port.parse().ok()?,
+        )),
+        None => text.parse().ok(),
+    }
+}
+
+/// Reads an absolute folder; empty is none.
+pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
+    let (Written::Argument(text) | Written::Text(text)) = written else {
+        let (wanted, example) = (
+            "a folder",
+            "an absolute path in quotes, for example \"/run/paceline\"",
+        );
+        return Err(ValueError::Kind {
+            got: written.describe(),
+            wanted,
+            example,
+        });
+    };
+    match PathBuf::from(text) {
+        _ if text.is_empty() => Ok(None),
+        folder if folder.is_absolute() => Ok(Some(folder)),
+        _ => Err(ValueError::RelativeFolder(text.to_owned())),
+    }
+}

@@ -1,0 +1,346 @@
+//! What texts do, by example.
+
+use super::{Effect, SessionChange};
+use crate::statement::parse;
+
+fn effect(sql: &str) -> Effect {
+    parse(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        .effect
+}
+
+fn changes(sql: &str) -> Vec<SessionChange> {
+    match effect(sql) {
+        Effect::Session(changes) => changes,
+        other => panic!("{sql}: {other:?}"),
+    }
+}
+
+fn set(name: &str, sql: &str) -> SessionChange {
+    SessionChange::Set {
+        name: name.to_owned(),
+        sql: sql.to_owned(),
+    }
+}
+
+#[test]
+fn reads() {
+    let texts = [
+        "SELECT 1",
+        "TABLE t",
+        "VALUES (1), (2)",
+        "WITH a AS (SELECT 1) SELECT * FROM a UNION SELECT 2 ORDER BY 1 LIMIT 3",
+        "SELECT pg_advisory_xact_lock(1)",
+        "SELECT pg_try_advisory_xact_lock_shared(1)",
+        "SELECT set_config('a.b', 'c', true)",
+        "SELECT other.set_config('a.b', 'c', false)",
+        "SELECT 'pg_temp.a', pg_temp FROM t",
+    ];
+    for sql in texts {
+        assert_eq!(effect(sql), Effect::Read, "{sql}");
+    }
+}
+
+#[test]
+fn writes() {
+    let texts = [
+        "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "SELECT * FROM t FOR UPDATE SKIP LOCKED",
+        "SELECT * FROM (SELECT * FROM t FOR SHARE) s",
+        "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a",
+    ];
+    for sql in texts {
+        assert_eq!(effect(sql), Effect::Write, "{sql}");
+    }
+}
+
+#[test]
+fn others() {
+    let texts = [
+        "",
+        "-- nothing",
+        ";",
+        "BEGIN",
+        "COMMIT",
+        "ROLLBACK TO SAVEPOINT a",
+        "CREATE TABLE t (a int)",
+        "COPY t FROM STDIN",
+        "VACUUM t",
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE SELECT 1",
+        "SET LOCAL work_mem = '1MB'",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+        "SET TRANSACTION SNAPSHOT 'a'",
+        "SET LOCAL ROLE a",
+        "SET transaction_read_only = on",
+        "SHOW work_mem",
+        "FETCH 1 FROM c",
+        "NOTIFY a",
+        "LOCK t",
+        "UNLISTEN *",
+        "SET CONSTRAINTS ALL DEFERRED",
+        "SELECT 1; SELECT 2",
+        "SELECT 1 INTO t",
+        "CREATE TABLE t AS SELECT 1",
+        "DISCARD PLANS",
+        "DISCARD TEMP",
+        "DISCARD SEQUENCES",
+        "EXECUTE a(1)",
+        "DECLARE c CURSOR FOR SELECT 1",
+        "CLOSE c",
+        "ALTER ROLE a SET work_mem = '1MB'",
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET work_mem = '1MB' AS 'select 1'",
+        "EXPLAIN SELECT set_config('a.b', 'c', false)",
+        "EXPLAIN (ANALYZE false) SELECT pg_advisory_lock(1)",
+        "PREPARE TRANSACTION 'a'",
+    ];
+    for sql in texts {
+        assert_eq!(effect(sql), Effect::Other, "{sql}");
+    }
+}
+
+#[test]
+fn settings_are_set_again_by_their_text() {
+    let cases = [
+        (
+            "set Work_Mem = '1MB'",
+            "work_mem",
+            "SET work_mem TO \"1MB\"",
+        ),
+        (
+            "SET SESSION search_path = a, \"B\"",
+            "search_path",
+            "SET search_path TO a, \"B\"",
+        ),
+        ("SET SCHEMA 'a'", "search_path", "SET search_path TO a"),
+        (
+            "SET NAMES 'latin1'",
+            "client_encoding",
+            "SET client_encoding TO latin1",
+        ),
+        ("SET TIME ZONE 'UTC'", "timezone", "SET TIME ZONE \"UTC\""),
+        (
+            "SET timezone = 'UTC'",
+            "timezone",
+            "SET timezone TO \"UTC\"",
+        ),
+        ("SET ROLE a", "role", "SET role TO a"),
+        ("SET a.B = 1.5", "a.b", "SET \"a.b\" TO 1.5"),
+        (
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "session characteristics",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        ),
+    ];
+    for (sql, name, again) in cases {
+        assert_eq!(changes(sql), [set(name, again)], "{sql}");
+    }
+}
+
+#[test]
+fn a_text_that_sets_again_means_the_same() {
+    let texts = [
+        "SET SESSION AUTHORIZATION a",
+        "SET SESSION AUTHORIZATION \"A b\"",
+        "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE",
+        "SET TIME ZONE -7",
+        "SET TIME ZONE 'it''s\\x'",
+        "SET work_mem TO 64",
+        "SET DateStyle TO iso, dmy",
+        "SET bytea_output = escape",
+        "SET \"my.Var\" = ''",
+        "SET XML OPTION DOCUMENT",
+        "SET statement_timeout = -1",
+    ];
+    for sql in texts {
+        let found = changes(sql);
+        let [SessionChange::Set { sql: again, .. }] = found.as_slice() else {
+            panic!("{sql}: {found:?}")
+        };
+        assert_eq!(changes(again), found, "{sql} became {again}");
+    }
+}
+
+#[test]
+fn settings_go_back() {
+    let reset = |name: &str| SessionChange::Reset {
+        name: name.to_owned(),
+    };
+    assert_eq!(changes("RESET Work_Mem"), [reset("work_mem")]);
+    assert_eq!(changes("SET work_mem TO DEFAULT"), [reset("work_mem")]);
+    assert_eq!(changes("RESET TIME ZONE"), [reset("timezone")]);
+    assert_eq!(changes("SET TIME ZONE LOCAL"), [reset("timezone")]);
+    assert_eq!(changes("RESET ROLE"), [reset("role")]);
+    assert_eq!(changes("SET ROLE NONE"), [reset("role")]);
+    assert_eq!(
+        changes("RESET SESSION AUTHORIZATION"),
+        [reset("session_authorization")]
+    );
+    assert_eq!(
+        changes("SET SESSION AUTHORIZATION DEFAULT"),
+        [reset("session_authorization")]
+    );
+    assert_eq!(changes("RESET ALL"), [SessionChange::ResetAll]);
+    assert_eq!(changes("DISCARD ALL"), [SessionChange::DiscardAll]);
+    assert_eq!(changes("DEALLOCATE ALL"), [SessionChange::DeallocateAll]);
+    assert_eq!(
+        changes("DEALLOCATE PREPARE a"),
+        [SessionChange::Deallocate {
+            name: "a".to_owned()
+        }]
+    );
+}
+
+#[test]
+fn what_binds_a_client_to_its_server() {
+    let texts = [
+        "LISTEN a",
+        "CREATE TEMP TABLE t (a int)",
+        "CREATE LOCAL TEMPORARY TABLE t AS SELECT 1",
+        "CREATE TEMP VIEW v AS SELECT 1",
+        "CREATE TEMP SEQUENCE s",
+        "SELECT 1 INTO TEMP t",
+        "SELECT 1 INTO TEMP t UNION SELECT 2",
+        "CREATE TABLE pg_temp.t (a int)",
+        "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'select 1'",
+        "SELECT pg_temp.f()",
+        "SELECT * FROM pg_temp_3.t",
+        "CREATE TYPE pg_temp.e AS ENUM ('a')",
+        "SET search_path = pg_temp, public",
+        "SET search_path = 'a, pg_temp'",
+        "PREPARE p AS SELECT 1",
+        "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+        "LOAD 'x'",
+        "SET seed = 0.5",
+        "SELECT setseed(0.5)",
+        "SELECT currval('s')",
+        "SELECT lastval()",
+        "SELECT pg_advisory_lock(1)",
+        "SELECT PG_CATALOG.pg_try_advisory_lock(1, 2)",
+        "SELECT set_config('a', 'b', false)",
+        "SELECT set_config('a', 'b', x) FROM t",
+        "SELECT set_config('a', 'b', 'f')",
+        "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
+        "EXPLAIN ANALYZE SELECT set_config('a', 'b', false)",
+        "EXPLAIN (VERBOSE, ANALYZE on) SELECT pg_advisory_lock(1)",
+        "EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1",
+        "COPY (SELECT pg_advisory_lock(1)) TO STDOUT",
+        "CREATE TABLE t AS SELECT setseed(1)",
+        "DECLARE c CURSOR FOR SELECT setseed(1)",
+    ];
+    for sql in texts {
+        assert!(
+            matches!(changes(sql).first(), Some(SessionChange::Pin(_))),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn a_call_counts_wherever_it_stands() {
+    const CALL: &str = "set_config('a', 'b', false)";
+    let texts = [
+        "SELECT CASE WHEN # = 'b' THEN 1 END",
+        "SELECT CASE # WHEN 'b' THEN 1 ELSE 2 END",
+        "SELECT coalesce(NULL, #), greatest(1, #)",
+        "SELECT 1 WHERE EXISTS (SELECT #)",
+        "SELECT (SELECT #)",
+        "SELECT ARRAY(SELECT #), ARRAY[#], ROW(#), (ARRAY['a'])[length(#)]",
+        "SELECT sum(1) OVER (PARTITION BY # ORDER BY # ROWS length(#) PRECEDING)",
+        "SELECT sum(1) OVER w FROM t WINDOW w AS (ORDER BY #)",
+        "SELECT sum(1) FILTER (WHERE # = 'b')",
+        "SELECT string_agg(a, # ORDER BY #) FROM t",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length(#))",
+        "SELECT 1 FROM t GROUP BY ROLLUP (#)",
+        "SELECT 1 FROM t GROUP BY GROUPING SETS ((#), ())",
+        "SELECT grouping(#) FROM t",
+        "SELECT 1 FROM t HAVING # = 'b'",
+        "SELECT 1 ORDER BY #",
+        "SELECT DISTINCT ON (#) 1",
+        "SELECT 1 LIMIT length(#)",
+        "SELECT 1 OFFSET length(#)",
+        "SELECT 1 FETCH FIRST (length(#)) ROWS ONLY",
+        "SELECT 1 FROM #",
+        "SELECT 1 FROM ROWS FROM (#, f())",
+        "SELECT 1 FROM a, LATERAL (SELECT #) b",
+        "SELECT 1 FROM a JOIN b ON # = 'b'",
+        "SELECT 1 FROM a TABLESAMPLE system (length(#)) REPEATABLE (length(#))",
+        "SELECT 1 FROM (VALUES (#)) v",
+        "SELECT 1 FROM XMLTABLE('/a' PASSING # COLUMNS a text DEFAULT #)",
+        "SELECT 1 FROM JSON_TABLE(#, '$' COLUMNS (a text PATH '$'))",
+        "SELECT json_object('a' : #), json_array(#), xmlelement(name a, #)",
+        "SELECT #::text COLLATE \"C\" IS NULL",
+        "SELECT (#::bool) IS TRUE, # IN ('a', #), # BETWEEN 'a' AND 'b', # LIKE 'a' ESCAPE #",
+        "SELECT f(a => #), f(VARIADIC ARRAY[#])",
+        "VALUES (1, #)",
+        "WITH a AS (SELECT #) SELECT 1",
+        "WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT length(#) FROM a) SELECT 1",
+        "SELECT 1 UNION (SELECT length(#))",
+        "SELECT 1 INTERSECT ALL (VALUES (length(#)))",
+        "INSERT INTO t VALUES (1, #)",
+        "INSERT INTO t SELECT #",
+        "INSERT INTO t VALUES (1) RETURNING #",
+        "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = #",
+        "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE # = 'b' DO UPDATE SET a = 1 WHERE t.b = #",
+        "UPDATE t SET a = #",
+        "UPDATE t SET (a, b) = (SELECT 1, #)",
+        "UPDATE t SET (a, b) = (1, #)",
+        "UPDATE t SET a[length(#)] = 1",
+        "UPDATE t SET a = 1 FROM (SELECT #) s WHERE b = #",
+        "UPDATE t SET a = 1 RETURNING #",
+        "DELETE FROM t USING f(#) WHERE true",
+        "DELETE FROM t WHERE # = 'b' RETURNING 1",
+        "MERGE INTO t USING s ON # = 'b' WHEN MATCHED THEN UPDATE SET a = 1",
+        "MERGE INTO t USING s ON true WHEN MATCHED AND # = 'b' THEN UPDATE SET a = #",
+        "MERGE INTO t USING s ON true WHEN NOT MATCHED THEN INSERT VALUES (#) RETURNING #",
+        "EXECUTE p(#)",
+        "CREATE TABLE t AS SELECT #",
+        "SELECT # FOR UPDATE",
+        "SELECT 1; SELECT #",
+    ];
+    for text in texts {
+        let sql = text.replace('#', CALL);
+        assert!(
+            matches!(
+                changes(&sql).first(),
+                Some(SessionChange::Pin("set_config"))
+            ),
+            "{sql}"
+        );
+        let harmless = text.replace('#', "set_config('a', 'b', true)");
+        assert!(
+            !matches!(effect(&harmless), Effect::Session(_)),
+            "{harmless}"
+        );
+    }
+}
+
+#[test]
+fn what_may_change_anything() {
+    for sql in [
+        "DO 'begin end'",
+        "CALL p(1)",
+        "UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'",
+    ] {
+        assert_eq!(changes(sql), [SessionChange::Taint], "{sql}");
+    }
+}
+
+#[test]
+fn several_statements_tell_all_changes_in_order() {
+    let sql = "SET a.b = 1; SELECT 1; RESET a.b; LISTEN c";
+    let reset = SessionChange::Reset {
+        name: "a.b".to_owned(),
+    };
+    assert_eq!(
+        changes(sql),
+        [
+            set("a.b", "SET \"a.b\" TO 1"),
+            reset,
+            SessionChange::Pin("LISTEN")
+        ]
+    );
+}

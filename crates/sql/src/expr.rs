@@ -1,0 +1,341 @@
+//! An expression over the columns of one row and parameters.
+
+#[cfg(test)]
+mod tests;
+
+use pg_query::protobuf::{
+    AIndirection, ColumnRef, FuncCall, ParseResult, ResTarget, SelectStmt, String as Text, TypeName,
+};
+use pg_query::{Node, NodeEnum};
+
+use crate::name::{Name, push_distinct};
+use crate::parser::{self, NotParsed};
+use crate::references;
+use crate::tree::Record;
+
+/// Columns that every table has and no fold can carry.
+const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+
+/// An expression that refers only to columns of one row and to parameters. It holds no sub-select, aggregate or window
+/// syntax; whether a function in it is an aggregate, and whether a name that looks like a column is one (it may mean the
+/// whole row if it is the table's name), only the catalog knows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expr {
+    /// Column references in it have one field: the qualifiers are gone.
+    node: Box<NodeEnum>,
+    columns: Vec<String>,
+    parameters: Vec<u32>,
+}
+
+impl Expr {
+    /// Takes a parser's node, if all of it is understood. Columns may be qualified by `qualifier` only.
+    pub(crate) fn new(mut node: NodeEnum, qualifier: Option<&str>) -> Result<Expr, NotParsed> {
+        let mut columns = Vec::new();
+        let mut parameters = Vec::new();
+        for_each_leaf(&mut node, &mut |leaf| {
+            match leaf {
+                NodeEnum::ColumnRef(column) => {
+                    let name = column_name(column, qualifier)?;
+                    *column = plain_column(&name);
+                    push_distinct(&mut columns, name);
+                }
+                NodeEnum::ParamRef(parameter) => match u32::try_from(parameter.number) {
+                    Ok(number) if number > 0 => push_distinct(&mut parameters, number),
+                    _ => return Err(NotParsed::because("there is no parameter $0")),
+                },
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(Expr {
+            node: Box::new(node),
+            columns,
+            parameters,
+        })
+    }
+
+    /// Parses a stand-alone expression, such as a CHECK constraint as `pg_get_expr` prints it. Column references must be
+    /// unqualified.
+    pub fn parse(sql: &str) -> Result<Expr, NotParsed> {
+        let parsed = parser::parse(&format!("SELECT {sql}"))?;
+        Expr::new(
+            single_target(parsed).ok_or_else(|| NotParsed::because("not a single expression"))?,
+            None,
+        )
+    }
+
+    /// The columns it reads, without duplicates, in order of appearance.
+    pub fn columns(&self) -> Vec<String> {
+        self.columns.clone()
+    }
+
+    /// The parameters it reads, without duplicates, in order of appearance.
+    pub fn parameters(&self) -> Vec<u32> {
+        self.parameters.clone()
+    }
+
+    /// The functions it calls, without duplicates.
+    pub fn functions(&self) -> Vec<Name> {
+        references::functions(&self.tree())
+    }
+
+    /// The operators it uses or implies, without duplicates.
+    pub fn operators(&self) -> Vec<Name> {
+        references::operators(&self.tree())
+    }
+
+    /// The types it casts to explicitly, without duplicates.
+    pub fn casts_to(&self) -> Vec<Name> {
+        references::casts_to(&self.tree())
+    }
+
+    /// The column that it is, if it is nothing else.
+    pub fn as_column(&self) -> Option<&str> {
+        match (self.node.as_ref(), self.columns.as_slice()) {
+            (NodeEnum::ColumnRef(_), [column]) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// SQL text in brackets, with every column replaced by what `column` returns for its name and every parameter by what
+    /// `parameter` returns for its number, each an SQL expression; the rest is the parser's own deparsed text. An error
+    /// if that text would not parse to the same expression again.
+    pub fn to_sql(
+        &self,
+        column: &dyn Fn(&str) -> String,
+        parameter: &dyn Fn(u32) -> String,
+    ) -> Result<String, NotParsed> {
+        let tag = unused_tag(&deparse(&self.node)?);
+        let mut node = self.node.as_ref().clone();
+        let mut replacements = Vec::new();
+        for_each_leaf(&mut node, &mut |leaf| {
+            let replacement = match leaf {
+                NodeEnum::ColumnRef(reference) => column(&column_name(reference, None)?),
+                NodeEnum::ParamRef(reference) => parameter(reference.number.unsigned_abs()),
+                _ => return Ok(()),
+            };
+            *leaf = NodeEnum::ColumnRef(plain_column(&format!("{tag}{}z", replacements.len())));
+            replacements.push(replacement);
+            Ok(())
+        })?;
+        let text = deparse(&node)?;
+        let again = single_target(parser::parse(&format!("SELECT {text}"))?);
+        if again.is_none_or(|again| tree_of(&again) != tree_of(&node)) {
+            return Err(NotParsed::because(
+                "the deparsed expression does not mean the same",
+            ));
+        }
+        let filled = fill_in(&text, &tag, &replacements);
+        filled.ok_or_else(|| NotParsed::because("a placeholder went astray"))
+    }
+
+    fn tree(&self) -> Record {
+        tree_of(&self.node)
+    }
+}
+
+fn tree_of(node: &NodeEnum) -> Record {
+    Record::of(&Node {
+        node: Some(node.clone()),
+    })
+}
+
+/// The expression alone as text.
+fn deparse(node: &NodeEnum) -> Result<String, NotParsed> {
+    let target = ResTarget {
+        val: Some(Box::new(Node {
+            node: Some(node.clone()),
+        })),
+        ..ResTarget::default()
+    };
+    let select = SelectStmt {
+        target_list: vec![Node {
+            node: Some(NodeEnum::ResTarget(Box::new(target))),
+        }],
+        ..empty_select()
+    };
+    let text = parser::deparse(NodeEnum::SelectStmt(Box::new(select)))?;
+    match text.strip_prefix("SELECT ") {
+        Some(expression) => Ok(expression.to_owned()),
+        None => Err(NotParsed::because(
+            "the deparsed expression is not where it should be",
+        )),
+    }
+}
+
+/// What the parser makes of a SELECT with nothing in it.
+fn empty_select() -> SelectStmt {
+    SelectStmt {
+        limit_option: pg_query::protobuf::LimitOption::Default.into(),
+        op: pg_query::protobuf::SetOperation::SetopNone.into(),
+        ..SelectStmt::default()
+    }
+}
+
+/// The expression of a text `SELECT expression` that holds nothing else.
+fn single_target(parsed: ParseResult) -> Option<NodeEnum> {
+    let [raw] = <[_; 1]>::try_from(parsed.stmts).ok()?;
+    let NodeEnum::SelectStmt(mut select) = raw.stmt?.node? else {
+        return None;
+    };
+    let [target] = <[_; 1]>::try_from(std::mem::take(&mut select.target_list)).ok()?;
+    let NodeEnum::ResTarget(target) = target.node? else {
+        return None;
+    };
+    let is_alone =
+        *select == empty_select() && target.name.is_empty() && target.indirection.is_empty();
+    if is_alone { target.val?.node } else { None }
+}
+
+/// A start for placeholder names that the text does not contain.
+fn unused_tag(text: &str) -> String {
+    let mut number = 0_usize;
+    loop {
+        let tag = format!("q{number}v");
+        if !text.contains(&tag) {
+            return tag;
+        }
+        number += 1;
+    }
+}
+
+/// Puts the replacements where the placeholders stand, all in one pass.
+fn fill_in(text: &str, tag: &str, replacements: &[String]) -> Option<String> {
+    let mut filled = String::from("(");
+    let mut pieces = text.split(tag);
+    filled.push_str(pieces.next()?);
+    for piece in pieces {
+        let (number, rest) = piece.split_once('z')?;
+        filled.push('(');
+        filled.push_str(replacements.get(number.parse::<usize>().ok()?)?);
+        filled.push(')');
+        filled.push_str(rest);
+    }
+    filled.push(')');
+    Some(filled)
+}
+
+/// The name of a column reference: `column`, or `qualifier.column`.
+fn column_name(reference: &ColumnRef, qualifier: Option<&str>) -> Result<String, NotParsed> {
+    let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
+    let name = match fields.as_deref() {
+        Some([name]) => name,
+        Some([table, name]) if qualifier == Some(*table) => name,
+        _ => return Err(NotParsed::because("not a column of the row")),
+    };
+    if SYSTEM_COLUMNS.contains(name) {
+        return Err(NotParsed::because("a system column"));
+    }
+    Ok((*name).to_owned())
+}
+
+fn string_of(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::String(text)) => Some(&text.sval),
+        _ => None,
+    }
+}
+
+fn plain_column(name: &str) -> ColumnRef {
+    let field = Node {
+        node: Some(NodeEnum::String(Text {
+            sval: name.to_owned(),
+        })),
+    };
+    ColumnRef {
+        fields: vec![field],
+        location: 0,
+    }
+}
+
+type OnLeaf<'a> = &'a mut dyn FnMut(&mut NodeEnum) -> Result<(), NotParsed>;
+
+/// Calls `on_leaf` for every column reference and parameter, in order. An error for any kind of node that is not known to be
+/// harmless: what is not listed here does not get into an [`Expr`].
+fn for_each_leaf(node: &mut NodeEnum, on_leaf: OnLeaf) -> Result<(), NotParsed> {
+    match node {
+        NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => on_leaf(node),
+        NodeEnum::AConst(_) | NodeEnum::SqlvalueFunction(_) => Ok(()),
+        NodeEnum::AExpr(e) => in_some([e.lexpr.as_deref_mut(), e.rexpr.as_deref_mut()], on_leaf),
+        NodeEnum::BoolExpr(e) => in_all(&mut e.args, on_leaf),
+        NodeEnum::NullTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
+        NodeEnum::BooleanTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
+        NodeEnum::CaseExpr(e) => {
+            in_some([e.arg.as_deref_mut()], on_leaf)?;
+            in_all(&mut e.args, on_leaf)?;
+            in_some([e.defresult.as_deref_mut()], on_leaf)
+        }
+        NodeEnum::CaseWhen(e) => in_some([e.expr.as_deref_mut(), e.result.as_deref_mut()], on_leaf),
+        NodeEnum::CoalesceExpr(e) => in_all(&mut e.args, on_leaf),
+        NodeEnum::MinMaxExpr(e) => in_all(&mut e.args, on_leaf),
+        NodeEnum::FuncCall(e) if is_plain_call(e) => in_all(&mut e.args, on_leaf),
+        NodeEnum::NamedArgExpr(e) => in_some([e.arg.as_deref_mut()], on_leaf),
+        NodeEnum::TypeCast(e) if e.type_name.as_ref().is_some_and(is_plain_type) => {
+            in_some([e.arg.as_deref_mut()], on_leaf)
+        }
+        NodeEnum::CollateClause(e) => in_some([e.arg.as_deref_mut()], on_leaf),
+        NodeEnum::AArrayExpr(e) => in_all(&mut e.elements, on_leaf),
+        NodeEnum::AIndirection(e) => in_indirection(e, on_leaf),
+        NodeEnum::RowExpr(e) => in_all(&mut e.args, on_leaf),
+        NodeEnum::List(e) => in_all(&mut e.items, on_leaf),
+        _ => Err(NotParsed::because("an expression that is not understood")),
+    }
+}
+
+fn in_some<const N: usize>(
+    nodes: [Option<&mut Node>; N],
+    on_leaf: OnLeaf,
+) -> Result<(), NotParsed> {
+    for node in nodes.into_iter().flatten() {
+        match &mut node.node {
+            Some(inner) => for_each_leaf(inner, on_leaf)?,
+            None => return Err(NotParsed::because("an empty node")),
+        }
+    }
+    Ok(())
+}
+
+fn in_all(nodes: &mut [Node], on_leaf: OnLeaf) -> Result<(), NotParsed> {
+    nodes
+        .iter_mut()
+        .try_for_each(|node| in_some([Some(node)], on_leaf))
+}
+
+/// `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`; of other things than columns, nothing.
+fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed> {
+    let inner = e.arg.as_ref().and_then(|arg| arg.node.as_ref());
+    if !matches!(
+        inner,
+        Some(NodeEnum::ColumnRef(_) | NodeEnum::AIndirection(_))
+    ) {
+        return Err(NotParsed::because(
+            "a field or element of something that is not a column",
+        ));
+    }
+    in_some([e.arg.as_deref_mut()], on_leaf)?;
+    for step in &mut e.indirection {
+        match &mut step.node {
+            Some(NodeEnum::String(_)) => {}
+            Some(NodeEnum::AIndices(at)) => {
+                in_some([at.lidx.as_deref_mut(), at.uidx.as_deref_mut()], on_leaf)?
+            }
+            _ => return Err(NotParsed::because("all fields of a composite value")),
+        }
+    }
+    Ok(())
+}
+
+/// Not an aggregate's or window function's syntax.
+fn is_plain_call(call: &FuncCall) -> bool {
+    call.agg_order.is_empty()
+        && call.agg_filter.is_none()
+        && call.over.is_none()
+        && !call.agg_within_group
+        && !call.agg_star
+        && !call.agg_distinct
+}
+
+/// A type that stands for itself: no set, no `%TYPE`, no parameter in its modifiers.
+fn is_plain_type(name: &TypeName) -> bool {
+    !name.setof && !name.pct_type && !Record::of(name).contains(&["ParamRef"])
+}

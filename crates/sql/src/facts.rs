@@ -1,0 +1,244 @@
+//! Facts: what the catalog says of the table that an UPDATE folds on. The questions (SQL text) and the
+//! answers (plain data) live together here; asking them is the caller's work.
+//!
+//! The same questions make the *fingerprint*, which a fold compares again inside its own transaction: DDL
+//! that has come between changes it.
+
+use crate::{Name, quote_ident, quote_literal};
+
+/// A table, or a partitioned table with its whole tree of partitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableFacts {
+    /// Schema it lives in.
+    pub schema: String,
+    /// Its name there.
+    pub name: String,
+    /// OIDs of the table and of all its partitions.
+    pub tree: Vec<u32>,
+    /// Why no UPDATE of this table folds (triggers, row security, …).
+    pub refused: Option<String>,
+    /// Value of [`fingerprint_sql`] when the facts were read.
+    pub fingerprint: String,
+    /// Columns in table order.
+    pub columns: Vec<Column>,
+    /// Column sets of usable unique indexes (immediate, not partial, no expressions).
+    pub keys: Vec<Vec<String>>,
+    /// CHECK constraints of the table, as expressions.
+    pub checks: Vec<String>,
+}
+
+/// A column.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type with modifier, as SQL.
+    pub type_name: String,
+    /// Its type without modifier, as SQL.
+    pub bare_type_name: String,
+    /// OID of its type.
+    pub type_oid: u32,
+    /// Type modifier, -1 for none (of the base type for a domain).
+    pub type_modifier: i32,
+    /// OID of its base type (itself when it is not a domain).
+    pub base_type_oid: u32,
+    /// Declared NOT NULL.
+    pub not_null: bool,
+    /// Two different byte strings are two different values under its collation.
+    pub deterministic: bool,
+    /// Its type is PostgreSQL's own, an enum, or a domain or array of such.
+    pub builtin: bool,
+    /// An UPDATE that assigns it cannot be folded: part of a unique, exclusion, expression or partial index,
+    /// of a foreign key, of a partition key, or of variable length and indexed.
+    pub fixed: bool,
+}
+
+impl TableFacts {
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// The table's full name as SQL.
+    pub fn qualified(&self) -> String {
+        format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
+    }
+}
+
+/// A name as SQL that `to_regclass` takes.
+pub fn regclass_literal(name: &Name) -> String {
+    let text = match &name.schema {
+        Some(schema) => format!("{}.{}", quote_ident(schema), quote_ident(&name.name)),
+        None => quote_ident(&name.name),
+    };
+    quote_literal(&text)
+}
+
+/// `tree(oid)`: the table and its partitions.
+fn tree_sql(name: &Name) -> String {
+    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
+    format!(
+        "tree(id) AS MATERIALIZED (SELECT {class}::pg_catalog.oid WHERE {class} IS NOT NULL \
+         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({class}) p)"
+    )
+}
+
+/// Asks for one row: schema, name, tree, reason for refusal. No row: there is no such table.
+pub fn table_sql(name: &Name) -> String {
+    format!(
+        "WITH {tree} SELECT n.nspname, c.relname, \
+         pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), \
+         CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'not a table' \
+         WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
+         WHEN c.relpersistence = 't' THEN 'temporary table' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'foreign partition' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relrowsecurity) THEN 'row security' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relhasrules) THEN 'rules' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = id WHERE NOT g.tgisinternal) THEN 'triggers' \
+         WHEN c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhparent = c.oid) THEN 'inheritance children' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = id WHERE p.partexprs IS NOT NULL) THEN 'partitioned by an expression' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_constraint k ON k.conrelid = id WHERE k.contype = 'c' AND id <> c.oid AND k.conislocal) THEN 'a partition has a check of its own' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = id WHERE a.attgenerated <> '') THEN 'generated columns' \
+         END \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.oid = pg_catalog.to_regclass({class})",
+        tree = tree_sql(name),
+        class = regclass_literal(name),
+    )
+}
+
+/// Asks for a row per column, in the order of [`Column`]'s fields.
+pub fn columns_sql(name: &Name) -> String {
+    format!(
+        "WITH {tree} SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(a.atttypid, -1), \
+         a.atttypid, CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END, \
+         CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, a.attnotnull, \
+         coalesce((SELECT l.collisdeterministic FROM pg_catalog.pg_collation l WHERE l.oid = a.attcollation), true), \
+         EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.oid IN (t.oid, t.typelem, t.typbasetype) \
+           AND (b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR b.typtype = 'e')) AND t.typtype IN ('b', 'd', 'e'), \
+         EXISTS (SELECT FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = id \
+           JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname \
+           WHERE (p.attnum = ANY (i.indkey) AND (i.indisunique OR i.indisexclusion OR t.typlen < 0)) \
+             OR ((i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_depend d \
+               WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = i.indexrelid AND d.refobjid = id \
+               AND d.refobjsubid = p.attnum))) \
+         OR EXISTS (SELECT FROM tree JOIN pg_catalog.pg_constraint k ON id IN (k.conrelid, k.confrelid) AND k.contype IN ('f', 'x') \
+           JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname \
+           WHERE (k.conrelid = id AND p.attnum = ANY (k.conkey)) OR (k.confrelid = id AND p.attnum = ANY (k.confkey))) \
+         OR EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table q ON q.partrelid = id \
+           JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)) \
+         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+         WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        tree = tree_sql(name),
+        class = regclass_literal(name),
+    )
+}
+
+/// Asks for a row per column of a usable unique index: index OID, column name.
+pub fn keys_sql(name: &Name) -> String {
+    format!(
+        "SELECT i.indexrelid, a.attname FROM pg_catalog.pg_index i \
+         JOIN LATERAL pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, n) ON k.n <= i.indnkeyatts \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
+         WHERE i.indrelid = pg_catalog.to_regclass({class}) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready \
+         AND i.indpred IS NULL AND i.indexprs IS NULL ORDER BY i.indexrelid, k.n",
+        class = regclass_literal(name),
+    )
+}
+
+/// Asks for a row per CHECK constraint: its expression.
+pub fn checks_sql(name: &Name) -> String {
+    format!(
+        "SELECT pg_catalog.pg_get_expr(k.conbin, k.conrelid) FROM pg_catalog.pg_constraint k \
+         WHERE k.conrelid = pg_catalog.to_regclass({class}) AND k.contype = 'c' ORDER BY k.oid",
+        class = regclass_literal(name),
+    )
+}
+
+/// Asks for one row: the fingerprint of the table now.
+pub fn fingerprint_query(name: &Name) -> String {
+    format!(
+        "WITH {tree}, ids(list) AS (SELECT ARRAY(SELECT id FROM tree ORDER BY id)) SELECT {value} FROM ids",
+        tree = tree_sql(name),
+        value = fingerprint_expression(name, "ids.list"),
+    )
+}
+
+/// The fingerprint as an SQL expression over a tree that is known.
+pub fn fingerprint_sql(name: &Name, tree: &[u32]) -> String {
+    let list: Vec<String> = tree.iter().map(u32::to_string).collect();
+    let list = format!("'{{{}}}'::pg_catalog.oid[]", list.join(","));
+    fingerprint_expression(name, &list)
+}
+
+/// Row versions (`xmin`) of everything in the catalog that decides whether and how an UPDATE folds. VACUUM and
+/// ANALYZE do not move them: they update the catalog in place.
+fn fingerprint_expression(name: &Name, tree: &str) -> String {
+    let versions = |table: &str, column: &str, order: &str, more: &str| {
+        format!(
+            "ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} = ANY ({tree}){more} ORDER BY {order})"
+        )
+    };
+    format!(
+        "ROW(pg_catalog.to_regclass({class})::pg_catalog.oid, {class_rows}, {columns}, {indexes}, {triggers}, {constraints}, {children}, {types})::pg_catalog.text",
+        class = regclass_literal(name),
+        class_rows = versions("pg_class", "oid", "v.oid", ""),
+        columns = versions("pg_attribute", "attrelid", "v.attrelid, v.attnum", " AND v.attnum > 0"),
+        indexes = versions("pg_index", "indrelid", "v.indexrelid", ""),
+        triggers = versions("pg_trigger", "tgrelid", "v.oid", ""),
+        constraints = versions("pg_constraint", "conrelid", "v.oid", ""),
+        children = versions("pg_inherits", "inhparent", "v.inhrelid", ""),
+        types = format_args!(
+            "ARRAY(SELECT v.xmin FROM pg_catalog.pg_constraint v WHERE v.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
+             WHERE a.attrelid = ANY ({tree}) AND a.attnum > 0 AND a.atttypid >= 16384) ORDER BY v.oid)"
+        ),
+    )
+}
+
+/// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile, every
+/// operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
+pub fn harmless_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> String {
+    let names = |names: &[Name]| {
+        let list: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
+        format!("ARRAY[{}]::pg_catalog.name[]", list.join(","))
+    };
+    let foreign = functions.iter().chain(operators).chain(types);
+    let foreign = foreign.filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog")).count();
+    format!(
+        "SELECT {foreign} = 0 \
+         AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
+           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.provolatile = 'v' OR p.proretset))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
+           AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
+        functions = names(functions),
+        operators = names(operators),
+        types = names(types),
+    )
+}
+
+/// Asks for one row with one boolean: is every relation of these names a table (not a view, which may call
+/// functions; not foreign; without row security, whose policies may)?
+pub fn plain_tables_sql(relations: &[Name]) -> String {
+    let list: Vec<String> = relations.iter().map(regclass_literal).collect();
+    format!(
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS f(name) WHERE NOT EXISTS \
+         (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(f.name) AND c.relkind IN ('r', 'p', 'm') \
+         AND NOT c.relrowsecurity AND NOT c.relhasrules))",
+        list.join(",")
+    )
+}
+
+/// Asks for a row per type OID: its name as SQL, and whether it is an array; in the order of `oids`.
+pub fn types_sql(oids: &[(u32, i32)]) -> String {
+    let list: Vec<String> = oids
+        .iter()
+        .enumerate()
+        .map(|(n, (oid, modifier))| format!("({n}, {oid}::pg_catalog.oid, {modifier})"))
+        .collect();
+    format!(
+        "SELECT pg_catalog.format_type(t.oid, v.modifier), t.typcategory = 'A', t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR t.typtype = 'e' \
+         FROM (VALUES {}) AS v(n, id, modifier) JOIN pg_catalog.pg_type t ON t.oid = v.id ORDER BY v.n",
+        list.join(",")
+    )
+}

@@ -1,0 +1,562 @@
+//! The fold: one SQL statement that locks rows once, applies the updates of many members in order, writes one
+//! new version of each row and returns an answer for every member. PostgreSQL evaluates every expression.
+//!
+//! The statement's parameters are arrays: the distinct keys, for each key the first and the last member, the
+//! fingerprint of the facts, and one array per parameter of the members' template. Members are numbered in the
+//! order of (key, arrival); a step of the recursion advances every key by one member.
+
+use crate::facts::{self, Column, TableFacts};
+use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+#[cfg(test)]
+mod tests;
+
+/// Why an UPDATE does not fold; shown to users.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The table does not allow it.
+    #[error("table: {0}")]
+    Table(String),
+    /// WHERE has no equality on all columns of a unique key.
+    #[error("no equality on a unique key")]
+    Key,
+    /// A key column has a type or collation by which equal values may differ in bytes.
+    #[error("key column {0} has a type or collation that cannot be compared here")]
+    KeyType(String),
+    /// SET assigns a column that a key, index, foreign key or partition depends on.
+    #[error("column {0} is part of a key, an index or a foreign key")]
+    Assigned(String),
+    /// A type that a fold cannot carry.
+    #[error("type of {0}")]
+    Type(String),
+    /// A column that the table does not have.
+    #[error("unknown column {0}")]
+    Column(String),
+    /// The parser could not take an expression apart.
+    #[error("an expression that cannot be rewritten")]
+    Expression,
+}
+
+/// What PostgreSQL said when it described the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeName {
+    /// The type as SQL.
+    pub sql: String,
+    /// It is an array type.
+    pub array: bool,
+    /// PostgreSQL's own or an enum.
+    pub builtin: bool,
+}
+
+/// How values of a key column are recognised as equal without asking PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyClass {
+    /// int2, int4, int8: compared as numbers, sent as canonical text.
+    Integer,
+    /// uuid: compared as 16 bytes, sent as canonical text.
+    Uuid,
+    /// text, varchar under a deterministic collation: equal means the same bytes.
+    Text,
+    /// Anything else: the same bytes are equal, different bytes may be, so a group holds one row only.
+    Opaque,
+}
+
+/// A column of the key and where its value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Position among the template's parameters, from 1; or a constant of the template.
+    pub value: KeyValue,
+    /// How it is compared.
+    pub class: KeyClass,
+    /// OID of the column's type.
+    pub type_oid: u32,
+}
+
+/// The statement and how to fill it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fold {
+    /// For groups on several rows: rows locked by others are skipped.
+    pub many_rows: String,
+    /// For groups on one row: waits for its lock, as each member alone would.
+    pub one_row: String,
+    /// The key, in the order of the array parameters `$1…`.
+    pub key: Vec<KeyColumn>,
+    /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
+    /// text inside a `text[]` because it is an array itself.
+    pub carried: Vec<Carried>,
+    /// Number of RETURNING columns; they stand after the columns of [`RESULT_COLUMNS`].
+    pub returning: usize,
+}
+
+/// A parameter of the template that the fold carries for each member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// Its number in the template, from 1.
+    pub parameter: u32,
+    /// It is an array and travels in its text form.
+    pub as_text: bool,
+}
+
+/// Columns in front of RETURNING: facts unchanged?, number of the member (from 1; NULL: none), constraints hold?,
+/// row updated?
+pub const RESULT_COLUMNS: usize = 4;
+
+/// Rewrites `update` on the table that `table` describes. `parameters` and `returning` are the types of the
+/// template's parameters and RETURNING columns.
+pub fn rewrite(
+    update: &Update,
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Fold, Refusal> {
+    if let Some(reason) = &table.refused {
+        return Err(Refusal::Table(reason.clone()));
+    }
+    Rewriter::new(update, table, parameters)?.build(returning)
+}
+
+/// `int2`, `int4`, `int8`.
+const INTEGERS: [u32; 3] = [21, 23, 20];
+const UUID: u32 = 2950;
+const TEXTS: [u32; 2] = [25, 1043];
+/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
+const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
+const VARCHAR: u32 = 1043;
+/// The typmod of varchar(n) counts these four bytes.
+const VARHDRSZ: i32 = 4;
+/// `box`: the only type whose arrays are not delimited by a comma.
+const BOX: &str = "box";
+
+struct Rewriter<'a> {
+    update: &'a Update,
+    table: &'a TableFacts,
+    parameters: &'a [TypeName],
+    /// Equalities on the key, in key order.
+    key: Vec<(&'a Column, &'a KeyValue)>,
+    /// Equalities that are not part of the key: they guard.
+    other_equalities: Vec<(&'a Column, &'a KeyValue)>,
+    assigned: Vec<(&'a Column, &'a Expr)>,
+    checks: Vec<Expr>,
+    /// Columns the fold carries from step to step.
+    state: Vec<&'a Column>,
+    carried: Vec<Carried>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(
+        update: &'a Update,
+        table: &'a TableFacts,
+        parameters: &'a [TypeName],
+    ) -> Result<Self, Refusal> {
+        let (key, other_equalities) = split_equalities(update, table)?;
+        let assigned = update
+            .assignments
+            .iter()
+            .map(|(name, expr)| assignable(table, name).map(|column| (column, expr)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut this = Self {
+            update,
+            table,
+            parameters,
+            key,
+            other_equalities,
+            assigned,
+            checks: Vec::new(),
+            state: Vec::new(),
+            carried: Vec::new(),
+        };
+        this.checks = this.relevant_checks()?;
+        this.state = this.state_columns()?;
+        this.carried = this.carried_parameters()?;
+        Ok(this)
+    }
+
+    /// Only constraints that read an assigned column can be broken.
+    fn relevant_checks(&self) -> Result<Vec<Expr>, Refusal> {
+        let mut relevant = Vec::new();
+        for text in &self.table.checks {
+            let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
+            let reads = check.columns();
+            if self.assigned.iter().any(|(c, _)| reads.contains(&c.name)) {
+                relevant.push(check);
+            }
+        }
+        Ok(relevant)
+    }
+
+    fn returning_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        self.update.returning.iter().filter_map(|r| match r {
+            Returning::Expr { expr, .. } => Some(expr),
+            Returning::All => None,
+        })
+    }
+
+    fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        let assigned: Vec<&'a Expr> = self.assigned.iter().map(|(_, e)| *e).collect();
+        assigned.into_iter().chain(self.update.guards.iter()).chain(self.returning_exprs())
+    }
+
+    fn state_columns(&self) -> Result<Vec<&'a Column>, Refusal> {
+        let mut names: BTreeSet<String> = self.assigned.iter().map(|(c, _)| c.name.clone()).collect();
+        names.extend(self.key.iter().chain(&self.other_equalities).map(|(c, _)| c.name.clone()));
+        self.member_exprs().chain(&self.checks).for_each(|e| names.extend(e.columns()));
+        if self.update.returning.iter().any(|r| matches!(r, Returning::All)) {
+            names.extend(self.table.columns.iter().map(|c| c.name.clone()));
+        }
+        if let Some(unknown) = names.iter().find(|n| self.table.column(n).is_none()) {
+            return Err(Refusal::Column(unknown.clone()));
+        }
+        let state: Vec<_> = self.table.columns.iter().filter(|c| names.contains(&c.name)).collect();
+        match state.iter().find(|c| !c.builtin) {
+            Some(column) => Err(Refusal::Type(column.name.clone())),
+            None => Ok(state),
+        }
+    }
+
+    fn carried_parameters(&self) -> Result<Vec<Carried>, Refusal> {
+        let mut numbers: BTreeSet<u32> = self.member_exprs().flat_map(Expr::parameters).collect();
+        numbers.extend(self.other_equalities.iter().filter_map(|(_, value)| match value {
+            KeyValue::Parameter(n) => Some(*n),
+            KeyValue::Constant { .. } => None,
+        }));
+        numbers
+            .into_iter()
+            .map(|parameter| {
+                let name = self.parameter_type(parameter)?;
+                if !name.builtin || name.sql == BOX {
+                    return Err(Refusal::Type(format!("parameter ${parameter}")));
+                }
+                Ok(Carried {
+                    parameter,
+                    as_text: name.array,
+                })
+            })
+            .collect()
+    }
+
+    fn parameter_type(&self, number: u32) -> Result<&'a TypeName, Refusal> {
+        let index = (number as usize).checked_sub(1);
+        index
+            .and_then(|i| self.parameters.get(i))
+            .ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
+    }
+
+    fn build(&self, returning: &[TypeName]) -> Result<Fold, Refusal> {
+        let key = self
+            .key
+            .iter()
+            .map(|(column, value)| self.key_column(column, value))
+            .collect::<Result<Vec<_>, _>>()?;
+        let answers = self.answers(returning)?;
+        Ok(Fold {
+            many_rows: self.sql(&answers, " SKIP LOCKED")?,
+            one_row: self.sql(&answers, "")?,
+            key,
+            carried: self.carried.clone(),
+            returning: answers.len(),
+        })
+    }
+
+    fn key_column(&self, column: &Column, value: &KeyValue) -> Result<KeyColumn, Refusal> {
+        let class = match column.type_oid {
+            oid if INTEGERS.contains(&oid) => KeyClass::Integer,
+            UUID => KeyClass::Uuid,
+            oid if TEXTS.contains(&oid) && column.deterministic => KeyClass::Text,
+            _ if column.deterministic && column.builtin => KeyClass::Opaque,
+            _ => return Err(Refusal::KeyType(column.name.clone())),
+        };
+        let fits = match value {
+            KeyValue::Parameter(n) => {
+                let name = &self.parameter_type(*n)?.sql;
+                let integer = ["smallint", "integer", "bigint"].contains(&name.as_str());
+                let text = ["text", "character varying"].contains(&name.as_str());
+                match class {
+                    KeyClass::Integer => integer,
+                    KeyClass::Text => text,
+                    KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
+                }
+            }
+            KeyValue::Constant { kind, .. } => match class {
+                KeyClass::Integer => *kind != LiteralKind::Numeric,
+                _ => *kind == LiteralKind::Unknown,
+            },
+        };
+        if !fits {
+            return Err(Refusal::KeyType(column.name.clone()));
+        }
+        Ok(KeyColumn {
+            value: value.clone(),
+            class,
+            type_oid: column.type_oid,
+        })
+    }
+
+    /// SQL of the value of a member's parameter, inside a step.
+    fn parameter(&self, number: u32) -> String {
+        let place = self.carried.iter().position(|c| c.parameter == number);
+        let (Some(place), Ok(name)) = (place, self.parameter_type(number)) else {
+            return "NULL".to_owned();
+        };
+        // Keys, first, last and the fingerprint come before.
+        let array = self.key.len() + 3 + place + 1;
+        if name.array {
+            format!("(${array}::pg_catalog.text[])[f.pos + 1]::{}", name.sql)
+        } else {
+            format!("(${array}::{}[])[f.pos + 1]", name.sql)
+        }
+    }
+
+    /// An expression over the row before (`f`) or after (`n`) the member's assignments.
+    fn expr(&self, expr: &Expr, after: bool) -> Result<String, Refusal> {
+        let column = |name: &str| {
+            let changed = after && self.assigned.iter().any(|(c, _)| c.name == name);
+            format!("{}.{}", if changed { 'n' } else { 'f' }, self.state_name(name))
+        };
+        expr.to_sql(&column, &|n| self.parameter(n)).map_err(|_| Refusal::Expression)
+    }
+
+    /// Columns are renamed so that none can clash with the fold's own.
+    fn state_name(&self, column: &str) -> String {
+        let place = self.state.iter().position(|c| c.name == column);
+        format!("c{}", place.map_or(0, |p| p + 1))
+    }
+
+    /// RETURNING columns: value after the update, and type.
+    fn answers(&self, returning: &[TypeName]) -> Result<Vec<(String, String)>, Refusal> {
+        let mut values = Vec::new();
+        for item in &self.update.returning {
+            match item {
+                Returning::Expr { expr, .. } => values.push(self.expr(expr, true)?),
+                Returning::All => values.extend(self.table.columns.iter().map(|c| {
+                    let changed = self.assigned.iter().any(|(a, _)| a.name == c.name);
+                    format!("{}.{}", if changed { 'n' } else { 'f' }, self.state_name(&c.name))
+                })),
+            }
+        }
+        if values.len() != returning.len() {
+            return Err(Refusal::Expression);
+        }
+        let names = returning.iter().map(|t| t.sql.clone());
+        Ok(values.into_iter().zip(names).collect())
+    }
+
+    fn guard(&self) -> Result<Option<String>, Refusal> {
+        let mut parts = Vec::new();
+        for (column, value) in &self.other_equalities {
+            let value = match value {
+                KeyValue::Parameter(n) => self.parameter(*n),
+                KeyValue::Constant { kind, text } if *kind == LiteralKind::Unknown => quote_literal(text),
+                KeyValue::Constant { text, .. } => text.clone(),
+            };
+            parts.push(format!("f.{} = {value}", self.state_name(&column.name)));
+        }
+        for guard in &self.update.guards {
+            parts.push(self.expr(guard, false)?);
+        }
+        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
+    }
+
+    /// What must hold of a row after a member's update; `None` when nothing can be broken.
+    fn constraints(&self) -> Result<Option<String>, Refusal> {
+        let mut parts = Vec::new();
+        for check in &self.checks {
+            parts.push(format!("({}) IS NOT FALSE", self.expr(check, true)?));
+        }
+        for (column, _) in &self.assigned {
+            let name = self.state_name(&column.name);
+            if column.not_null {
+                parts.push(format!("n.{name} IS NOT NULL"));
+            }
+            if let Some(chars) = char_limit(column) {
+                parts.push(format!("coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"));
+            }
+        }
+        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
+    }
+
+    fn sql(&self, answers: &[(String, String)], locking: &str) -> Result<String, Refusal> {
+        let mut out = String::with_capacity(2_000);
+        let keys = self.key.len();
+        let answer_names = (1..=answers.len()).fold(String::new(), |s, n| s + &format!(", r{n}"));
+        let state_names = self.state.iter().fold(String::new(), |s, c| {
+            s + ", " + &self.state_name(&c.name)
+        });
+        let relation = &self.update.relation;
+        let fingerprint = facts::fingerprint_sql(relation, &self.table.tree);
+        // Facts are compared after the table's lock was taken (when the statement was planned) and with the
+        // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
+        let _ = write!(
+            out,
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${} AS same), ",
+            keys + 3
+        );
+        let _ = write!(out, "held AS MATERIALIZED (SELECT k.first, k.last");
+        for column in &self.state {
+            let cast = if char_limit(column).is_some() { "::pg_catalog.varchar" } else { "" };
+            let _ = write!(out, ", t.{}{cast} AS {}", quote_ident(&column.name), self.state_name(&column.name));
+        }
+        let _ = write!(out, " FROM facts, pg_catalog.unnest(");
+        for (n, (column, _)) in self.key.iter().enumerate() {
+            let _ = write!(out, "${}::{}[], ", n + 1, column.bare_type_name);
+        }
+        let _ = write!(out, "${}::pg_catalog.int4[], ${}::pg_catalog.int4[]) AS k(", keys + 1, keys + 2);
+        (1..=keys).for_each(|n| {
+            let _ = write!(out, "k{n}, ");
+        });
+        let _ = write!(out, "first, last) JOIN {} AS t ON ", self.table.qualified());
+        let equal = |n: usize, c: &Column| format!("t.{} = k.k{}", quote_ident(&c.name), n + 1);
+        let on: Vec<String> = self.key.iter().enumerate().map(|(n, (c, _))| equal(n, c)).collect();
+        let _ = write!(out, "{} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), ", on.join(" AND "));
+        let _ = write!(out, "fold(first, pos, last{state_names}, touched, fine, hit{answer_names}) AS (");
+        let _ = write!(out, "SELECT h.first, h.first, h.last");
+        for column in &self.state {
+            let _ = write!(out, ", h.{}", self.state_name(&column.name));
+        }
+        let _ = write!(out, ", false, true, false");
+        answers.iter().for_each(|(_, name)| {
+            let _ = write!(out, ", NULL::{name}");
+        });
+        let _ = write!(out, " FROM held AS h UNION ALL ");
+        self.step(&mut out, answers)?;
+        let _ = write!(out, "), ");
+        self.write(&mut out);
+        let _ = write!(out, "SELECT facts.same, f.pos, f.fine, f.hit");
+        (1..=answers.len()).for_each(|n| {
+            let _ = write!(out, ", f.r{n}");
+        });
+        let _ = write!(out, " FROM facts LEFT JOIN fold AS f ON f.pos > f.first");
+        Ok(out)
+    }
+
+    /// One step of the recursion: the next member of every key.
+    fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
+        let guard = self.guard()?;
+        let constraints = self.constraints()?;
+        let hit = if guard.is_some() { "g.hit" } else { "true" };
+        let fine = if constraints.is_some() { "v.fine" } else { "true" };
+        let _ = write!(out, "SELECT f.first, f.pos + 1, f.last");
+        for column in &self.state {
+            let name = self.state_name(&column.name);
+            let _ = match self.assigned.iter().any(|(c, _)| c.name == column.name) {
+                false => write!(out, ", f.{name}"),
+                true if constraints.is_some() => {
+                    write!(out, ", CASE WHEN v.fine THEN n.{name} ELSE f.{name} END")
+                }
+                true => write!(out, ", n.{name}"),
+            };
+        }
+        let done = match (guard.is_some(), constraints.is_some()) {
+            (false, false) => "true".to_owned(),
+            (true, false) => "g.hit".to_owned(),
+            (false, true) => "v.fine".to_owned(),
+            (true, true) => "(g.hit AND v.fine)".to_owned(),
+        };
+        let _ = write!(out, ", f.touched OR {done}, {fine}, {done}");
+        for (value, name) in answers {
+            let _ = match done.as_str() {
+                "true" => write!(out, ", ({value})::{name}"),
+                _ => write!(out, ", (CASE WHEN {done} THEN {value} END)::{name}"),
+            };
+        }
+        let _ = write!(out, " FROM fold AS f");
+        if let Some(guard) = &guard {
+            // OFFSET 0 keeps the guard from being evaluated once per use.
+            let _ = write!(out, " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g");
+        }
+        let mut assigned = Vec::new();
+        for (column, expr) in &self.assigned {
+            let name = self.state_name(&column.name);
+            let value = format!("({})::{}", self.expr(expr, false)?, state_type(column));
+            assigned.push(match hit {
+                "true" => format!("{value} AS {name}"),
+                _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),
+            });
+        }
+        let _ = write!(out, " CROSS JOIN LATERAL (SELECT {}) AS n", assigned.join(", "));
+        if let Some(constraints) = &constraints {
+            let holds = match &guard {
+                Some(_) => format!("NOT g.hit OR ({constraints})"),
+                None => constraints.clone(),
+            };
+            let _ = write!(out, " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v");
+        }
+        let _ = write!(out, " WHERE f.pos < f.last AND f.fine");
+        Ok(())
+    }
+
+    /// One new version of each row that a member has changed.
+    fn write(&self, out: &mut String) {
+        let sets: Vec<String> = self
+            .assigned
+            .iter()
+            .map(|(c, _)| format!("{} = f.{}", quote_ident(&c.name), self.state_name(&c.name)))
+            .collect();
+        let on: Vec<String> = self
+            .key
+            .iter()
+            .map(|(c, _)| format!("t.{} = f.{}", quote_ident(&c.name), self.state_name(&c.name)))
+            .collect();
+        let _ = write!(
+            out,
+            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos = f.last OR NOT f.fine)) ",
+            self.table.qualified(),
+            sets.join(", "),
+            on.join(" AND "),
+        );
+    }
+}
+
+type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
+
+/// The equalities that make a unique key (the shortest one), and the rest.
+fn split_equalities<'a>(
+    update: &'a Update,
+    table: &'a TableFacts,
+) -> Result<(Equalities<'a>, Equalities<'a>), Refusal> {
+    let mut equalities: Equalities<'a> = Vec::new();
+    for equality in &update.equalities {
+        let column = table.column(&equality.column);
+        let column = column.ok_or_else(|| Refusal::Column(equality.column.clone()))?;
+        equalities.push((column, &equality.value));
+    }
+    let covered = |key: &&Vec<String>| key.iter().all(|k| equalities.iter().any(|(c, _)| c.name == *k));
+    let key = table.keys.iter().filter(covered).min_by_key(|k| k.len());
+    let key = key.ok_or(Refusal::Key)?;
+    let mut chosen = Vec::new();
+    for name in key {
+        let place = equalities.iter().position(|(c, _)| c.name == *name).ok_or(Refusal::Key)?;
+        chosen.push(equalities.remove(place));
+    }
+    Ok((chosen, equalities))
+}
+
+fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refusal> {
+    let column = table.column(name).ok_or_else(|| Refusal::Column(name.to_owned()))?;
+    if column.fixed {
+        return Err(Refusal::Assigned(name.to_owned()));
+    }
+    let domain_with_limit = column.type_oid != column.base_type_oid
+        && column.type_modifier != -1
+        && (column.base_type_oid == VARCHAR || CUT_BY_CASTS.contains(&column.base_type_oid));
+    if CUT_BY_CASTS.contains(&column.type_oid) || domain_with_limit {
+        return Err(Refusal::Type(name.to_owned()));
+    }
+    Ok(column)
+}
+
+/// Characters that a varchar(n) column holds.
+fn char_limit(column: &Column) -> Option<i32> {
+    let limited = column.type_oid == VARCHAR && column.type_modifier >= VARHDRSZ;
+    limited.then(|| column.type_modifier - VARHDRSZ)
+}
+
+/// The type of a column between steps: varchar(n) goes without its limit, because a cast would cut silently; the
+/// limit is checked as a constraint.
+fn state_type(column: &Column) -> &str {
+    match char_limit(column) {
+        Some(_) => &column.bare_type_name,
+        None => &column.type_name,
+    }
+}

@@ -1,0 +1,261 @@
+//! PolarDB's hot-row hints, in the comment spelling and in the older one of bare words.
+//!
+//! `UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1) */ t SET …` and
+//! `UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW 1 t SET …`.
+
+#[cfg(test)]
+mod tests;
+
+use pg_query::protobuf::{ScanToken, Token};
+
+use crate::parser;
+
+/// What the client asks for around one statement.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub struct Hints {
+    /// Commit the transaction if the statement succeeds.
+    pub commit_on_success: bool,
+    /// Roll the transaction back if it fails.
+    pub rollback_on_fail: bool,
+    /// The statement fails unless it touches exactly this many rows.
+    pub target_affect_row: Option<u64>,
+}
+
+impl Hints {
+    fn merge(&mut self, other: Hints) {
+        self.commit_on_success |= other.commit_on_success;
+        self.rollback_on_fail |= other.rollback_on_fail;
+        self.target_affect_row = other.target_affect_row.or(self.target_affect_row);
+    }
+}
+
+/// The hints in the comments of the text's last statement.
+pub(crate) fn in_comments(sql: &str) -> Hints {
+    let mut hints = Hints::default();
+    if !sql.contains("/*+") {
+        return hints;
+    }
+    let Ok(tokens) = parser::scan(sql) else {
+        return hints;
+    };
+    let statements = split(&tokens);
+    let Some(last) = statements
+        .iter()
+        .rev()
+        .find(|tokens| tokens.iter().any(|token| !is_comment(token)))
+    else {
+        return hints;
+    };
+    for comment in hint_comments(last) {
+        hints.merge(read_comment(text_of(sql, comment)));
+    }
+    hints
+}
+
+/// Takes the bare words out of a text: the text that PostgreSQL understands (the words blanked, every other byte in its
+/// place) and the hints of its last statement. `None` if there are none.
+///
+/// The words are not reserved, so a text that parses as it stands has no hints: `UPDATE commit_on_success SET …` updates
+/// a table of that name, and `UPDATE commit_on_success t SET …` one with an alias.
+pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
+    if !may_hold_words(sql.as_bytes()) {
+        return None;
+    }
+    let tokens = parser::scan(sql).ok()?;
+    let mut words = Vec::new();
+    let mut hints = Hints::default();
+    for statement in split(&tokens) {
+        let significant: Vec<&ScanToken> = statement
+            .iter()
+            .filter(|token| !is_comment(token))
+            .collect();
+        if significant.is_empty() {
+            continue;
+        }
+        hints = Hints::default();
+        if let Some(keyword) = keyword_index(&significant) {
+            let after = significant.get(keyword + 1..).unwrap_or_default();
+            let count = read_words(sql, after, &mut hints);
+            words.extend(after.iter().take(count).copied());
+        }
+    }
+    if words.is_empty() || parser::parse(sql).is_ok() {
+        return None;
+    }
+    let stripped = blank(sql, &words)?;
+    parser::parse(&stripped)
+        .is_ok()
+        .then_some((stripped, hints))
+}
+
+/// The quick no: one scan for an underscore with the right words around it.
+fn may_hold_words(bytes: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(found) = bytes
+        .get(from..)
+        .and_then(|rest| rest.iter().position(|&byte| byte == b'_'))
+    {
+        let at = from + found;
+        if stands_around(bytes, at, b"commit", b"_on_success")
+            || stands_around(bytes, at, b"rollback", b"_on_fail")
+            || stands_around(bytes, at, b"target", b"_affect_row")
+        {
+            return true;
+        }
+        from = at + 1;
+    }
+    false
+}
+
+fn stands_around(bytes: &[u8], at: usize, before: &[u8], from: &[u8]) -> bool {
+    let same = |range: Option<&[u8]>, word: &[u8]| {
+        range.is_some_and(|range| range.eq_ignore_ascii_case(word))
+    };
+    same(bytes.get(at..at + from.len()), from)
+        && at
+            .checked_sub(before.len())
+            .is_some_and(|start| same(bytes.get(start..at), before))
+}
+
+/// The text with the tokens replaced by spaces.
+fn blank(sql: &str, words: &[&ScanToken]) -> Option<String> {
+    let mut stripped = String::with_capacity(sql.len());
+    let mut copied = 0;
+    for word in words {
+        let (start, end) = range_of(word);
+        stripped.push_str(sql.get(copied..start)?);
+        stripped.extend(std::iter::repeat_n(' ', end - start));
+        copied = end;
+    }
+    stripped.push_str(sql.get(copied..)?);
+    Some(stripped)
+}
+
+/// The tokens of each statement.
+fn split(tokens: &[ScanToken]) -> Vec<&[ScanToken]> {
+    tokens
+        .split(|token| token.token() == Token::Ascii59)
+        .collect()
+}
+
+fn is_comment(token: &ScanToken) -> bool {
+    matches!(token.token(), Token::CComment | Token::SqlComment)
+}
+
+fn is_dml(token: Token) -> bool {
+    matches!(token, Token::Insert | Token::Update | Token::DeleteP)
+}
+
+fn range_of(token: &ScanToken) -> (usize, usize) {
+    let start = usize::try_from(token.start).unwrap_or(0);
+    (start, usize::try_from(token.end).unwrap_or(0).max(start))
+}
+
+fn text_of<'a>(sql: &'a str, token: &ScanToken) -> &'a str {
+    let (start, end) = range_of(token);
+    sql.get(start..end).unwrap_or("")
+}
+
+/// Where among a statement's tokens (no comments) its INSERT, UPDATE or DELETE stands: first, or behind a WITH.
+fn keyword_index(tokens: &[&ScanToken]) -> Option<usize> {
+    let first = tokens.first()?.token();
+    if is_dml(first) {
+        return Some(0);
+    }
+    if first != Token::With {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (index, token) in tokens.iter().enumerate() {
+        match token.token() {
+            Token::Ascii40 => depth += 1,
+            Token::Ascii41 => depth = depth.saturating_sub(1),
+            Token::Select | Token::Values | Token::Table | Token::Merge if depth == 0 => {
+                return None;
+            }
+            dml if depth == 0 && is_dml(dml) => return Some(index),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The comments that stand where a hint may: straight after the statement's keyword, or before everything else.
+fn hint_comments(statement: &[ScanToken]) -> Vec<&ScanToken> {
+    let significant: Vec<&ScanToken> = statement
+        .iter()
+        .filter(|token| !is_comment(token))
+        .collect();
+    let Some(keyword) = keyword_index(&significant).and_then(|index| significant.get(index)) else {
+        return Vec::new();
+    };
+    let leading = statement.iter().take_while(|token| is_comment(token));
+    let following = statement
+        .iter()
+        .skip_while(|token| token.start <= keyword.start)
+        .take_while(|token| is_comment(token));
+    leading.chain(following).collect()
+}
+
+/// The hints in one comment; words that are none of ours belong to somebody else.
+fn read_comment(comment: &str) -> Hints {
+    let mut hints = Hints::default();
+    let Some(inside) = comment.strip_prefix("/*+") else {
+        return hints;
+    };
+    let inside = inside.strip_suffix("*/").unwrap_or(inside);
+    let mut words = inside
+        .split(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+        .filter(|word| !word.is_empty())
+        .peekable();
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case("commit_on_success") {
+            hints.commit_on_success = true;
+        } else if word.eq_ignore_ascii_case("rollback_on_fail") {
+            hints.rollback_on_fail = true;
+        } else if word.eq_ignore_ascii_case("target_affect_row")
+            && let Some(rows) = words.peek().and_then(|rows| rows.parse().ok())
+        {
+            hints.target_affect_row = Some(rows);
+        }
+    }
+    hints
+}
+
+/// Reads bare words off the front of the tokens: how many tokens they are.
+fn read_words(sql: &str, tokens: &[&ScanToken], hints: &mut Hints) -> usize {
+    let mut count = 0;
+    while let Some(token) = tokens.get(count) {
+        let word = text_of(sql, token);
+        if word.eq_ignore_ascii_case("commit_on_success") {
+            hints.commit_on_success = true;
+            count += 1;
+        } else if word.eq_ignore_ascii_case("rollback_on_fail") {
+            hints.rollback_on_fail = true;
+            count += 1;
+        } else if word.eq_ignore_ascii_case("target_affect_row")
+            && let Some((rows, tokens)) =
+                read_rows(sql, tokens.get(count + 1..).unwrap_or_default())
+        {
+            hints.target_affect_row = Some(rows);
+            count += 1 + tokens;
+        } else {
+            break;
+        }
+    }
+    count
+}
+
+/// `1` or `(1)`: the number and how many tokens it took.
+fn read_rows(sql: &str, tokens: &[&ScanToken]) -> Option<(u64, usize)> {
+    let bare = |token: &ScanToken| text_of(sql, token).parse::<u64>().ok();
+    match tokens {
+        [open, rows, close, ..]
+            if open.token() == Token::Ascii40 && close.token() == Token::Ascii41 =>
+        {
+            Some((bare(rows)?, 3))
+        }
+        [rows, ..] => Some((bare(rows)?, 1)),
+        [] => None,
+    }
+}

@@ -1,0 +1,349 @@
+//! A statement's template: the text with its literals taken out as parameters.
+//!
+//! A byte scan in lockstep with PostgreSQL's `scan.l`. It knows tokens, not grammar: a literal also goes where a parameter
+//! may not stand (`date '2024-01-01'`, `varchar(10)`) or would mean something else (`ORDER BY 1`). The parser settles
+//! that once per template: the former do not parse, the latter are marked by
+//! [`Statement::needs_constants`](crate::Statement::needs_constants).
+
+#[cfg(test)]
+mod tests;
+
+/// The Bind message counts parameters in 16 bits.
+const LITERALS_MAX: usize = 65_535;
+
+/// The type that PostgreSQL gives a literal before context gives it another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LiteralKind {
+    /// `3`
+    Int4,
+    /// `3000000000`
+    Int8,
+    /// `1.5`, `1e3`, or an integer too large for `int8`
+    Numeric,
+    /// `'x'`: its type comes from where it stands
+    Unknown,
+}
+
+/// A literal that was taken out.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Literal {
+    /// The type PostgreSQL gives it.
+    pub kind: LiteralKind,
+    /// The value as a text-format parameter: `'it''s'` is `it's`.
+    pub text: String,
+}
+
+/// A text whose literals are parameters.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Normalized {
+    /// The text with `$1`, `$2`, … in place of the literals, everything else byte for byte.
+    pub text: String,
+    /// The literals, in the order of their parameters.
+    pub literals: Vec<Literal>,
+}
+
+/// Takes the literals out of a text of one statement.
+///
+/// `None` when that is not safe: the text has parameters or dollar quotes already, strings with a prefix (`E''`, `U&''`,
+/// `B''`, `X''`, `N''`), a backslash in a plain string while `standard_conforming_strings` is off, a string continued on
+/// another line, anything unterminated, numbers whose meaning depends on the server's version (`0x10`, `1_000`, `1a`),
+/// `2147483648` or `9223372036854775808` after a minus (PostgreSQL folds the sign into a smaller type), a literal glued
+/// to a word (`date'…'`), more than one statement (a trailing `;` is fine), or more literals than a Bind can carry.
+pub fn take_out_literals(sql: &str, standard_conforming_strings: bool) -> Option<Normalized> {
+    let mut lexer = Lexer {
+        sql,
+        bytes: sql.as_bytes(),
+        copied: 0,
+        last: 0,
+        standard_conforming_strings,
+        text: String::with_capacity(sql.len() + 8),
+        literals: Vec::new(),
+    };
+    lexer.run()?;
+    lexer.text.push_str(sql.get(lexer.copied..)?);
+    Some(Normalized {
+        text: lexer.text,
+        literals: lexer.literals,
+    })
+}
+
+/// Reads on from a given byte; what reads a token returns the byte behind it.
+struct Lexer<'a> {
+    sql: &'a str,
+    bytes: &'a [u8],
+    /// Everything before this byte is in `text`.
+    copied: usize,
+    /// The last byte that was neither white space nor comment, or the first of its token; 0 at the start.
+    last: u8,
+    standard_conforming_strings: bool,
+    text: String,
+    literals: Vec<Literal>,
+}
+
+impl Lexer<'_> {
+    fn run(&mut self) -> Option<()> {
+        let mut at = 0;
+        let mut has_ended = false;
+        while let Some(&byte) = self.bytes.get(at) {
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => {
+                    at += 1;
+                    continue;
+                }
+                b'-' if self.byte(at + 1) == b'-' => {
+                    at = end_of_line(self.bytes, at);
+                    continue;
+                }
+                b'/' if self.byte(at + 1) == b'*' => {
+                    at = end_of_block_comment(self.bytes, at)?;
+                    continue;
+                }
+                b';' => has_ended = true,
+                _ if has_ended => return None,
+                _ => {}
+            }
+            at = self.token(byte, at)?;
+            self.last = byte;
+        }
+        Some(())
+    }
+
+    /// One token, or one byte of an operator. Comments inside operators end them, so bytes will do.
+    #[inline]
+    fn token(&mut self, byte: u8, at: usize) -> Option<usize> {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => self.identifier(byte, at),
+            b'\'' => self.string(at),
+            b'"' => self.quoted_identifier(at),
+            b'0'..=b'9' => self.number(at),
+            b'.' if self.byte(at + 1).is_ascii_digit() => self.number(at),
+            b'.' if self.byte(at + 1) == b'.' => Some(at + 2),
+            b'$' | 0 => None,
+            _ => Some(at + 1),
+        }
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn identifier(&self, first: u8, at: usize) -> Option<usize> {
+        match first | 0x20 {
+            b'e' | b'b' | b'x' | b'n' if self.byte(at + 1) == b'\'' => return None,
+            b'u' if self.byte(at + 1) == b'&' && matches!(self.byte(at + 2), b'\'' | b'"') => {
+                return None;
+            }
+            _ => {}
+        }
+        let mut end = at + 1;
+        while self
+            .bytes
+            .get(end)
+            .is_some_and(|&byte| continues_identifier(byte))
+        {
+            end += 1;
+        }
+        Some(end)
+    }
+
+    fn quoted_identifier(&self, start: usize) -> Option<usize> {
+        let (end, _) = end_of_quoted(self.bytes, start)?;
+        let is_empty = end - start == 2;
+        (!is_empty).then_some(end)
+    }
+
+    fn string(&mut self, start: usize) -> Option<usize> {
+        let (end, doubled) = end_of_quoted(self.bytes, start)?;
+        let inner = self.sql.get(start + 1..end - 1)?;
+        if !self.standard_conforming_strings && inner.contains('\\') {
+            return None;
+        }
+        if continues_on_another_line(self.bytes, end) {
+            return None;
+        }
+        let text = if doubled {
+            inner.replace("''", "'")
+        } else {
+            inner.to_owned()
+        };
+        self.take_out(start, end, LiteralKind::Unknown, text)
+    }
+
+    fn number(&mut self, start: usize) -> Option<usize> {
+        let (end, is_integer) = end_of_number(self.bytes, start);
+        let text = self.sql.get(start..end)?;
+        let kind = if is_integer {
+            integer_kind(text)
+        } else {
+            LiteralKind::Numeric
+        };
+        if self.last == b'-' && is_integer {
+            let magnitude = text.trim_start_matches('0');
+            if magnitude == "2147483648" || magnitude == "9223372036854775808" {
+                return None;
+            }
+        }
+        self.take_out(start, end, kind, text.to_owned())
+    }
+
+    /// Puts the next parameter in place of the bytes from `start` to `end`.
+    fn take_out(
+        &mut self,
+        start: usize,
+        end: usize,
+        kind: LiteralKind,
+        text: String,
+    ) -> Option<usize> {
+        let is_glued_before = start > 0 && continues_identifier(self.byte(start - 1));
+        if is_glued_before
+            || continues_identifier(self.byte(end))
+            || self.literals.len() == LITERALS_MAX
+        {
+            return None;
+        }
+        self.text.push_str(self.sql.get(self.copied..start)?);
+        self.literals.push(Literal { kind, text });
+        self.text.push('$');
+        push_decimal(&mut self.text, self.literals.len());
+        self.copied = end;
+        Some(end)
+    }
+}
+
+/// Where the block comment at `at` ends. Block comments nest.
+fn end_of_block_comment(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match (*bytes.get(at)?, bytes.get(at + 1)) {
+            (b'/', Some(b'*')) => {
+                depth += 1;
+                at += 2;
+            }
+            (b'*', Some(b'/')) => {
+                depth -= 1;
+                at += 2;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+const fn starts_identifier(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+/// One look-up instead of five comparisons: most bytes of most texts go through here.
+fn continues_identifier(byte: u8) -> bool {
+    const CONTINUES: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0_u8;
+        loop {
+            #[expect(clippy::indexing_slicing, reason = "a byte always is within the table")]
+            {
+                table[byte as usize] =
+                    starts_identifier(byte) || byte.is_ascii_digit() || byte == b'$';
+            }
+            if byte == u8::MAX {
+                break table;
+            }
+            byte += 1;
+        }
+    };
+    CONTINUES.get(usize::from(byte)).copied().unwrap_or(false)
+}
+
+/// Where the line comment at `at` ends: at the line's end, not after it.
+fn end_of_line(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    rest.iter()
+        .position(|&byte| byte == b'\n' || byte == b'\r')
+        .map_or(bytes.len(), |length| at + length)
+}
+
+/// For a quoted thing that opens at `start`: the byte after its closing quote, and whether a quote is doubled inside.
+fn end_of_quoted(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
+    let quote = *bytes.get(start)?;
+    let mut doubled = false;
+    let mut at = start + 1;
+    loop {
+        let rest = bytes.get(at..)?;
+        let closing = at + rest.iter().position(|&byte| byte == quote || byte == 0)?;
+        if bytes.get(closing) == Some(&0) {
+            return None;
+        }
+        if bytes.get(closing + 1) != Some(&quote) {
+            return Some((closing + 1, doubled));
+        }
+        doubled = true;
+        at = closing + 2;
+    }
+}
+
+/// Whether the string that ends before `at` goes on after a line's end (`'a'⏎'b'` is one string). Line comments count as
+/// white space there, block comments do not.
+fn continues_on_another_line(bytes: &[u8], mut at: usize) -> bool {
+    let mut new_line = false;
+    loop {
+        match bytes.get(at) {
+            Some(b'\n' | b'\r') => new_line = true,
+            Some(b' ' | b'\t' | 0x0b | 0x0c) => {}
+            Some(b'-') if bytes.get(at + 1) == Some(&b'-') => {
+                at = end_of_line(bytes, at);
+                continue;
+            }
+            Some(b'\'') => return new_line,
+            _ => return false,
+        }
+        at += 1;
+    }
+}
+
+/// Where the number at `start` ends, and whether it is a plain run of digits. Junk behind it is the caller's to refuse.
+fn end_of_number(bytes: &[u8], start: usize) -> (usize, bool) {
+    let digits = |from: usize| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        from + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let mut end = digits(start);
+    let mut is_integer = true;
+    // `1..2` is a range: the number ends before both dots.
+    if bytes.get(end) == Some(&b'.') && bytes.get(end + 1) != Some(&b'.') {
+        is_integer = false;
+        end = digits(end + 1);
+    }
+    if let Some(b'e' | b'E') = bytes.get(end) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = end + 1 + sign;
+        if digits(exponent) > exponent {
+            is_integer = false;
+            end = digits(exponent);
+        }
+    }
+    (end, is_integer)
+}
+
+fn integer_kind(digits: &str) -> LiteralKind {
+    if digits.len() < 10 || digits.parse::<i32>().is_ok() {
+        LiteralKind::Int4
+    } else if digits.parse::<i64>().is_ok() {
+        LiteralKind::Int8
+    } else {
+        LiteralKind::Numeric
+    }
+}
+
+fn push_decimal(text: &mut String, number: usize) {
+    if number >= 10 {
+        push_decimal(text, number / 10);
+    }
+    if let Some(digit) = u32::try_from(number % 10)
+        .ok()
+        .and_then(|digit| char::from_digit(digit, 10))
+    {
+        text.push(digit);
+    }
+}

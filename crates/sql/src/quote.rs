@@ -1,0 +1,33 @@
+//! Identifiers and literals as SQL text.
+
+#[cfg(test)]
+mod tests;
+
+/// The identifier in double quotes, always quoted, so that no keyword list is needed.
+pub fn quote_ident(name: &str) -> String {
+    wrap(name, '"', "")
+}
+
+/// The text as a string constant that means the same whatever `standard_conforming_strings` says: plain quotes, or the
+/// `E''` form if there is a backslash.
+pub fn quote_literal(text: &str) -> String {
+    if text.contains('\\') {
+        wrap(&text.replace('\\', "\\\\"), '\'', "E")
+    } else {
+        wrap(text, '\'', "")
+    }
+}
+
+fn wrap(text: &str, quote: char, prefix: &str) -> String {
+    let mut wrapped = String::with_capacity(text.len() + prefix.len() + 2);
+    wrapped.push_str(prefix);
+    wrapped.push(quote);
+    for character in text.chars() {
+        if character == quote {
+            wrapped.push(quote);
+        }
+        wrapped.push(character);
+    }
+    wrapped.push(quote);
+    wrapped
+}

@@ -1,0 +1,191 @@
+//! What a tree refers to: relations, functions, operators and cast targets, by the names in the text.
+
+use crate::name::{Name, push_distinct};
+use crate::tree::Record;
+
+/// Every function called in call syntax (`CURRENT_TIMESTAMP` and its like are not functions here).
+pub(crate) fn functions(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        if node.kind == "FuncCall"
+            && let Some(name) = Name::from_parts(node.names("funcname"))
+        {
+            push_distinct(&mut found, name);
+        }
+    });
+    found
+}
+
+/// Every operator, those that a construct implies (`IN`, `BETWEEN`, `CASE x WHEN`, …) included.
+pub(crate) fn operators(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        let names = match node.kind {
+            "AExpr" => vec![node.names("name")],
+            "SubLink"
+                if node.record("testexpr").is_some() && node.names("oper_name").is_empty() =>
+            {
+                vec![vec!["=".into()]]
+            }
+            "SubLink" => vec![node.names("oper_name")],
+            "SortBy" => vec![node.names("use_op")],
+            "CaseExpr" if node.record("arg").is_some() => vec![vec!["=".into()]],
+            _ => return,
+        };
+        for name in names.into_iter().filter_map(Name::from_parts) {
+            for operator in implied(name) {
+                push_distinct(&mut found, operator);
+            }
+        }
+    });
+    found
+}
+
+/// The parser names some constructs like operators.
+fn implied(name: Name) -> Vec<Name> {
+    let both = |one: &str, other: &str| {
+        [one, other]
+            .map(|name| Name {
+                schema: None,
+                name: name.to_owned(),
+            })
+            .to_vec()
+    };
+    match name.name.as_str() {
+        "BETWEEN" | "BETWEEN SYMMETRIC" => both(">=", "<="),
+        "NOT BETWEEN" | "NOT BETWEEN SYMMETRIC" => both("<", ">"),
+        _ => vec![name],
+    }
+}
+
+/// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`; array bounds are not told).
+pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        if node.kind == "TypeCast"
+            && let Some(name) = node
+                .record("type_name")
+                .and_then(|cast| Name::from_parts(cast.names("names")))
+        {
+            push_distinct(&mut found, name);
+        }
+    });
+    found
+}
+
+/// Every table-like thing referred to, CTE names left out where they are in scope.
+pub(crate) fn relations(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    collect_relations(tree, &[], &mut found);
+    found
+}
+
+fn collect_relations(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
+    match node.kind {
+        "RangeVar" => return push_relation(node, ctes, found),
+        // FOR UPDATE OF names an alias of the same statement.
+        "LockingClause" => return,
+        "DropStmt" => return dropped_relations(node, found),
+        _ => {}
+    }
+    let mut scope = ctes.to_vec();
+    if let Some(with) = node.record("with_clause") {
+        collect_ctes(with, &mut scope, found);
+    }
+    let is_target_a_table = matches!(
+        node.kind,
+        "InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt"
+    );
+    for (field, child) in node.children() {
+        match field {
+            "with_clause" => {}
+            "relation" if is_target_a_table => collect_relations(child, &[], found),
+            _ => collect_relations(child, &scope, found),
+        }
+    }
+}
+
+/// A CTE sees those before it, and with RECURSIVE all of them; afterwards all are in scope.
+fn collect_ctes(with: &Record, scope: &mut Vec<String>, found: &mut Vec<Name>) {
+    let is_recursive = with.number("recursive") != 0;
+    if is_recursive {
+        scope.extend(with.list("ctes").map(|cte| cte.text("ctename").to_owned()));
+    }
+    for cte in with.list("ctes") {
+        for (_, child) in cte.children() {
+            collect_relations(child, scope, found);
+        }
+        if !is_recursive {
+            scope.push(cte.text("ctename").to_owned());
+        }
+    }
+}
+
+fn push_relation(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
+    let name = node.text("relname").to_owned();
+    let schema = Some(node.text("schemaname").to_owned()).filter(|schema| !schema.is_empty());
+    if schema.is_some() || !ctes.contains(&name) {
+        push_distinct(found, Name { schema, name });
+    }
+}
+
+/// DROP names its objects by lists of strings.
+fn dropped_relations(node: &Record, found: &mut Vec<Name>) {
+    use pg_query::protobuf::ObjectType;
+    let is_relation = [
+        ObjectType::ObjectTable,
+        ObjectType::ObjectView,
+        ObjectType::ObjectMatview,
+        ObjectType::ObjectIndex,
+        ObjectType::ObjectSequence,
+        ObjectType::ObjectForeignTable,
+    ]
+    .iter()
+    .any(|kind| i64::from(*kind as i32) == node.number("remove_type"));
+    if is_relation {
+        for name in node
+            .list("objects")
+            .filter_map(|object| Name::from_parts(object.names("items")))
+        {
+            push_distinct(found, name);
+        }
+    }
+}
+
+/// Whether a parameter stands where a constant would mean something else or where PostgreSQL takes only a constant.
+pub(crate) fn needs_constants(tree: &Record) -> bool {
+    let mut needed = false;
+    tree.walk(&mut |node| {
+        let fields: &[&str] = match node.kind {
+            "TypeName" => &["typmods", "array_bounds"],
+            "InferClause" => &["index_elems", "where_clause"],
+            "SelectStmt" if is_grouped(node) => &[
+                "target_list",
+                "distinct_clause",
+                "group_clause",
+                "having_clause",
+                "sort_clause",
+            ],
+            "SelectStmt" => {
+                needed |= node
+                    .list("sort_clause")
+                    .any(|item| item.record("node").is_some_and(is_parameter));
+                return;
+            }
+            _ => return,
+        };
+        needed |= node
+            .children()
+            .any(|(field, child)| fields.contains(&field) && child.contains(&["ParamRef"]));
+    });
+    needed
+}
+
+fn is_grouped(select: &Record) -> bool {
+    select.list("group_clause").next().is_some()
+        || matches!(select.field("distinct_clause"), Some(crate::tree::Value::List(items)) if !items.is_empty())
+}
+
+fn is_parameter(node: &Record) -> bool {
+    node.kind == "ParamRef"
+}

@@ -1,0 +1,65 @@
+//! A text, understood: the parser's tree boiled down to what the rest of Paceline decides by.
+
+#[cfg(test)]
+mod tests;
+
+use crate::effect::{self, Effect};
+use crate::hints::{self, Hints};
+use crate::name::Name;
+use crate::parser::{self, NotParsed};
+use crate::references;
+use crate::tree::Record;
+use crate::update::{self, Update};
+
+/// What a text does and refers to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Statement {
+    /// What it does to data and session.
+    pub effect: Effect,
+    /// The hints in the comments of its last statement.
+    pub hints: Hints,
+    /// How many statements the text holds; 0 for an empty query.
+    pub statements: usize,
+    /// Every table-like thing referred to, without duplicates; names of CTEs are left out where they are in scope.
+    pub relations: Vec<Name>,
+    /// Every function called, without duplicates.
+    pub functions: Vec<Name>,
+    /// Every operator used or implied (`IN`, `BETWEEN`), without duplicates.
+    pub operators: Vec<Name>,
+    /// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`), without duplicates.
+    pub casts_to: Vec<Name>,
+    /// The parts of the one UPDATE that the text is, if a fold can carry its shape.
+    pub update: Option<Update>,
+    /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
+    /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
+    /// its literals as parameters.
+    pub needs_constants: bool,
+}
+
+/// Parses a text, possibly with `$n` parameters.
+///
+/// [`NotParsed`] says nothing about what the server would do with the text: such a text may change the session.
+pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
+    let parsed = parser::parse(sql)?;
+    let tree = Record::of(&parsed);
+    let statements: Vec<_> = parsed
+        .stmts
+        .into_iter()
+        .filter_map(|raw| raw.stmt?.node)
+        .collect();
+    let effect = effect::of_statements(&statements);
+    let has_utility = !matches!(effect, Effect::Read | Effect::Write);
+    let needs_constants =
+        (has_utility && tree.contains(&["ParamRef"])) || references::needs_constants(&tree);
+    Ok(Statement {
+        hints: hints::in_comments(sql),
+        statements: statements.len(),
+        relations: references::relations(&tree),
+        functions: references::functions(&tree),
+        operators: references::operators(&tree),
+        casts_to: references::casts_to(&tree),
+        update: update::of_statements(&statements),
+        needs_constants,
+        effect,
+    })
+}

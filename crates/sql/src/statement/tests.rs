@@ -1,0 +1,260 @@
+//! What a text refers to, and that parsing survives anything.
+
+use std::io::Write as _;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::{Statement, parse};
+use crate::name::Name;
+
+const SEED: u64 = 0x5e_ed02;
+
+fn parsed(sql: &str) -> Statement {
+    parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn spelled(names: &[Name]) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| {
+            name.schema
+                .iter()
+                .chain([&name.name])
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(".")
+        })
+        .collect()
+}
+
+fn relations(sql: &str) -> Vec<String> {
+    spelled(&parsed(sql).relations)
+}
+
+#[test]
+fn relations_leave_out_ctes_where_they_are_in_scope() {
+    assert_eq!(
+        relations("SELECT * FROM a JOIN s.b ON true, a c"),
+        ["a", "s.b"]
+    );
+    assert_eq!(
+        relations("WITH a AS (SELECT * FROM b) SELECT * FROM a"),
+        ["b"]
+    );
+    assert_eq!(
+        relations("WITH a AS (SELECT * FROM a) SELECT * FROM a"),
+        ["a"]
+    );
+    assert_eq!(
+        relations("WITH RECURSIVE a AS (SELECT * FROM a) SELECT * FROM a"),
+        [""; 0]
+    );
+    assert_eq!(relations("WITH a AS (SELECT 1) SELECT * FROM s.a"), ["s.a"]);
+    assert_eq!(
+        relations("WITH a AS (SELECT 1), b AS (SELECT * FROM a) SELECT (SELECT 1 FROM b)"),
+        [""; 0]
+    );
+    assert_eq!(
+        relations("SELECT * FROM (WITH a AS (SELECT 1) SELECT * FROM a) x, a"),
+        ["a"]
+    );
+    assert_eq!(
+        relations("WITH q AS (DELETE FROM t RETURNING a) INSERT INTO q SELECT * FROM q"),
+        ["t", "q"]
+    );
+    assert_eq!(relations("SELECT * FROM a x FOR UPDATE OF x"), ["a"]);
+    assert_eq!(relations("DROP TABLE a, s.b"), ["a", "s.b"]);
+    assert_eq!(
+        relations("UPDATE \"T\" SET a = 1 WHERE b IN (SELECT c FROM d)"),
+        ["T", "d"]
+    );
+}
+
+#[test]
+fn functions_operators_and_casts() {
+    let found = parsed(
+        "SELECT f(x), pg_catalog.g(1), f(2), now(), current_timestamp, a + 1, a OPERATOR(s.@@) b, a BETWEEN 1 AND 2,
+                a IN (1), a LIKE 'x', '1'::int, CAST(a AS s.t), a = ANY (SELECT 1)
+         FROM t ORDER BY a USING <",
+    );
+    assert_eq!(spelled(&found.functions), ["f", "pg_catalog.g", "now"]);
+    let mut operators = spelled(&found.operators);
+    operators.sort();
+    assert_eq!(operators, ["+", "<", "<=", "=", ">=", "s.@@", "~~"]);
+    assert_eq!(spelled(&found.casts_to), ["pg_catalog.int4", "s.t"]);
+}
+
+#[test]
+fn statements_are_counted() {
+    for (sql, count) in [
+        ("", 0),
+        ("/* */ ;;", 0),
+        ("SELECT 1;", 1),
+        ("BEGIN; SELECT 1; COMMIT", 3),
+    ] {
+        assert_eq!(parsed(sql).statements, count, "{sql}");
+    }
+}
+
+#[test]
+fn nonsense_is_not_parsed() {
+    for sql in [
+        "SELEC 1",
+        "SELECT 'a",
+        "SELECT 1 \0",
+        "UPDATE a b c SET d = 1",
+    ] {
+        assert!(parse(sql).is_err(), "{sql}");
+    }
+}
+
+#[test]
+fn parameters_in_the_place_of_constants_are_marked() {
+    let needing = [
+        "SELECT a FROM t ORDER BY $1",
+        "SELECT a FROM t UNION SELECT b FROM s ORDER BY $1 DESC",
+        "SELECT a + $1 FROM t GROUP BY a + $2",
+        "SELECT DISTINCT a + $1 FROM t ORDER BY a + $2",
+        "SELECT DISTINCT ON ($1) a FROM t",
+        "SELECT a::numeric($1) FROM t",
+        "SELECT (SELECT b FROM s ORDER BY $1) FROM t",
+        "INSERT INTO t VALUES ($1) ON CONFLICT (a) WHERE b = $2 DO NOTHING",
+        "EXPLAIN SELECT $1",
+        "CREATE TABLE t AS SELECT $1",
+    ];
+    for sql in needing {
+        assert!(parsed(sql).needs_constants, "{sql}");
+    }
+    let free = [
+        "SELECT a + $1 FROM t WHERE b = $2 ORDER BY a + $3 LIMIT $4",
+        "SELECT a FROM t ORDER BY 1",
+        "SELECT count(*) FROM t WHERE a = $1 GROUP BY b",
+        "UPDATE t SET a = a + $1 WHERE b = $2",
+        "INSERT INTO t VALUES ($1) ON CONFLICT (a) DO UPDATE SET b = $2 WHERE t.c = $3",
+    ];
+    for sql in free {
+        assert!(!parsed(sql).needs_constants, "{sql}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_rather_than_fatal() {
+    let deep = 20_000;
+    let texts = [
+        format!("SELECT {}1{}", "(".repeat(deep), ")".repeat(deep)),
+        format!("SELECT {}1", "1 + ".repeat(deep)),
+        format!("SELECT {}1", "- ".repeat(deep)),
+        format!("SELECT {}1", "NOT ".repeat(deep)),
+        format!("SELECT 1 {}", "UNION SELECT 1 ".repeat(deep)),
+        format!("SELECT {}1{}", "ARRAY[".repeat(deep), "]".repeat(deep)),
+        format!("SELECT 1 WHERE {} x", "x OR y AND ".repeat(deep)),
+    ];
+    for sql in texts {
+        // Any answer will do; a crash will not.
+        let _ = std::thread::spawn(move || parse(&sql).is_ok())
+            .join()
+            .unwrap();
+    }
+}
+
+#[test]
+fn standard_error_survives_parsing_in_many_threads() {
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(|| {
+                for _ in 0..200 {
+                    assert!(parse("SELECT 1").is_ok());
+                    assert!(parse("SELEC").is_err());
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(writeln!(std::io::stderr(), "still here").is_ok());
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    println!("seed {SEED:#x}");
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(SEED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Words of the grammar in any order: mostly nonsense, sometimes a statement.
+fn words() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "select",
+        "update",
+        "set",
+        "drop",
+        "table",
+        "function",
+        "trigger",
+        "rule",
+        "on",
+        "t",
+        "a.b",
+        "*",
+        "t.*",
+        "where",
+        "=",
+        "1",
+        "'x'",
+        "$1",
+        "(",
+        ")",
+        ",",
+        ";",
+        "with",
+        "as",
+        "insert",
+        "into",
+        "values",
+        "delete",
+        "from",
+        "returning",
+        "create",
+        "temp",
+        "reset",
+        "all",
+        "explain",
+        "analyze",
+        "declare",
+        "cursor",
+        "for",
+        "execute",
+        "alter",
+        "rename",
+        "to",
+        "is",
+        "null",
+        "case",
+        "when",
+        "then",
+        "end",
+        "begin",
+        "commit",
+        "grant",
+        "aggregate",
+        "owner",
+        "schema",
+    ]);
+    prop::collection::vec(word, 0..10).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #![proptest_config(config(20_000))]
+
+    #[test]
+    fn no_text_is_fatal(sql in words()) {
+        if let Ok(statement) = parse(&sql) {
+            prop_assert!(statement.update.is_none() || statement.statements == 1);
+        }
+    }
+}

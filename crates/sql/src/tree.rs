@@ -1,0 +1,412 @@
+//! The parse tree as a uniform tree of records, so that a walk over it cannot miss a place.
+//!
+//! `pg_query`'s own `nodes()` visits a chosen subset of the tree (it leaves out `LIMIT`, `RETURNING`, window definitions and
+//! much more). The protobuf types all implement `Serialize`, with the type's name at hand, so the complete tree comes
+//! from there. Positions in the text are left out: two trees are equal if they mean the same.
+
+use std::fmt;
+
+use serde::ser::{self, Serialize};
+
+/// One value of the tree.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// A number, or nothing at all.
+    Plain(i64),
+    /// A text: a name or a constant.
+    Text(String),
+    /// Several values.
+    List(Vec<Value>),
+    /// A node.
+    Record(Record),
+}
+
+/// A node of the tree: its protobuf type and its fields.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Record {
+    /// The protobuf type in Rust's spelling, such as `FuncCall` or `AExpr`.
+    pub(crate) kind: &'static str,
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Record {
+    /// The tree of a protobuf message.
+    pub(crate) fn of(message: &impl Serialize) -> Record {
+        match message.serialize(Builder) {
+            Ok(Value::Record(record)) => record,
+            _ => Record {
+                kind: "",
+                fields: Vec::new(),
+            },
+        }
+    }
+
+    /// A field's value, if there is such a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+        self.fields
+            .iter()
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| value)
+    }
+
+    /// A field that holds a node.
+    pub(crate) fn record(&self, name: &str) -> Option<&Record> {
+        match self.field(name) {
+            Some(Value::Record(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// A text field; empty if it is not set.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        match self.field(name) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// A number field; 0 if it is not set.
+    pub(crate) fn number(&self, name: &str) -> i64 {
+        match self.field(name) {
+            Some(Value::Plain(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The nodes of a list field.
+    pub(crate) fn list(&self, name: &str) -> impl Iterator<Item = &Record> {
+        let items = match self.field(name) {
+            Some(Value::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        items.iter().filter_map(Value::as_record)
+    }
+
+    /// The texts of a list of `String` nodes, such as a dotted name.
+    pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        self.list(name)
+            .filter(|item| item.kind == "String")
+            .map(|item| item.text("sval").to_owned())
+            .collect()
+    }
+
+    /// The nodes directly below, in the order of the fields, each with its field's name.
+    pub(crate) fn children(&self) -> impl Iterator<Item = (&'static str, &Record)> {
+        self.fields.iter().flat_map(|(field, value)| {
+            let items = match value {
+                Value::List(items) => items.as_slice(),
+                single => std::slice::from_ref(single),
+            };
+            items
+                .iter()
+                .filter_map(|item| item.as_record().map(|record| (*field, record)))
+        })
+    }
+
+    /// Visits this node and everything below it, parents first.
+    pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Record)) {
+        visit(self);
+        for (_, child) in self.children() {
+            child.walk(visit);
+        }
+    }
+
+    /// Whether a node of one of these kinds is here or below.
+    pub(crate) fn contains(&self, kinds: &[&str]) -> bool {
+        kinds.contains(&self.kind) || self.children().any(|(_, child)| child.contains(kinds))
+    }
+}
+
+impl Value {
+    fn as_record(&self) -> Option<&Record> {
+        match self {
+            Value::Record(record) => Some(record),
+            _ => None,
+        }
+    }
+}
+
+/// Fields that say where in the text something stood.
+fn is_position(field: &str) -> bool {
+    matches!(
+        field,
+        "location"
+            | "stmt_location"
+            | "stmt_len"
+            | "list_start"
+            | "list_end"
+            | "rexpr_list_start"
+            | "rexpr_list_end"
+    )
+}
+
+/// Builds a [`Value`] out of anything that serializes. It never fails.
+struct Builder;
+
+/// serde wants an error type; none is ever made by us.
+#[derive(Debug)]
+struct Never;
+
+impl fmt::Display for Never {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl std::error::Error for Never {}
+
+impl ser::Error for Never {
+    fn custom<T: fmt::Display>(_: T) -> Never {
+        Never
+    }
+}
+
+/// A list in the making.
+struct Items(Vec<Value>);
+
+impl Items {
+    fn push<T: Serialize + ?Sized>(&mut self, item: &T) -> Result<(), Never> {
+        self.0.push(item.serialize(Builder)?);
+        Ok(())
+    }
+}
+
+/// A node in the making.
+struct Fields(Record);
+
+impl ser::SerializeStruct for Fields {
+    type Ok = Value;
+    type Error = Never;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), Never> {
+        if !is_position(key) {
+            self.0.fields.push((key, value.serialize(Builder)?));
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Value, Never> {
+        // `Node` is only the envelope around what it holds.
+        if self.0.kind == "Node" {
+            return Ok(self
+                .0
+                .fields
+                .pop()
+                .map_or(Value::Plain(0), |(_, value)| value));
+        }
+        Ok(Value::Record(self.0))
+    }
+}
+
+impl ser::SerializeStructVariant for Fields {
+    type Ok = Value;
+    type Error = Never;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), Never> {
+        ser::SerializeStruct::serialize_field(self, key, value)
+    }
+
+    fn end(self) -> Result<Value, Never> {
+        ser::SerializeStruct::end(self)
+    }
+}
+
+/// The list-like shapes of serde are all lists here; only sequences occur in practice.
+macro_rules! list_like {
+    ($($shape:ident, $method:ident;)+) => {$(
+        impl ser::$shape for Items {
+            type Ok = Value;
+            type Error = Never;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, item: &T) -> Result<(), Never> {
+                self.push(item)
+            }
+
+            fn end(self) -> Result<Value, Never> {
+                Ok(Value::List(self.0))
+            }
+        }
+    )+};
+}
+
+list_like! {
+    SerializeSeq, serialize_element;
+    SerializeTuple, serialize_element;
+    SerializeTupleStruct, serialize_field;
+    SerializeTupleVariant, serialize_field;
+}
+
+impl ser::SerializeMap for Items {
+    type Ok = Value;
+    type Error = Never;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Never> {
+        self.push(key)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Never> {
+        self.push(value)
+    }
+
+    fn end(self) -> Result<Value, Never> {
+        Ok(Value::List(self.0))
+    }
+}
+
+/// Scalars that fit an `i64`.
+macro_rules! plain {
+    ($($method:ident, $type:ty;)+) => {$(
+        fn $method(self, value: $type) -> Result<Value, Never> {
+            Ok(Value::Plain(value.into()))
+        }
+    )+};
+}
+
+impl ser::Serializer for Builder {
+    type Ok = Value;
+    type Error = Never;
+    type SerializeSeq = Items;
+    type SerializeTuple = Items;
+    type SerializeTupleStruct = Items;
+    type SerializeTupleVariant = Items;
+    type SerializeMap = Items;
+    type SerializeStruct = Fields;
+    type SerializeStructVariant = Fields;
+
+    plain! {
+        serialize_bool, bool;
+        serialize_i8, i8;
+        serialize_i16, i16;
+        serialize_i32, i32;
+        serialize_i64, i64;
+        serialize_u8, u8;
+        serialize_u16, u16;
+        serialize_u32, u32;
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<Value, Never> {
+        Ok(Value::Plain(value.cast_signed()))
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<Value, Never> {
+        self.serialize_f64(value.into())
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<Value, Never> {
+        Ok(Value::Plain(value.to_bits().cast_signed()))
+    }
+
+    fn serialize_char(self, value: char) -> Result<Value, Never> {
+        Ok(Value::Text(value.into()))
+    }
+
+    fn serialize_str(self, value: &str) -> Result<Value, Never> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<Value, Never> {
+        Ok(Value::List(
+            value
+                .iter()
+                .map(|&byte| Value::Plain(byte.into()))
+                .collect(),
+        ))
+    }
+
+    fn serialize_none(self) -> Result<Value, Never> {
+        Ok(Value::Plain(0))
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, Never> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Value, Never> {
+        Ok(Value::Plain(0))
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Never> {
+        Ok(Value::Plain(0))
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        index: u32,
+        _: &'static str,
+    ) -> Result<Value, Never> {
+        Ok(Value::Plain(index.into()))
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Value, Never> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Value, Never> {
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Items, Never> {
+        Ok(Items(Vec::new()))
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Items, Never> {
+        Ok(Items(Vec::new()))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items, Never> {
+        Ok(Items(Vec::new()))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Items, Never> {
+        Ok(Items(Vec::new()))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Items, Never> {
+        Ok(Items(Vec::new()))
+    }
+
+    fn serialize_struct(self, kind: &'static str, _: usize) -> Result<Fields, Never> {
+        Ok(Fields(Record {
+            kind,
+            fields: Vec::new(),
+        }))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        kind: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Fields, Never> {
+        Ok(Fields(Record {
+            kind,
+            fields: Vec::new(),
+        }))
+    }
+}

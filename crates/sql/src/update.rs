@@ -1,0 +1,298 @@
+//! The shape of an UPDATE that a fold can carry: one table, a key by equality, everything else about the same row.
+
+#[cfg(test)]
+mod tests;
+
+use pg_query::protobuf::{
+    AExprKind, BoolExprType, ResTarget, ReturningClause, UpdateStmt, a_const::Val,
+};
+use pg_query::{Node, NodeEnum};
+
+use crate::expr::Expr;
+use crate::literals::LiteralKind;
+use crate::name::Name;
+use crate::tree::Record;
+
+/// One UPDATE, taken apart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Update {
+    /// The table.
+    pub relation: Name,
+    /// Its alias; with one, the table's own name qualifies no column.
+    pub alias: Option<String>,
+    /// `column = value` among the conjuncts of WHERE, where the value is a bare parameter or constant. At least one. A
+    /// second equality on the same column is among the guards.
+    pub equalities: Vec<KeyEquality>,
+    /// The other conjuncts of WHERE.
+    pub guards: Vec<Expr>,
+    /// `SET column = expression`, in order; `(a, b) = (x, y)` is taken apart. Columns are distinct.
+    pub assignments: Vec<(String, Expr)>,
+    /// The items of RETURNING, in order.
+    pub returning: Vec<Returning>,
+    /// The highest parameter number in the text.
+    pub parameters: usize,
+}
+
+/// `column = value`, in either order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct KeyEquality {
+    /// The column.
+    pub column: String,
+    /// What it must equal.
+    pub value: KeyValue,
+}
+
+/// The value of a key column.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum KeyValue {
+    /// `$n`
+    Parameter(u32),
+    /// A number (the sign included) or a string; never NULL.
+    Constant {
+        /// The type PostgreSQL gives it.
+        kind: LiteralKind,
+        /// The value as a text-format parameter.
+        text: String,
+    },
+}
+
+/// One item of RETURNING.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Returning {
+    /// `*` or `t.*`
+    All,
+    /// An expression of the new row.
+    Expr {
+        /// The expression.
+        expr: Expr,
+        /// The name after AS; without one, PostgreSQL names the column.
+        name: Option<String>,
+    },
+}
+
+/// The parts, if the statements are one UPDATE of the foldable shape.
+pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Update> {
+    match statements {
+        [NodeEnum::UpdateStmt(update)] => take_apart(update),
+        _ => None,
+    }
+}
+
+fn take_apart(update: &UpdateStmt) -> Option<Update> {
+    let target = update.relation.as_ref()?;
+    let is_simple = update.from_clause.is_empty()
+        && update.with_clause.is_none()
+        && target.inh
+        && target.catalogname.is_empty();
+    if !is_simple {
+        return None;
+    }
+    let alias = match &target.alias {
+        Some(alias) if alias.colnames.is_empty() => Some(alias.aliasname.clone()),
+        Some(_) => return None,
+        None => None,
+    };
+    let qualifier = alias.as_deref().unwrap_or(&target.relname);
+    // In RETURNING these two mean versions of the row.
+    if matches!(qualifier, "old" | "new") {
+        return None;
+    }
+    let (equalities, guards) = read_where(update.where_clause.as_deref()?, qualifier)?;
+    Some(Update {
+        relation: Name {
+            schema: Some(target.schemaname.clone()).filter(|schema| !schema.is_empty()),
+            name: target.relname.clone(),
+        },
+        equalities,
+        guards,
+        assignments: read_assignments(&update.target_list, qualifier)?,
+        returning: read_returning(update.returning_clause.as_ref(), qualifier)?,
+        parameters: highest_parameter(update)?,
+        alias,
+    })
+}
+
+/// The highest parameter number; `None` if there is one that PostgreSQL does not take.
+fn highest_parameter(update: &UpdateStmt) -> Option<usize> {
+    let mut highest = Some(0);
+    Record::of(update).walk(&mut |node| {
+        if node.kind == "ParamRef" {
+            let number = usize::try_from(node.number("number"))
+                .ok()
+                .filter(|number| *number > 0);
+            highest = highest
+                .zip(number)
+                .map(|(highest, number): (usize, usize)| highest.max(number));
+        }
+    });
+    highest
+}
+
+fn read_where(condition: &Node, qualifier: &str) -> Option<(Vec<KeyEquality>, Vec<Expr>)> {
+    let mut conjuncts = Vec::new();
+    flatten(condition, &mut conjuncts)?;
+    let mut equalities: Vec<KeyEquality> = Vec::new();
+    let mut guards = Vec::new();
+    for conjunct in conjuncts {
+        match equality(conjunct, qualifier) {
+            Some(equality)
+                if equalities
+                    .iter()
+                    .all(|known| known.column != equality.column) =>
+            {
+                equalities.push(equality);
+            }
+            _ => guards.push(Expr::new(conjunct.clone(), Some(qualifier)).ok()?),
+        }
+    }
+    (!equalities.is_empty()).then_some((equalities, guards))
+}
+
+/// The parts of an AND, those of ANDs within it included.
+fn flatten<'a>(condition: &'a Node, conjuncts: &mut Vec<&'a NodeEnum>) -> Option<()> {
+    match condition.node.as_ref()? {
+        NodeEnum::BoolExpr(and) if and.boolop() == BoolExprType::AndExpr => and
+            .args
+            .iter()
+            .try_for_each(|part| flatten(part, conjuncts)),
+        other => {
+            conjuncts.push(other);
+            Some(())
+        }
+    }
+}
+
+fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
+    let NodeEnum::AExpr(comparison) = conjunct else {
+        return None;
+    };
+    let is_equal = comparison.kind() == AExprKind::AexprOp
+        && matches!(comparison.name.as_slice(), [Node { node: Some(NodeEnum::String(name)) }] if name.sval == "=");
+    if !is_equal {
+        return None;
+    }
+    let left = comparison.lexpr.as_ref()?.node.as_ref()?;
+    let right = comparison.rexpr.as_ref()?.node.as_ref()?;
+    let (column, value) = match (key_value(left), key_value(right)) {
+        (None, Some(value)) => (left, value),
+        (Some(value), None) => (right, value),
+        _ => return None,
+    };
+    let column = Expr::new(column.clone(), Some(qualifier))
+        .ok()?
+        .as_column()?
+        .to_owned();
+    Some(KeyEquality { column, value })
+}
+
+fn key_value(node: &NodeEnum) -> Option<KeyValue> {
+    let constant = |kind, text| Some(KeyValue::Constant { kind, text });
+    match node {
+        NodeEnum::ParamRef(parameter) => {
+            Some(KeyValue::Parameter(u32::try_from(parameter.number).ok()?))
+        }
+        NodeEnum::AConst(value) if !value.isnull => match value.val.as_ref()? {
+            Val::Ival(number) => constant(LiteralKind::Int4, number.ival.to_string()),
+            Val::Fval(number) => constant(kind_of_large(&number.fval), number.fval.clone()),
+            Val::Sval(text) => constant(LiteralKind::Unknown, text.sval.clone()),
+            Val::Boolval(_) | Val::Bsval(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The kind of a number that the scanner did not take for an `int4`; with its sign it may be one after all.
+fn kind_of_large(number: &str) -> LiteralKind {
+    if number.parse::<i32>().is_ok() {
+        LiteralKind::Int4
+    } else if number.parse::<i64>().is_ok() {
+        LiteralKind::Int8
+    } else {
+        LiteralKind::Numeric
+    }
+}
+
+fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<(String, Expr)>> {
+    let mut assignments: Vec<(String, Expr)> = Vec::new();
+    for target in targets {
+        let target = as_target(target)?;
+        if !target.indirection.is_empty()
+            || assignments.iter().any(|(column, _)| *column == target.name)
+        {
+            return None;
+        }
+        let value = assigned_value(target.val.as_ref()?)?;
+        assignments.push((
+            target.name.clone(),
+            Expr::new(value.clone(), Some(qualifier)).ok()?,
+        ));
+    }
+    Some(assignments)
+}
+
+/// What a column is set to: the value itself, or its place in the row of a multiple assignment.
+fn assigned_value(value: &Node) -> Option<&NodeEnum> {
+    let NodeEnum::MultiAssignRef(part) = value.node.as_ref()? else {
+        return value.node.as_ref();
+    };
+    let NodeEnum::RowExpr(row) = part.source.as_ref()?.node.as_ref()? else {
+        return None;
+    };
+    if usize::try_from(part.ncolumns).ok()? != row.args.len() {
+        return None;
+    }
+    row.args
+        .get(usize::try_from(part.colno.checked_sub(1)?).ok()?)?
+        .node
+        .as_ref()
+}
+
+fn as_target(node: &Node) -> Option<&ResTarget> {
+    match node.node.as_ref()? {
+        NodeEnum::ResTarget(target) => Some(target),
+        _ => None,
+    }
+}
+
+fn read_returning(clause: Option<&ReturningClause>, qualifier: &str) -> Option<Vec<Returning>> {
+    let Some(clause) = clause else {
+        return Some(Vec::new());
+    };
+    if !clause.options.is_empty() {
+        return None;
+    }
+    clause
+        .exprs
+        .iter()
+        .map(|item| returning_item(as_target(item)?, qualifier))
+        .collect()
+}
+
+fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Returning> {
+    let value = target.val.as_ref()?.node.as_ref()?;
+    if is_all(value, qualifier) {
+        return target.name.is_empty().then_some(Returning::All);
+    }
+    let name = Some(target.name.clone()).filter(|name| !name.is_empty());
+    Some(Returning::Expr {
+        expr: Expr::new(value.clone(), Some(qualifier)).ok()?,
+        name,
+    })
+}
+
+/// `*` or `qualifier.*`
+fn is_all(value: &NodeEnum, qualifier: &str) -> bool {
+    let NodeEnum::ColumnRef(reference) = value else {
+        return false;
+    };
+    let fields: Vec<_> = reference
+        .fields
+        .iter()
+        .filter_map(|field| field.node.as_ref())
+        .collect();
+    match fields.as_slice() {
+        [NodeEnum::AStar(_)] => true,
+        [NodeEnum::String(table), NodeEnum::AStar(_)] => table.sval == qualifier,
+        _ => false,
+    }
+}

@@ -1,0 +1,272 @@
+//! Messages that servers send: read from servers, written to clients.
+
+use crate::frontend::put_cstr;
+use crate::reader::Reader;
+use crate::{WireError, frame};
+use bytes::{BufMut, BytesMut};
+
+/// Types of backend messages.
+pub mod tag {
+    #![expect(
+        missing_docs,
+        reason = "each constant is the protocol's message of that name"
+    )]
+    pub const AUTHENTICATION: u8 = b'R';
+    pub const BACKEND_KEY_DATA: u8 = b'K';
+    pub const BIND_COMPLETE: u8 = b'2';
+    pub const CLOSE_COMPLETE: u8 = b'3';
+    pub const COMMAND_COMPLETE: u8 = b'C';
+    pub const COPY_IN_RESPONSE: u8 = b'G';
+    pub const DATA_ROW: u8 = b'D';
+    pub const EMPTY_QUERY_RESPONSE: u8 = b'I';
+    pub const ERROR_RESPONSE: u8 = b'E';
+    pub const NEGOTIATE_PROTOCOL_VERSION: u8 = b'v';
+    pub const NO_DATA: u8 = b'n';
+    pub const NOTICE_RESPONSE: u8 = b'N';
+    pub const NOTIFICATION_RESPONSE: u8 = b'A';
+    pub const PARAMETER_DESCRIPTION: u8 = b't';
+    pub const PARAMETER_STATUS: u8 = b'S';
+    pub const PARSE_COMPLETE: u8 = b'1';
+    pub const PORTAL_SUSPENDED: u8 = b's';
+    pub const READY_FOR_QUERY: u8 = b'Z';
+    pub const ROW_DESCRIPTION: u8 = b'T';
+}
+
+/// The transaction status in `ReadyForQuery`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// `I`: no transaction.
+    Idle,
+    /// `T`: in a transaction block.
+    Transaction,
+    /// `E`: in a failed transaction block.
+    Failed,
+}
+
+impl Status {
+    /// Reads the body of `ReadyForQuery`.
+    pub fn read(body: &[u8]) -> Result<Self, WireError> {
+        match Reader::new(body).u8()? {
+            b'I' => Ok(Self::Idle),
+            b'T' => Ok(Self::Transaction),
+            b'E' => Ok(Self::Failed),
+            other => Err(WireError::Tag(other)),
+        }
+    }
+
+    /// Appends `ReadyForQuery`.
+    pub fn write(self, out: &mut BytesMut) {
+        let letter = match self {
+            Self::Idle => b'I',
+            Self::Transaction => b'T',
+            Self::Failed => b'E',
+        };
+        out.put_slice(&[tag::READY_FOR_QUERY, 0, 0, 0, 5, letter]);
+    }
+}
+
+/// Appends `CommandComplete`.
+pub fn write_command_complete(out: &mut BytesMut, command: &str) {
+    frame::write(out, tag::COMMAND_COMPLETE, |out| {
+        put_cstr(out, command.as_bytes())
+    });
+}
+
+/// Rows that a `CommandComplete` body counts (`UPDATE 3`, `INSERT 0 1`, `SELECT 7`); `None` for commands without a count.
+pub fn affected_rows(body: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(Reader::new(body).cstr().ok()?).ok()?;
+    text.rsplit(' ').next()?.parse().ok()
+}
+
+/// A column of a row that Paceline itself answers with; always text.
+#[derive(Debug, Clone, Copy)]
+pub struct TextColumn<'a>(pub &'a str);
+
+/// OID of `text`.
+const TEXT_OID: u32 = 25;
+
+/// Appends a `RowDescription` of text columns.
+pub fn write_text_columns(out: &mut BytesMut, columns: &[TextColumn<'_>]) {
+    frame::write(out, tag::ROW_DESCRIPTION, |out| {
+        out.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
+        for column in columns {
+            put_cstr(out, column.0.as_bytes());
+            out.put_u32(0);
+            out.put_i16(0);
+            out.put_u32(TEXT_OID);
+            out.put_i16(-1);
+            out.put_i32(-1);
+            out.put_i16(0);
+        }
+    });
+}
+
+/// Appends a `DataRow`.
+pub fn write_row<'a>(out: &mut BytesMut, values: impl ExactSizeIterator<Item = Option<&'a [u8]>>) {
+    frame::write(out, tag::DATA_ROW, |out| {
+        out.put_u16(u16::try_from(values.len()).unwrap_or(u16::MAX));
+        values.for_each(|value| crate::frontend::put_value(out, value));
+    });
+}
+
+/// The values of a `DataRow`.
+pub fn row_values(body: &[u8]) -> Result<Vec<Option<&[u8]>>, WireError> {
+    let mut r = Reader::new(body);
+    (0..r.count()?).map(|_| r.value()).collect()
+}
+
+/// A field of a `RowDescription`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Column name, in the client's encoding.
+    pub name: Vec<u8>,
+    /// OID of the table it comes from, 0 for none.
+    pub table: u32,
+    /// Number of the column in that table, 0 for none.
+    pub column: i16,
+    /// OID of its type.
+    pub type_oid: u32,
+    /// Bytes of a value, negative for variable.
+    pub type_len: i16,
+    /// Type modifier, -1 for none.
+    pub type_modifier: i32,
+}
+
+/// Reads the body of a `RowDescription`.
+pub fn read_fields(body: &[u8]) -> Result<Vec<Field>, WireError> {
+    let mut r = Reader::new(body);
+    (0..r.count()?)
+        .map(|_| {
+            let field = Field {
+                name: r.cstr()?.to_vec(),
+                table: r.u32()?,
+                column: r.i16()?,
+                type_oid: r.u32()?,
+                type_len: r.i16()?,
+                type_modifier: r.i32()?,
+            };
+            r.i16()?;
+            Ok(field)
+        })
+        .collect()
+}
+
+/// Appends a `RowDescription`; formats are as in `Bind`: none (text), one for all, or one per column.
+pub fn write_fields(out: &mut BytesMut, fields: &[Field], formats: &[i16]) {
+    frame::write(out, tag::ROW_DESCRIPTION, |out| {
+        out.put_u16(u16::try_from(fields.len()).unwrap_or(u16::MAX));
+        for (n, field) in fields.iter().enumerate() {
+            put_cstr(out, &field.name);
+            out.put_u32(field.table);
+            out.put_i16(field.column);
+            out.put_u32(field.type_oid);
+            out.put_i16(field.type_len);
+            out.put_i32(field.type_modifier);
+            out.put_i16(match formats {
+                [] => 0,
+                [one] => *one,
+                all => all.get(n).copied().unwrap_or(0),
+            });
+        }
+    });
+}
+
+/// OIDs in the body of a `ParameterDescription`.
+pub fn read_parameter_types(body: &[u8]) -> Result<Vec<u32>, WireError> {
+    let mut r = Reader::new(body);
+    (0..r.count()?).map(|_| r.u32()).collect()
+}
+
+/// Appends `ParameterStatus`.
+pub fn write_parameter_status(out: &mut BytesMut, name: &str, value: &str) {
+    frame::write(out, tag::PARAMETER_STATUS, |out| {
+        put_cstr(out, name.as_bytes());
+        put_cstr(out, value.as_bytes());
+    });
+}
+
+/// Reads the body of `ParameterStatus`.
+pub fn read_parameter_status(body: &[u8]) -> Result<(&str, &str), WireError> {
+    let mut r = Reader::new(body);
+    Ok((r.str()?, r.str()?))
+}
+
+/// Appends `AuthenticationOk`.
+pub fn write_authentication_ok(out: &mut BytesMut) {
+    frame::write(out, tag::AUTHENTICATION, |out| out.put_u32(0));
+}
+
+/// Appends `BackendKeyData`.
+pub fn write_backend_key(out: &mut BytesMut, process: u32, secret: u32) {
+    frame::write(out, tag::BACKEND_KEY_DATA, |out| {
+        out.put_u32(process);
+        out.put_u32(secret);
+    });
+}
+
+/// Reads the body of `BackendKeyData` (protocol 3.0: process id and a 4-byte secret).
+pub fn read_backend_key(body: &[u8]) -> Result<(u32, u32), WireError> {
+    let mut r = Reader::new(body);
+    Ok((r.u32()?, r.u32()?))
+}
+
+/// Appends `NegotiateProtocolVersion`: the newest minor version spoken here and the options not understood.
+pub fn write_negotiate_version(out: &mut BytesMut, options: &[String]) {
+    frame::write(out, tag::NEGOTIATE_PROTOCOL_VERSION, |out| {
+        out.put_u32(crate::startup::VERSION_3_0);
+        out.put_u32(u32::try_from(options.len()).unwrap_or(u32::MAX));
+        options
+            .iter()
+            .for_each(|name| put_cstr(out, name.as_bytes()));
+    });
+}
+
+/// One field of an `ErrorResponse` or `NoticeResponse` body (`C` SQLSTATE, `M` message, `S` severity, …).
+pub fn error_field(body: &[u8], code: u8) -> Option<&str> {
+    let mut r = Reader::new(body);
+    loop {
+        match r.u8().ok()? {
+            0 => return None,
+            found if found == code => return r.str().ok(),
+            _ => {
+                r.cstr().ok()?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorResponse, Frames};
+
+    #[test]
+    fn affected_rows_are_the_last_word() {
+        assert_eq!(affected_rows(b"UPDATE 3\0"), Some(3));
+        assert_eq!(affected_rows(b"INSERT 0 12\0"), Some(12));
+        assert_eq!(affected_rows(b"CREATE TABLE\0"), None);
+        assert_eq!(affected_rows(b""), None);
+    }
+
+    #[test]
+    fn an_error_reads_back_field_by_field() {
+        let mut out = BytesMut::new();
+        ErrorResponse::error("21000", "too many")
+            .with_hint("Take fewer.")
+            .write(&mut out);
+        let body = Frames::new(&out).next().unwrap().body();
+        assert_eq!(error_field(body, b'C'), Some("21000"));
+        assert_eq!(error_field(body, b'H'), Some("Take fewer."));
+        assert_eq!(error_field(body, b'D'), None);
+    }
+
+    #[test]
+    fn fields_read_back_as_they_were_written() {
+        let mut out = BytesMut::new();
+        write_text_columns(&mut out, &[TextColumn("a"), TextColumn("b")]);
+        let fields = read_fields(Frames::new(&out).next().unwrap().body()).unwrap();
+        let mut again = BytesMut::new();
+        write_fields(&mut again, &fields, &[0]);
+        assert_eq!(out, again);
+    }
+}

@@ -1,0 +1,105 @@
+//! What can be wrong with a peer's bytes, and the one error shape that reaches clients.
+
+use crate::frame;
+use bytes::{BufMut, BytesMut};
+use std::borrow::Cow;
+
+/// A peer broke the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The length word of a message is below 4 or above the limit of its kind.
+    #[error("invalid message length")]
+    Length,
+    /// A message ended before its last field.
+    #[error("message ends too early")]
+    Truncated,
+    /// A string is not terminated.
+    #[error("invalid string in message")]
+    String,
+    /// A message type that has no place here.
+    #[error("invalid frontend message type {0}")]
+    Tag(u8),
+    /// A protocol version other than 3.
+    #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0")]
+    Version {
+        /// The major number asked for.
+        major: u16,
+        /// The minor number asked for.
+        minor: u16,
+    },
+    /// The server asks for a way to log in that is not supported.
+    #[error("the server asks for an authentication method that is not supported: {0}")]
+    Authentication(Cow<'static, str>),
+}
+
+/// An `ErrorResponse` (or `NoticeResponse`) with the fields that Paceline itself sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorResponse {
+    /// `ERROR`, or `FATAL` when the connection ends with it.
+    pub severity: &'static str,
+    /// Five characters, PostgreSQL documentation, appendix A.
+    pub sqlstate: &'static str,
+    /// Lower case, no full stop.
+    pub message: String,
+    /// A whole sentence.
+    pub detail: Option<String>,
+    /// A whole sentence that says what to do.
+    pub hint: Option<String>,
+}
+
+impl ErrorResponse {
+    /// An error after which the connection goes on.
+    pub fn error(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity: "ERROR",
+            sqlstate,
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    /// An error that ends the connection.
+    pub fn fatal(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity: "FATAL",
+            ..Self::error(sqlstate, message)
+        }
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the detail.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Appends the message.
+    pub fn write(&self, out: &mut BytesMut) {
+        frame::write(out, b'E', |out| {
+            let mut field = |code: u8, value: &str| {
+                out.put_u8(code);
+                out.put_slice(value.as_bytes());
+                out.put_u8(0);
+            };
+            field(b'S', self.severity);
+            field(b'V', self.severity);
+            field(b'C', self.sqlstate);
+            field(b'M', &self.message);
+            if let Some(detail) = &self.detail {
+                field(b'D', detail);
+            }
+            if let Some(hint) = &self.hint {
+                field(b'H', hint);
+            }
+            out.put_u8(0);
+        });
+    }
+}

@@ -1,0 +1,291 @@
+//! Messages that clients send: read from clients, written to servers.
+
+use crate::reader::Reader;
+use crate::{WireError, frame};
+use bytes::{BufMut, BytesMut};
+use std::ops::Range;
+
+/// Types of frontend messages.
+pub mod tag {
+    #![expect(
+        missing_docs,
+        reason = "each constant is the protocol's message of that name"
+    )]
+    pub const QUERY: u8 = b'Q';
+    pub const PARSE: u8 = b'P';
+    pub const BIND: u8 = b'B';
+    pub const DESCRIBE: u8 = b'D';
+    pub const EXECUTE: u8 = b'E';
+    pub const CLOSE: u8 = b'C';
+    pub const SYNC: u8 = b'S';
+    pub const FLUSH: u8 = b'H';
+    pub const FUNCTION_CALL: u8 = b'F';
+    pub const COPY_DATA: u8 = b'd';
+    pub const COPY_DONE: u8 = b'c';
+    pub const COPY_FAIL: u8 = b'f';
+    pub const TERMINATE: u8 = b'X';
+    pub const PASSWORD: u8 = b'p';
+}
+
+/// `Parse`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parse<'a> {
+    /// Statement name, empty for the unnamed one.
+    pub name: &'a [u8],
+    /// The text, in the client's encoding.
+    pub text: &'a [u8],
+    /// Number and OIDs of the parameter types, as on the wire.
+    pub types: &'a [u8],
+}
+
+impl<'a> Parse<'a> {
+    /// Reads the body.
+    pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
+        let mut r = Reader::new(body);
+        Ok(Self {
+            name: r.cstr()?,
+            text: r.cstr()?,
+            types: r.rest(),
+        })
+    }
+
+    /// Appends the message.
+    pub fn write(&self, out: &mut BytesMut) {
+        frame::write(out, tag::PARSE, |out| {
+            put_cstr(out, self.name);
+            put_cstr(out, self.text);
+            out.put_slice(self.types);
+        });
+    }
+}
+
+/// Number and OIDs of parameter types as `Parse` has them.
+pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 + 4 * oids.len());
+    out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
+    oids.iter().for_each(|&oid| out.put_u32(oid));
+    out
+}
+
+/// What `Describe` and `Close` name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A prepared statement.
+    Statement(&'a [u8]),
+    /// A portal.
+    Portal(&'a [u8]),
+}
+
+impl<'a> Target<'a> {
+    /// Reads the body of `Describe` or `Close`.
+    pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
+        let mut r = Reader::new(body);
+        match r.u8()? {
+            b'S' => Ok(Self::Statement(r.cstr()?)),
+            b'P' => Ok(Self::Portal(r.cstr()?)),
+            other => Err(WireError::Tag(other)),
+        }
+    }
+
+    /// Appends `Describe` or `Close` (their tag is `kind`).
+    pub fn write(&self, out: &mut BytesMut, kind: u8) {
+        let (letter, name) = match self {
+            Self::Statement(name) => (b'S', name),
+            Self::Portal(name) => (b'P', name),
+        };
+        frame::write(out, kind, |out| {
+            out.put_u8(letter);
+            put_cstr(out, name);
+        });
+    }
+}
+
+/// The names at the front of a `Bind`, and what follows them untouched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BindNames<'a> {
+    /// Portal name, empty for the unnamed one.
+    pub portal: &'a [u8],
+    /// Statement name, empty for the unnamed one.
+    pub statement: &'a [u8],
+    /// Formats, parameters and result formats.
+    pub rest: &'a [u8],
+}
+
+impl<'a> BindNames<'a> {
+    /// Reads the body.
+    pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
+        let mut r = Reader::new(body);
+        Ok(Self {
+            portal: r.cstr()?,
+            statement: r.cstr()?,
+            rest: r.rest(),
+        })
+    }
+
+    /// Appends the message.
+    pub fn write(&self, out: &mut BytesMut) {
+        frame::write(out, tag::BIND, |out| {
+            put_cstr(out, self.portal);
+            put_cstr(out, self.statement);
+            out.put_slice(self.rest);
+        });
+    }
+}
+
+/// Values of a `Bind`, as places in the slice that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BindValues {
+    /// Per parameter: binary?
+    pub binary: Vec<bool>,
+    /// Per parameter: where its bytes are, `None` for NULL.
+    pub values: Vec<Option<Range<usize>>>,
+    /// Result format codes as sent: none, one for all, or one per column.
+    pub result_formats: Vec<i16>,
+}
+
+impl BindValues {
+    /// Reads [`BindNames::rest`]; the ranges count from the start of `rest` plus `offset`.
+    pub fn read(rest: &[u8], offset: usize) -> Result<Self, WireError> {
+        let mut r = Reader::new(rest);
+        let formats = (0..r.count()?)
+            .map(|_| r.i16())
+            .collect::<Result<Vec<_>, _>>()?;
+        let count = r.count()?;
+        let binary = match formats.as_slice() {
+            [] => vec![false; count],
+            [one] => vec![*one == 1; count],
+            all if all.len() == count => all.iter().map(|&f| f == 1).collect(),
+            _ => return Err(WireError::Length),
+        };
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            let value = r.value()?;
+            let end = offset + rest.len() - r.rest().len();
+            values.push(value.map(|v| end - v.len()..end));
+        }
+        let result_formats = (0..r.count()?)
+            .map(|_| r.i16())
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            binary,
+            values,
+            result_formats,
+        })
+    }
+}
+
+/// Appends a `Bind` to the unnamed portal: every parameter in the format that `binary` says.
+pub fn write_bind(
+    out: &mut BytesMut,
+    statement: &[u8],
+    parameters: &[(bool, Option<&[u8]>)],
+    result_formats: &[i16],
+) {
+    let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    frame::write(out, tag::BIND, |out| {
+        out.put_u8(0);
+        put_cstr(out, statement);
+        out.put_u16(count(parameters.len()));
+        parameters
+            .iter()
+            .for_each(|(binary, _)| out.put_i16(i16::from(*binary)));
+        out.put_u16(count(parameters.len()));
+        for (_, value) in parameters {
+            put_value(out, *value);
+        }
+        out.put_u16(count(result_formats.len()));
+        result_formats.iter().for_each(|&f| out.put_i16(f));
+    });
+}
+
+/// Appends `Execute` of the unnamed portal without a row limit.
+pub fn write_execute(out: &mut BytesMut) {
+    out.put_slice(&[tag::EXECUTE, 0, 0, 0, 9, 0, 0, 0, 0, 0]);
+}
+
+/// Appends `Describe` of the unnamed portal.
+pub fn write_describe_portal(out: &mut BytesMut) {
+    out.put_slice(&[tag::DESCRIBE, 0, 0, 0, 6, b'P', 0]);
+}
+
+/// Appends `Sync`.
+pub fn write_sync(out: &mut BytesMut) {
+    frame::write_empty(out, tag::SYNC);
+}
+
+/// Appends `Query`.
+pub fn write_query(out: &mut BytesMut, sql: &str) {
+    frame::write(out, tag::QUERY, |out| put_cstr(out, sql.as_bytes()));
+}
+
+/// Appends `Terminate`.
+pub fn write_terminate(out: &mut BytesMut) {
+    frame::write_empty(out, tag::TERMINATE);
+}
+
+/// Appends a string and its zero byte.
+pub(crate) fn put_cstr(out: &mut BytesMut, text: &[u8]) {
+    out.put_slice(text);
+    out.put_u8(0);
+}
+
+/// Appends a length word and a value, -1 for NULL.
+pub fn put_value(out: &mut BytesMut, value: Option<&[u8]>) {
+    match value {
+        Some(value) => {
+            out.put_i32(i32::try_from(value.len()).unwrap_or(i32::MAX));
+            out.put_slice(value);
+        }
+        None => out.put_i32(-1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Frames;
+
+    #[test]
+    fn a_bind_reads_back_as_it_was_written() {
+        let mut out = BytesMut::new();
+        write_bind(
+            &mut out,
+            b"s1",
+            &[
+                (true, Some(b"\0\0\0\x07")),
+                (false, None),
+                (false, Some(b"x")),
+            ],
+            &[1],
+        );
+        let body = Frames::new(&out).next().unwrap().body();
+        let names = BindNames::read(body).unwrap();
+        assert_eq!((names.portal, names.statement), (&b""[..], &b"s1"[..]));
+        let offset = body.len() - names.rest.len();
+        let values = BindValues::read(names.rest, offset).unwrap();
+        assert_eq!(values.binary, [true, false, false]);
+        assert_eq!(values.result_formats, [1]);
+        let texts: Vec<_> = values
+            .values
+            .iter()
+            .map(|v| v.clone().map(|v| &body[v]))
+            .collect();
+        assert_eq!(texts, [Some(&b"\0\0\0\x07"[..]), None, Some(&b"x"[..])]);
+    }
+
+    #[test]
+    fn cut_bodies_are_errors_and_never_panics() {
+        let mut out = BytesMut::new();
+        write_bind(&mut out, b"s1", &[(true, Some(b"abcd"))], &[]);
+        let body = Frames::new(&out).next().unwrap().body();
+        for len in 0..body.len() {
+            let cut = &body[..len];
+            let read = BindNames::read(cut).and_then(|n| BindValues::read(n.rest, 0));
+            assert!(
+                read.is_err(),
+                "{len} bytes of {} read as a Bind",
+                body.len()
+            );
+        }
+    }
+}

@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# Installs what is missing and says so, one line per step. What is there already is left alone, without asking for any privilege.
+#
+#   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
+#   scripts/setup.sh test    the same, and a PostgreSQL server with psql and pgbench
+#   scripts/setup.sh bench   the same, and PgBouncer
+#
+# Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
+# them. Nothing that is installed is left running or set to start at boot.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { echo "setup: $*"; }
+warn() { echo "setup: $*" >&2; }
+die() {
+    warn "$*"
+    exit 1
+}
+
+# --- privileges and packages -------------------------------------------------------------------------------------------------
+
+as_root() {
+    if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_install() {
+    command -v apt-get >/dev/null || return 1
+    [[ $(id -u) == 0 ]] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+lists_are_fresh=no
+apt_install() {
+    say "installing $* with apt-get"
+    if [[ $lists_are_fresh == no ]]; then
+        apt_get update
+        lists_are_fresh=yes
+    fi
+    apt_get install -y --no-install-recommends "$@"
+}
+
+# Runs apt-get without questions; what it prints is shown only when it fails.
+apt_get() {
+    local log
+    log=$(mktemp)
+    if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        die "apt-get $* failed, see above; run it by hand, then try again"
+    fi
+    rm -f "$log"
+}
+
+# need DESCRIPTION PRESENT PACKAGE…: installs the packages unless PRESENT (a command) succeeds, or says what to install and ends.
+need() {
+    local what=$1 present=$2
+    shift 2
+    if "$present"; then return; fi
+    can_install || die "$what is missing; install it (Debian and Ubuntu: apt-get install $*), then try again"
+    apt_install "$@"
+    "$present" || die "$what is still missing after installing $*; see whether it is in PATH, then try again"
+}
+
+# --- services stay off ---------------------------------------------------------------------------------------------------------
+
+policy=/usr/sbin/policy-rc.d
+clusters=/etc/postgresql-common/createcluster.conf
+policy_is_ours=no
+clusters_are_changed=no
+
+# Installs packages that bring a service, so that it neither starts nor, for PostgreSQL, gets a database of its own.
+apt_install_without_starting() {
+    trap restore_services EXIT
+    if [[ ! -e $policy ]]; then
+        # The way Debian keeps a package from starting its service; 101 is "forbidden by policy".
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        policy_is_ours=yes
+        as_root chmod 755 "$policy"
+    fi
+    apt_install postgresql-common
+    if ! grep -Eq '^ *create_main_cluster *= *(false|no|off)' "$clusters"; then
+        as_root cp -p "$clusters" "$clusters.paceline"
+        clusters_are_changed=yes
+        echo 'create_main_cluster = false' | as_root tee -a "$clusters" >/dev/null
+    fi
+    apt_install "$@"
+    restore_services
+    trap - EXIT
+}
+
+restore_services() {
+    if [[ $policy_is_ours == yes ]]; then as_root rm -f "$policy"; fi
+    if [[ $clusters_are_changed == yes ]]; then as_root mv "$clusters.paceline" "$clusters"; fi
+    policy_is_ours=no
+    clusters_are_changed=no
+}
+
+# --- what building needs -------------------------------------------------------------------------------------------------------
+
+need_rust() {
+    local how="install a stable Rust toolchain with rustup (https://rustup.rs), then try again"
+    command -v cargo >/dev/null && command -v rustc >/dev/null || die "Rust is missing; $how"
+    local have want
+    have=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) || die "rustc does not run; choose a toolchain: rustup default stable"
+    want=$(sed -n 's/^rust-version *= *"\(.*\)".*/\1/p' Cargo.toml)
+    if [[ $(printf '%s\n%s\n' "$want" "${have%%-*}" | sort -V | head -n 1) != "$want" ]]; then
+        die "Rust $have is too old, $want is needed; update it: rustup update stable"
+    fi
+    need_component rustfmt "cargo fmt"
+    need_component clippy "cargo clippy"
+    say "Rust $have"
+}
+
+need_component() {
+    local component=$1 command=$2
+    # Unquoted on purpose: a command and its subcommand.
+    # shellcheck disable=SC2086
+    if $command --version >/dev/null 2>&1; then return; fi
+    command -v rustup >/dev/null || die "$command is missing; install the component $component of your Rust toolchain"
+    say "adding $component to the Rust toolchain"
+    rustup --quiet component add "$component"
+}
+
+has_c_compiler() { command -v cc >/dev/null && command -v make >/dev/null; }
+
+# The library that bindgen loads, and the compiler's own headers that come with its development package.
+has_libclang() {
+    if [[ -n ${LIBCLANG_PATH:-} ]]; then
+        [[ -f $LIBCLANG_PATH ]] || any_file "$LIBCLANG_PATH"/libclang*.so* ||
+            die "LIBCLANG_PATH names $LIBCLANG_PATH, where no libclang*.so is; correct or unset it"
+        return
+    fi
+    # No pipe: with pipefail, a grep that stops reading early makes ldconfig fail.
+    local known
+    known=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null || true)
+    grep -Eq 'libclang(-[0-9]+)?\.so' <<<"$known" ||
+        any_file /usr/lib/llvm-*/lib/libclang{,-[0-9]*}.so* /usr/lib{,64}/libclang.so* /usr/local/lib/libclang.so* || return 1
+    any_file /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib{,64}/clang/*/include/stddef.h \
+        /usr/local/lib/clang/*/include/stddef.h
+}
+
+any_file() {
+    local file
+    for file in "$@"; do
+        if [[ -e $file ]]; then return; fi
+    done
+    return 1
+}
+
+# --- what the tests need -------------------------------------------------------------------------------------------------------
+
+has_server() {
+    command -v postgres >/dev/null || any_file /usr/lib/postgresql/*/bin/postgres ||
+        { command -v pg_config >/dev/null && [[ -x $(pg_config --bindir)/postgres ]]; }
+}
+
+# Debian's psql and pgbench are wrappers that can be there without the program.
+has_clients() { psql --version >/dev/null 2>&1 && pgbench --version >/dev/null 2>&1; }
+
+need_postgres() {
+    if ! has_server || ! has_clients; then
+        if can_install; then
+            apt_install_without_starting postgresql postgresql-client postgresql-contrib
+        fi
+        has_server || warn "no PostgreSQL server here; one is downloaded when it is needed (or: apt-get install postgresql)"
+        has_clients || warn "psql or pgbench is missing, what uses them fails (apt-get install postgresql-client postgresql-contrib)"
+    fi
+    if has_clients; then say "$(psql --version)"; fi
+}
+
+# Debian keeps it where an ordinary user's PATH does not look.
+has_pgbouncer() { PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null; }
+
+need_pgbouncer() {
+    if ! has_pgbouncer; then
+        can_install || die "PgBouncer is missing; install it (Debian and Ubuntu: apt-get install pgbouncer), then try again"
+        apt_install_without_starting pgbouncer
+        if [[ -d /run/systemd/system ]]; then
+            as_root systemctl --quiet disable pgbouncer
+        elif command -v update-rc.d >/dev/null; then
+            as_root update-rc.d pgbouncer disable
+        fi
+    fi
+    say "PgBouncer"
+}
+
+# --- the three levels ------------------------------------------------------------------------------------------------------------
+
+level=${1:-build}
+case $level in
+    build | test | bench) ;;
+    *) die "there is no level \"$level\"; write build, test or bench" ;;
+esac
+
+need_rust
+need "a C compiler" has_c_compiler gcc libc6-dev make
+need "libclang" has_libclang libclang-dev
+say "C compiler and libclang"
+if [[ $level != build ]]; then need_postgres; fi
+if [[ $level == bench ]]; then need_pgbouncer; fi
