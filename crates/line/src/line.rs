@@ -143,6 +143,12 @@ impl<T> Line<T> {
         !self.ready.is_empty()
     }
 
+    /// How many could leave if connections were free, alone or at the head of a group.
+    pub fn ready_len(&self) -> usize {
+        let alone = self.ready.values().filter(|group| group.is_none()).count();
+        alone + self.mates.len()
+    }
+
     /// When the first of those who could leave came; `None` when nobody could.
     pub fn oldest_ready(&self) -> Option<Instant> {
         let (ticket, _) = self.ready.first_key_value()?;
@@ -172,6 +178,19 @@ impl<T> Line<T> {
             }
         }
         ticket
+    }
+
+    /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
+    /// flight until [`Line::land`].
+    pub fn start_at_once(&mut self, slip: Slip) -> bool {
+        let waits = self.limits.max_wait > Duration::ZERO && slip.group.is_some();
+        if waits || self.has_ready() || slip.key.is_some_and(|key| self.rows.contains_key(&key)) {
+            return false;
+        }
+        if let Some(key) = slip.key {
+            self.rows.entry(key).or_default().in_flight = true;
+        }
+        true
     }
 
     /// A connection is free: who leaves? Their rows are in flight until [`Line::land`].

@@ -74,6 +74,7 @@ pub struct Ride {
     wrap: Wrap,
     /// The server said that it ends the connection.
     fatal: bool,
+    saw_error: bool,
     /// Bytes of answers that reached the client.
     forwarded: u64,
 }
@@ -132,6 +133,7 @@ impl Ride {
             pinned: None,
             wrap,
             fatal: false,
+            saw_error: false,
             forwarded: 0,
         };
         for name in desk.server.take_leftovers() {
@@ -176,6 +178,11 @@ impl Ride {
     /// The server ended the connection with a message.
     pub fn is_fatal(&self) -> bool {
         self.fatal
+    }
+
+    /// The client was told of an error.
+    pub fn saw_error(&self) -> bool {
+        self.saw_error
     }
 
     /// Bytes of answers forwarded so far.

@@ -160,6 +160,28 @@ impl Session {
         })
     }
 
+    /// Must a statement of this unit touch an exact number of rows (`TARGET_AFFECT_ROW`)?
+    pub fn is_targeted(&self, bytes: &Bytes, templates: &Templates) -> bool {
+        let targeted = |text: &[u8]| {
+            let text = std::str::from_utf8(text).unwrap_or_default();
+            // Only worth a look when the word is there.
+            let named = text.to_ascii_lowercase().contains("target_affect_row");
+            let plain = || templates.prepared(&without_bare_hints(text), &[0, 0]);
+            named && plain().statement.as_ref().is_some_and(|s| {
+                s.statements == 1 && s.hints.target_affect_row.is_some()
+            })
+        };
+        Frames::new(bytes).any(|frame| match frame.tag {
+            tag::QUERY => Reader::new(frame.body()).cstr().is_ok_and(targeted),
+            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| targeted(parse.text)),
+            tag::BIND => BindNames::read(frame.body()).is_ok_and(|names| {
+                let template = self.statement(names.statement);
+                template.is_some_and(|t| t.hints().target_affect_row.is_some())
+            }),
+            _ => false,
+        })
+    }
+
     /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
     fn plan_extended(&self, bytes: &Bytes, templates: &Templates) -> Option<Unit> {
         let mut frames = Frames::new(bytes).peekable();

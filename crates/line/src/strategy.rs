@@ -7,6 +7,7 @@ pub mod chain;
 pub mod fold;
 pub mod pipeline;
 
+use crate::learned::Learned;
 use crate::line::Strategy;
 use crate::server::{Injected, ServerSide, server_name};
 use crate::unit::{Form, Unit};
@@ -90,14 +91,12 @@ impl Batch {
         }
     }
 
-    /// When the connection is lost: may the work of members without a verdict have been committed?
-    pub fn may_have_committed(&self) -> bool {
-        !matches!(self.0, Kind::Pipeline(_))
-    }
-
-    /// The members' table has changed since its facts were read.
-    pub fn facts_moved(&self) -> bool {
-        matches!(&self.0, Kind::Fold(batch) if batch.facts_moved())
+    /// What was learned of the members' template no longer holds; what holds instead, if that is known.
+    pub fn void(&self) -> Option<Option<Learned>> {
+        match &self.0 {
+            Kind::Fold(batch) => batch.void(),
+            Kind::Pipeline(_) | Kind::Chain(_) => None,
+        }
     }
 
     /// The batch as a whole was refused by the server.

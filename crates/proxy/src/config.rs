@@ -19,7 +19,7 @@ mod tests;
 
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use settings::{KEYS, Settings};
-pub(crate) use upstream::{Host, Secret, Upstream};
+pub(crate) use upstream::{Host, Upstream};
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,2 +1,105 @@
-//! The binary.
-fn main() {}
+//! `paceline`: the command.
+
+mod cancel;
+mod cli;
+mod client;
+mod config;
+mod learn;
+mod log;
+mod pool;
+mod proxy;
+mod serve;
+mod server;
+mod status;
+mod stream;
+mod trip;
+
+use anyhow::Context;
+use cli::{Command, Serve};
+use config::{ANY_DATABASE, Database, Host, Upstream};
+use paceline_postgres::{Options, Server};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
+
+fn main() -> ExitCode {
+    let command = match Command::from_process() {
+        Ok(command) => command,
+        Err(error) => error.exit(),
+    };
+    let done = match command {
+        Command::Check { file } => check(&file),
+        Command::Serve(serve) => run(*serve),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::say(&format!("paceline: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn check(file: &Path) -> anyhow::Result<()> {
+    let summary = cli::check(file)?;
+    println!("{summary}");
+    Ok(())
+}
+
+fn run(mut serve: Serve) -> anyhow::Result<()> {
+    log::start(&serve.log_filter)?;
+    raise_file_limit();
+    let runtime = runtime(serve.config.paceline.worker_threads)?;
+    let signals = runtime.block_on(async { serve::Signals::new() })?;
+    let embedded = match &serve.embedded {
+        Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),
+        None => None,
+    };
+    let served = runtime.block_on(serve::serve(serve.config, signals));
+    // Connections close before the server that they lead to.
+    runtime.shutdown_background();
+    if let Some(server) = embedded {
+        server.stop()?;
+    }
+    served
+}
+
+fn runtime(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if threads > 1 {
+        builder.worker_threads(threads);
+    }
+    builder.enable_all().build().context("the runtime could not be started")
+}
+
+/// Starts PostgreSQL and makes it the server of every database.
+fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Result<Server> {
+    tracing::info!(data_dir = %data_dir.display(), "starting PostgreSQL");
+    let server = Server::start(Options::new(data_dir))?;
+    // Clients keep their own user and database.
+    let upstream = Upstream {
+        host: Host::Tcp(Ipv4Addr::LOCALHOST.to_string()),
+        port: server.port(),
+        user: None,
+        password: None,
+        dbname: None,
+    };
+    tracing::info!(version = %server.version(), port = server.port(), "PostgreSQL is ready");
+    config.databases.insert(ANY_DATABASE.to_owned(), Database::at(upstream));
+    Ok(server)
+}
+
+/// Thousands of clients need thousands of file descriptors: takes as many as the system allows.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files could not be raised");
+    }
+}

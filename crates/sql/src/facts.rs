@@ -217,6 +217,19 @@ pub fn harmless_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> S
     )
 }
 
+/// Asks for one row with one boolean: is a function of these names perhaps not PostgreSQL's own? Only such a one
+/// can change the session in a way that the statement does not tell.
+pub fn foreign_functions_sql(functions: &[Name]) -> String {
+    let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
+    format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
+         OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name \
+         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace AND p.provolatile = 'v'))",
+        list.join(",")
+    )
+}
+
 /// Asks for one row with one boolean: is every relation of these names a table (not a view, which may call
 /// functions; not foreign; without row security, whose policies may)?
 pub fn plain_tables_sql(relations: &[Name]) -> String {

@@ -206,6 +206,7 @@ impl Ride {
             return Pass::Forward;
         }
         self.copy_in = false;
+        self.saw_error = true;
         self.unit.failed = true;
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);

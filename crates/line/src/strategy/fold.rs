@@ -4,6 +4,7 @@
 mod array;
 
 use super::{Again, Dealt, Verdict, again, halves, sqlstate, write_head, write_tail};
+use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide, server_name};
 use crate::template::{Template, Templates};
@@ -288,8 +289,19 @@ impl Batch {
         })
     }
 
-    pub(super) fn facts_moved(&self) -> bool {
-        self.facts_moved
+    /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
+    pub(super) fn void(&self) -> Option<Option<Learned>> {
+        if self.facts_moved {
+            return Some(None);
+        }
+        let (sqlstate, _) = self.error.as_ref()?;
+        is_refusal(sqlstate).then(|| {
+            Some(Learned {
+                fold: Err(format!("the server refuses the fold with SQLSTATE {sqlstate}")),
+                plain_read: false,
+                taints: true,
+            })
+        })
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -407,6 +419,10 @@ impl Batch {
     fn settle_error(&self, sqlstate: &str, error: &BytesMut, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
         let timed_out = matches!(sqlstate, "55P03" | "57014") && is_timeout(error);
+        if is_refusal(sqlstate) {
+            dealt.extend(again(0..members, Again::Alone));
+            return;
+        }
         if !(self.one_row && timed_out) {
             dealt.extend(halves(members));
             return;
@@ -423,6 +439,11 @@ impl Batch {
             });
         }
     }
+}
+
+/// SQLSTATE class 42: syntax error or access rule violation.
+fn is_refusal(sqlstate: &str) -> bool {
+    sqlstate.starts_with("42")
 }
 
 /// The two limits that a client sets on its waiting; not a cancellation by somebody else.

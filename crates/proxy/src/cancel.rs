@@ -1,0 +1,159 @@
+//! Cancel requests (chapter "Canceling Requests in Progress"): from the key that a client was given to what the
+//! client is doing now.
+//!
+//! A cancel never hits a neighbour: while one is on its way to a server, the client that it is meant for does not
+//! give the connection back.
+
+use crate::pool::Pool;
+use crate::server::BackendKey;
+use paceline_line::line::Ticket;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Clients by the process id they were given.
+#[derive(Default)]
+pub(crate) struct Cancels {
+    clients: Mutex<HashMap<u32, Arc<Whereabouts>>>,
+}
+
+/// What a client is doing, as far as a cancel request must know.
+pub(crate) struct Whereabouts {
+    secret: u32,
+    state: Mutex<State>,
+    /// Its unit was taken out of the line.
+    withdrawn: Notify,
+    /// A cancel has arrived at the server.
+    delivered: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    doing: Doing,
+    /// Cancels on their way to its server.
+    on_the_way: usize,
+}
+
+/// What a client is doing.
+#[derive(Default)]
+pub(crate) enum Doing {
+    /// Nothing that could be cancelled; also: it has departed with a group, and then it is too late.
+    #[default]
+    Nothing,
+    /// It stands in the line.
+    Waiting(Arc<Pool>, Ticket),
+    /// It rides on this connection.
+    Riding(BackendKey),
+}
+
+/// A client that is registered as long as this lives.
+pub(crate) struct Registration {
+    proxy: Arc<crate::proxy::Proxy>,
+    /// The process id that the client was given.
+    pub(crate) process: u32,
+    /// Its secret.
+    pub(crate) secret: u32,
+    /// What it is doing.
+    pub(crate) whereabouts: Arc<Whereabouts>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.proxy.cancels.lock().remove(&self.process);
+    }
+}
+
+impl Cancels {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Whereabouts>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a client a key. `None`: the system has no random numbers.
+    pub(crate) fn register(proxy: &Arc<crate::proxy::Proxy>) -> Option<Registration> {
+        let secret = getrandom::u32().ok()?;
+        let whereabouts = Arc::new(Whereabouts {
+            secret,
+            state: Mutex::default(),
+            withdrawn: Notify::new(),
+            delivered: Notify::new(),
+        });
+        let mut clients = proxy.cancels.lock();
+        let process = loop {
+            let process = getrandom::u32().ok()? >> 1;
+            if process != 0 && !clients.contains_key(&process) {
+                break process;
+            }
+        };
+        clients.insert(process, Arc::clone(&whereabouts));
+        drop(clients);
+        Some(Registration {
+            proxy: Arc::clone(proxy),
+            process,
+            secret,
+            whereabouts,
+        })
+    }
+
+    /// Carries out a cancel request; one with a wrong key does nothing, as in PostgreSQL.
+    pub(crate) async fn cancel(&self, process: u32, secret: u32) {
+        let found = self.lock().get(&process).cloned();
+        let Some(client) = found.filter(|client| client.secret == secret) else {
+            return;
+        };
+        let Some(key) = client.begin_cancel() else {
+            return;
+        };
+        if let Err(error) = key.cancel().await {
+            tracing::debug!(%error, "a cancel request did not reach the server");
+        }
+        client.lock().on_the_way -= 1;
+        client.delivered.notify_waiters();
+    }
+}
+
+impl Whereabouts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A unit in line leaves it; the key of a server that must be told comes back.
+    fn begin_cancel(&self) -> Option<BackendKey> {
+        let mut state = self.lock();
+        match &state.doing {
+            Doing::Nothing => None,
+            Doing::Waiting(pool, ticket) => {
+                if pool.withdraw(*ticket) {
+                    self.withdrawn.notify_one();
+                }
+                None
+            }
+            Doing::Riding(key) => {
+                let key = key.clone();
+                state.on_the_way += 1;
+                Some(key)
+            }
+        }
+    }
+
+    /// The client does something else now.
+    pub(crate) fn now(&self, doing: Doing) {
+        self.lock().doing = doing;
+    }
+
+    /// Waits until a cancel request has taken the client's unit out of the line.
+    pub(crate) async fn withdrawn(&self) {
+        self.withdrawn.notified().await;
+    }
+
+    /// The client's ride ends: no further cancel goes to its server, and those on the way have arrived.
+    pub(crate) async fn leave_server(&self) {
+        self.now(Doing::Nothing);
+        loop {
+            let delivered = self.delivered.notified();
+            if self.lock().on_the_way == 0 {
+                return;
+            }
+            delivered.await;
+        }
+    }
+}

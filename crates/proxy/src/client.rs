@@ -1,0 +1,263 @@
+//! A client connection: login, then unit after unit, each carried out by itself or handed to the line.
+
+mod login;
+mod ride;
+
+use crate::cancel::{Doing, Registration};
+use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted};
+use crate::proxy::Proxy;
+use crate::status::Board;
+use crate::stream::Stream;
+use bytes::{Bytes, BytesMut};
+use paceline_line::learned::Travel;
+use paceline_line::line::{Slip, Ticket};
+use paceline_line::ride::Wrap;
+use paceline_line::session::{Plan, Session};
+use paceline_line::template::Template;
+use paceline_line::unit::{Boundary, Scanner, Unit};
+use paceline_wire::backend::Status;
+use paceline_wire::{ErrorResponse, WireError};
+use std::io;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+/// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
+const READ_AHEAD_MAX: usize = 64 * 1024;
+
+/// A client that is logged in.
+struct Client {
+    proxy: Arc<Proxy>,
+    pool: Arc<Pool>,
+    stream: Stream,
+    input: BytesMut,
+    scanner: Scanner,
+    session: Session,
+    registration: Registration,
+    closing: watch::Receiver<bool>,
+    _place: login::Place,
+}
+
+/// Why a client's connection ends.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    /// It said goodbye, or a cancel request was carried out.
+    #[error("client left")]
+    Left,
+    /// Its socket failed or it left without a word.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It broke the protocol.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// It was told why with these messages.
+    #[error("connection ended by the server")]
+    Told(Bytes),
+}
+
+/// Serves a connection from its first byte to its last.
+pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
+    // Boxed, so that an idle client does not pay for the login's state.
+    let Some(client) = Box::pin(login::log_in(proxy, stream)).await else {
+        return;
+    };
+    client.run().await;
+}
+
+impl Client {
+    async fn run(mut self) {
+        let end = loop {
+            if let Err(end) = self.serve_unit().await {
+                break end;
+            }
+        };
+        tracing::debug!(%end, "client connection ends");
+        let mut out = BytesMut::new();
+        match end {
+            End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
+            End::Told(told) => out.extend_from_slice(&told),
+            End::Left | End::Io(_) => return,
+        }
+        // The client may be gone already; the connection ends either way.
+        let _ = self.stream.write_all(&mut out).await;
+    }
+
+    async fn serve_unit(&mut self) -> Result<(), End> {
+        match self.next_boundary().await? {
+            Boundary::Complete(len) => {
+                let bytes = self.input.split_to(len).freeze();
+                self.carry_out(bytes).await
+            }
+            Boundary::Relay(len) => {
+                let bytes = self.input.split_to(len).freeze();
+                self.carry_out_alone(bytes, Wrap::No).await
+            }
+            Boundary::Terminate(_) | Boundary::Incomplete => Err(End::Left),
+        }
+    }
+
+    /// Reads until a unit is there.
+    async fn next_boundary(&mut self) -> Result<Boundary, End> {
+        loop {
+            match self.scanner.scan(&self.input)? {
+                Boundary::Incomplete => {}
+                found => return Ok(found),
+            }
+            if self.input.is_empty() {
+                // An idle client keeps no buffer.
+                self.input = BytesMut::new();
+            }
+            tokio::select! {
+                biased;
+                ready = self.stream.readable() => ready?,
+                _ = self.closing.wait_for(|closing| *closing) => return Err(shut_down()),
+            }
+            self.stream.read_now(&mut self.input)?;
+        }
+    }
+
+    async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
+        let board = Board {
+            settings: &self.proxy.config.paceline,
+            for_autocommit: self.pool.policy.for_autocommit,
+            counters: &self.proxy.counters,
+        };
+        match self.session.plan(&bytes, &self.proxy.templates, &board) {
+            Plan::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
+            Plan::Single(unit) => self.carry_out_single(unit).await,
+            Plan::Alone => {
+                let wrap = match self.session.is_targeted(&bytes, &self.proxy.templates) {
+                    true => Wrap::Begin,
+                    false => Wrap::No,
+                };
+                self.carry_out_alone(bytes, wrap).await
+            }
+        }
+    }
+
+    /// A unit that Paceline relays without a second look.
+    async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
+        let delivery = match self.pool.submit(Slip::default(), false, || None) {
+            Submitted::Seat(seat) => Delivery::Seat(seat),
+            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits).await?,
+        };
+        match delivery {
+            Delivery::Seat(seat) => Box::pin(self.ride(*seat, &bytes, wrap, None)).await,
+            other => self.take(other).await,
+        }
+    }
+
+    /// One statement in autocommit: alone if it can start at once, else with others if it may.
+    async fn carry_out_single(&mut self, mut unit: Box<Unit>) -> Result<(), End> {
+        let knowledge = self.pool.knowledge(unit.template.id, unit.settings.id);
+        let (travel, learn) = match &knowledge {
+            Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
+            Knowledge::Pending => (Travel::default(), None),
+            Knowledge::Ask => (Travel::default(), Some(Arc::clone(&unit.template))),
+        };
+        let wrap = match (unit.template.hints().target_affect_row, travel.slip.key) {
+            (None, _) => Wrap::No,
+            (Some(1), Some(_)) => Wrap::OneRow,
+            _ => Wrap::Begin,
+        };
+        let group = travel.slip.group.is_some();
+        let in_line = unit.clone();
+        let submitted = self.pool.submit(travel.slip, travel.would_group, || group.then_some(*in_line));
+        let (ticket, waits) = match submitted {
+            Submitted::Seat(seat) => return self.ride_single(*seat, unit, wrap, learn).await,
+            Submitted::Waiting(ticket, waits) => (ticket, waits),
+        };
+        match self.wait(ticket, waits).await? {
+            Delivery::Seat(seat) => self.ride_single(*seat, unit, wrap, learn).await,
+            other => {
+                self.session.served(&unit);
+                self.take(other).await
+            }
+        }
+    }
+
+    async fn ride_single(
+        &mut self,
+        seat: Seat,
+        unit: Box<Unit>,
+        wrap: Wrap,
+        learn: Option<Arc<Template>>,
+    ) -> Result<(), End> {
+        let pace = Arc::clone(&unit.template);
+        let bytes = unit.bytes.clone();
+        Box::pin(self.ride(seat, &bytes, wrap, Some((pace, learn)))).await
+    }
+
+    /// Passes on what needs no ride.
+    async fn take(&mut self, delivery: Delivery) -> Result<(), End> {
+        match delivery {
+            Delivery::Answer(answer) => {
+                let mut answer = BytesMut::from(answer);
+                Ok(self.stream.write_all(&mut answer).await?)
+            }
+            Delivery::Fatal(told) => Err(End::Told(told)),
+            Delivery::Seat(seat) => {
+                self.pool.release(Some(seat.conn), seat.key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits in the line; a client that leaves or cancels before departure leaves it.
+    async fn wait(
+        &mut self,
+        ticket: Ticket,
+        mut waits: oneshot::Receiver<Delivery>,
+    ) -> Result<Delivery, End> {
+        let whereabouts = Arc::clone(&self.registration.whereabouts);
+        whereabouts.now(Doing::Waiting(Arc::clone(&self.pool), ticket));
+        let mut gone = None;
+        let delivery = loop {
+            let watch = gone.is_none() && self.input.len() < READ_AHEAD_MAX;
+            tokio::select! {
+                biased;
+                delivery = &mut waits => break delivery,
+                () = whereabouts.withdrawn() => {
+                    whereabouts.now(Doing::Nothing);
+                    return Ok(cancelled());
+                }
+                ready = self.stream.readable(), if watch => {
+                    let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
+                    if let Err(error) = read {
+                        if self.pool.withdraw(ticket) {
+                            whereabouts.now(Doing::Nothing);
+                            return Err(error.into());
+                        }
+                        // It has departed: its group carries it out to the end.
+                        gone = Some(error);
+                    }
+                }
+            }
+        };
+        whereabouts.now(Doing::Nothing);
+        match (delivery, gone) {
+            (Ok(Delivery::Seat(seat)), Some(error)) => {
+                self.pool.release(Some(seat.conn), seat.key);
+                Err(error.into())
+            }
+            (Ok(delivery), None) => Ok(delivery),
+            (Ok(_), Some(error)) => Err(error.into()),
+            (Err(_), _) => Err(shut_down()),
+        }
+    }
+}
+
+/// The answer to a unit that a cancel request has taken out of the line.
+fn cancelled() -> Delivery {
+    let mut out = BytesMut::new();
+    ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
+    Status::Idle.write(&mut out);
+    Delivery::Answer(out.freeze())
+}
+
+/// The process ends.
+fn shut_down() -> End {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("57P01", "terminating connection due to administrator command")
+        .write(&mut out);
+    End::Told(out.freeze())
+}

@@ -1,0 +1,293 @@
+//! A client's first words: encryption refused, cancel requests, start-up, and the parameters it is welcomed with.
+
+use super::Client;
+use crate::cancel::{Cancels, Registration};
+use crate::pool::{Delivery, Pool, Submitted};
+use crate::proxy::Proxy;
+use crate::server::ServerError;
+use crate::stream::Stream;
+use bytes::{Buf, Bytes, BytesMut};
+use paceline_line::line::Slip;
+use paceline_line::session::Session;
+use paceline_line::settings::Settings;
+use paceline_line::unit::Scanner;
+use paceline_sql::{quote_ident, quote_literal};
+use paceline_wire::backend::{self, Status};
+use paceline_wire::startup::{self, Packet, Startup};
+use paceline_wire::{ErrorResponse, WireError};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Why there is no session.
+enum Refusal {
+    /// The client is gone, or wanted none.
+    Left,
+    /// It is told this.
+    Told(Bytes),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(_: io::Error) -> Self {
+        Self::Left
+    }
+}
+
+impl From<ErrorResponse> for Refusal {
+    fn from(error: ErrorResponse) -> Self {
+        let mut out = BytesMut::new();
+        error.write(&mut out);
+        Self::Told(out.freeze())
+    }
+}
+
+/// Counts a client as long as it lives.
+pub(super) struct Place(Arc<Proxy>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Logs a client in; `None`: there is no session, and whoever should be told has been.
+pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> {
+    let limit = proxy.config.paceline.client_login_timeout;
+    let login = attempt(&proxy, &stream);
+    let outcome = match limit.is_zero() {
+        true => login.await,
+        false => tokio::time::timeout(limit, login).await.unwrap_or_else(|_| {
+            Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())
+        }),
+    };
+    match outcome {
+        Ok(login) => Some(Client {
+            closing: proxy.closing.clone(),
+            proxy,
+            pool: login.pool,
+            stream,
+            input: login.input,
+            scanner: Scanner::default(),
+            session: Session::new(login.settings),
+            registration: login.registration,
+            _place: login.place,
+        }),
+        Err(Refusal::Left) => None,
+        Err(Refusal::Told(told)) => {
+            // The connection ends, whether or not the client hears why.
+            let _ = stream.write_all(&mut BytesMut::from(told)).await;
+            None
+        }
+    }
+}
+
+struct Login {
+    pool: Arc<Pool>,
+    input: BytesMut,
+    settings: Arc<Settings>,
+    registration: Registration,
+    place: Place,
+}
+
+async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> {
+    let mut input = BytesMut::new();
+    let startup = read_startup(proxy, stream, &mut input).await?;
+    let place = take_place(proxy)?;
+    let user = startup.get("user").filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| {
+        ErrorResponse::fatal("28000", "no PostgreSQL user name specified in startup packet")
+    })?;
+    let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+    if !matches!(startup.get("replication"), None | Some("false" | "off" | "no" | "0")) {
+        return Err(ErrorResponse::fatal("0A000", "replication connections are not supported")
+            .with_hint("Connect replication clients to PostgreSQL directly.")
+            .into());
+    }
+    let pool = proxy.pool(database, user).ok_or_else(|| {
+        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
+            .with_hint("Add it to [databases] in Paceline's configuration.")
+    })?;
+    let settings = proxy.book.intern(settings_of(&startup)?);
+    let parameters = welcome(&pool, &settings).await?;
+    let registration = Cancels::register(proxy)
+        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
+    let mut out = BytesMut::new();
+    if startup.minor > 0 || !startup.extensions().is_empty() {
+        backend::write_negotiate_version(&mut out, &startup.extensions());
+    }
+    backend::write_authentication_ok(&mut out);
+    for (name, value) in &parameters {
+        backend::write_parameter_status(&mut out, name, value);
+    }
+    backend::write_backend_key(&mut out, registration.process, registration.secret);
+    Status::Idle.write(&mut out);
+    stream.write_all(&mut out).await?;
+    Ok(Login {
+        pool,
+        input,
+        settings,
+        registration,
+        place,
+    })
+}
+
+/// Reads packets up to the start-up; carries out a cancel request.
+async fn read_startup(
+    proxy: &Arc<Proxy>,
+    stream: &Stream,
+    input: &mut BytesMut,
+) -> Result<Startup, Refusal> {
+    loop {
+        let (packet, len) = loop {
+            match startup::read(input) {
+                Ok(Some(found)) => break found,
+                Ok(None) => stream.read_some(input).await?,
+                Err(error @ WireError::Version { .. }) => {
+                    return Err(ErrorResponse::fatal("0A000", error.to_string()).into());
+                }
+                Err(_) => {
+                    let message = "invalid startup packet layout: expected terminator as last byte";
+                    return Err(ErrorResponse::fatal("08P01", message).into());
+                }
+            }
+        };
+        input.advance(len);
+        match packet {
+            Packet::Startup(startup) => return Ok(startup),
+            Packet::Encryption => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
+            Packet::Cancel { process, secret } => {
+                proxy.cancels.cancel(process, secret).await;
+                return Err(Refusal::Left);
+            }
+        }
+    }
+}
+
+fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
+    let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
+    let place = Place(Arc::clone(proxy));
+    if others < proxy.config.paceline.max_client_conn {
+        return Ok(place);
+    }
+    Err(ErrorResponse::fatal("53300", "no more connections allowed (max_client_conn)").into())
+}
+
+/// Settings in the start-up packet, as the SQL that sets them.
+fn settings_of(startup: &Startup) -> Result<BTreeMap<String, String>, Refusal> {
+    const NOT_SETTINGS: [&str; 4] = ["user", "database", "replication", "options"];
+    let mut sets = BTreeMap::new();
+    let mut set = |name: &str, value: &str| {
+        let sql = match name.split_once('.') {
+            Some((class, name)) => format!("{}.{}", quote_ident(class), quote_ident(name)),
+            None => quote_ident(name),
+        };
+        let sql = match name {
+            "search_path" | "datestyle" => format!("SELECT pg_catalog.set_config({}, {}, false)", quote_literal(name), quote_literal(value)),
+            _ => format!("SET {sql} TO {}", quote_literal(value)),
+        };
+        sets.insert(name.to_owned(), sql);
+    };
+    for (name, value) in options(startup.get("options").unwrap_or_default())? {
+        set(&name.to_ascii_lowercase(), &value);
+    }
+    for (name, value) in &startup.parameters {
+        if !NOT_SETTINGS.contains(&name.as_str()) && !name.starts_with("_pq_.") {
+            set(&name.to_ascii_lowercase(), value);
+        }
+    }
+    Ok(sets)
+}
+
+/// `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`).
+fn options(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut words = split_words(text).into_iter();
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        let assignment = match word.as_str() {
+            "-c" => words.next(),
+            other => other.strip_prefix("--").or_else(|| other.strip_prefix("-c")).map(str::to_owned),
+        };
+        let pair = assignment.as_deref().and_then(|a| a.split_once('='));
+        let Some((name, value)) = pair else {
+            let message = format!("unsupported word in startup options: {word}");
+            return Err(ErrorResponse::fatal("0A000", message)
+                .with_hint("Only -c name=value and --name=value are understood.")
+                .into());
+        };
+        found.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(found)
+}
+
+fn split_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => word.extend(chars.next()),
+            c if c.is_whitespace() => {
+                words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+            }
+            c => word.push(c),
+        }
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    words
+}
+
+/// The parameters that PostgreSQL reports under these settings; asks a server the first time.
+async fn welcome(pool: &Arc<Pool>, settings: &Arc<Settings>) -> Result<Vec<(String, String)>, Refusal> {
+    if let Some(known) = pool.welcome(settings.id) {
+        return Ok(known);
+    }
+    let delivery = match pool.submit(Slip::default(), false, || None) {
+        Submitted::Seat(seat) => Delivery::Seat(seat),
+        Submitted::Waiting(_, waits) => waits.await.map_err(|_| Refusal::Left)?,
+    };
+    let mut seat = match delivery {
+        Delivery::Seat(seat) => seat,
+        Delivery::Fatal(told) => return Err(Refusal::Told(told)),
+        Delivery::Answer(_) => return Err(Refusal::Left),
+    };
+    match seat.conn.adopt(settings).await {
+        Ok(()) => {
+            let parameters = seat.conn.parameters();
+            pool.set_welcome(settings.id, parameters.clone());
+            pool.release(Some(seat.conn), None);
+            Ok(parameters)
+        }
+        Err(ServerError::Refused(error)) => {
+            pool.release(Some(seat.conn), None);
+            Err(Refusal::Told(as_fatal(&error)))
+        }
+        Err(_) => {
+            pool.release(None, None);
+            Err(Refusal::Told(crate::trip::lost()))
+        }
+    }
+}
+
+/// At start-up PostgreSQL reports a bad setting as the end of the connection.
+fn as_fatal(error: &[u8]) -> Bytes {
+    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    let field = |code| backend::error_field(body, code).map(str::to_owned);
+    let mut out = BytesMut::new();
+    paceline_wire::frame::write(&mut out, backend::tag::ERROR_RESPONSE, |out| {
+        for (code, value) in [
+            (b'S', Some("FATAL".to_owned())),
+            (b'V', Some("FATAL".to_owned())),
+            (b'C', field(b'C')),
+            (b'M', field(b'M')),
+            (b'D', field(b'D')),
+            (b'H', field(b'H')),
+        ] {
+            if let Some(value) = value {
+                out.extend_from_slice(&[code]);
+                out.extend_from_slice(value.as_bytes());
+                out.extend_from_slice(&[0]);
+            }
+        }
+        out.extend_from_slice(&[0]);
+    });
+    out.freeze()
+}

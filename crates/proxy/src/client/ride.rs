@@ -1,0 +1,333 @@
+//! A client rides: bytes go to and fro between its socket and one server connection until the ride is over.
+
+use super::{Client, End};
+use crate::cancel::Doing;
+use crate::learn::learn;
+use crate::pool::Seat;
+use crate::server::{ServerConn, ServerError};
+use crate::status::Board;
+use bytes::{Bytes, BytesMut};
+use paceline_line::ride::{Desk, Ride, Wrap};
+use paceline_line::template::Template;
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::tag;
+use paceline_wire::{Frames, Header};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::Interest;
+
+/// Bytes kept for a peer that does not take them; then the other one is not read.
+const BACKLOG_MAX: usize = 256 * 1024;
+
+/// A template that is measured, and one that is to be learned.
+type Watched = (Arc<Template>, Option<Arc<Template>>);
+
+/// A ride under way.
+struct Relay<'a> {
+    client: &'a mut Client,
+    conn: &'a mut ServerConn,
+    ride: Ride,
+    to_server: BytesMut,
+    to_client: BytesMut,
+    /// The client said goodbye or is gone.
+    client_end: Option<End>,
+    /// Rest of a client's message whose body nobody inspects (CopyData).
+    copy_data_left: usize,
+}
+
+/// What becomes of the server connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Reuse,
+    Drop,
+}
+
+impl Client {
+    /// Carries out a unit on a connection, and whatever follows until the ride is over.
+    pub(super) async fn ride(
+        &mut self,
+        seat: Seat,
+        unit: &Bytes,
+        wrap: Wrap,
+        watched: Option<Watched>,
+    ) -> Result<(), End> {
+        let Seat { mut conn, key } = seat;
+        let pool = Arc::clone(&self.pool);
+        let whereabouts = Arc::clone(&self.registration.whereabouts);
+        whereabouts.now(Doing::Riding(conn.key.clone()));
+        let outcome = self.ride_on(&mut conn, unit, wrap, watched).await;
+        whereabouts.leave_server().await;
+        let (fate, outcome) = match outcome {
+            Ok(fate) => (fate, Ok(())),
+            Err((fate, end)) => (fate, Err(end)),
+        };
+        pool.release((fate == Fate::Reuse).then_some(conn), key);
+        outcome
+    }
+
+    async fn ride_on(
+        &mut self,
+        conn: &mut ServerConn,
+        unit: &Bytes,
+        wrap: Wrap,
+        watched: Option<Watched>,
+    ) -> Result<Fate, (Fate, End)> {
+        match conn.adopt(&self.session.settings).await {
+            Ok(()) => {}
+            Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
+            Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
+        }
+        let start = Instant::now();
+        let settings = Arc::clone(&self.session.settings);
+        let mut relay = Relay::board(self, conn, wrap);
+        relay.take_unit(unit).map_err(|end| (Fate::Drop, end))?;
+        let relayed = relay.run().await;
+        let (failed, forwarded) = (relay.ride.saw_error(), relay.ride.forwarded());
+        let end = relay.client_end.take();
+        relayed?;
+        if let Some((template, ask)) = watched {
+            let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
+            let bytes = u32::try_from(forwarded).unwrap_or(u32::MAX);
+            template.pace.record(micros, bytes);
+            if let Some(ask) = ask {
+                let learned = match failed || conn.adopt(&settings).await.is_err() {
+                    true => Ok(None),
+                    false => learn(conn, &ask, &self.proxy.templates).await,
+                };
+                let lost = learned.is_err();
+                self.pool.learn(ask.id, settings.id, learned.unwrap_or(None));
+                if lost {
+                    return end.map_or(Ok(Fate::Drop), |end| Err((Fate::Drop, end)));
+                }
+            }
+        }
+        end.map_or(Ok(Fate::Reuse), |end| Err((Fate::Reuse, end)))
+    }
+}
+
+impl<'a> Relay<'a> {
+    fn board(client: &'a mut Client, conn: &'a mut ServerConn, wrap: Wrap) -> Self {
+        let mut to_server = BytesMut::new();
+        let ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
+        Self {
+            client,
+            conn,
+            ride,
+            to_server,
+            to_client: BytesMut::new(),
+            client_end: None,
+            copy_data_left: 0,
+        }
+    }
+
+    fn take_unit(&mut self, unit: &Bytes) -> Result<(), End> {
+        let Self {
+            client,
+            conn,
+            ride,
+            to_server,
+            ..
+        } = self;
+        with_desk(client, conn, |desk| {
+            Frames::new(unit).try_for_each(|frame| ride.client_message(frame, desk, to_server))
+        })?;
+        Ok(())
+    }
+
+    /// Relays until the ride is over or one of the two is gone.
+    async fn run(&mut self) -> Result<(), (Fate, End)> {
+        loop {
+            self.take_client_input().map_err(|end| (Fate::Drop, end))?;
+            self.take_server_input()?;
+            self.flush()?;
+            if self.is_over() {
+                return Ok(());
+            }
+            if self.client_end.is_some() && !self.can_finish_without_client() {
+                return Err((Fate::Drop, self.client_end.take().unwrap_or(End::Left)));
+            }
+            self.wait().await?;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let sent = self.to_server.is_empty() && self.to_client.is_empty();
+        sent && self.ride.is_over() && self.copy_data_left == 0
+    }
+
+    /// A client that left has its unit carried out to the end, as PostgreSQL would; a transaction that it leaves open,
+    /// or a unit whose end it never sent, is given up with its connection.
+    fn can_finish_without_client(&self) -> bool {
+        !self.ride.awaits_client() && self.copy_data_left == 0
+    }
+
+    /// Does the ride need what the client says next?
+    fn wants_client(&self) -> bool {
+        self.client_end.is_none()
+            && self.to_server.len() < BACKLOG_MAX
+            && (self.ride.awaits_client() || self.copy_data_left > 0)
+    }
+
+    fn take_client_input(&mut self) -> Result<(), End> {
+        while self.wants_client() && !self.is_over_so_far() {
+            let input = &mut self.client.input;
+            if self.copy_data_left > 0 {
+                let here = input.split_to(input.len().min(self.copy_data_left));
+                if here.is_empty() {
+                    break;
+                }
+                self.copy_data_left -= here.len();
+                self.to_server.extend_from_slice(&here);
+                continue;
+            }
+            let Some(header) = Header::read(input)? else {
+                break;
+            };
+            paceline_line::unit::check_tag(header.tag)?;
+            if header.tag == tag::COPY_DATA {
+                self.copy_data_left = header.len;
+                continue;
+            }
+            if input.len() < header.len {
+                break;
+            }
+            let message = input.split_to(header.len).freeze();
+            if header.tag == tag::TERMINATE {
+                self.client_end = Some(End::Left);
+                break;
+            }
+            self.take_unit(&message)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is left to do: what the client says next is another unit.
+    fn is_over_so_far(&self) -> bool {
+        self.ride.is_over() && self.copy_data_left == 0
+    }
+
+    fn take_server_input(&mut self) -> Result<(), (Fate, End)> {
+        let Self {
+            client,
+            conn,
+            ride,
+            to_server,
+            to_client,
+            ..
+        } = self;
+        let mut input = std::mem::take(&mut conn.input);
+        let taken = with_desk(client, conn, |desk| {
+            ride.answer_done(to_client);
+            ride.server_bytes(&mut input, desk, to_client, to_server)
+        });
+        conn.input = input;
+        taken.map_err(|error| (Fate::Drop, End::Wire(error)))
+    }
+
+    fn flush(&mut self) -> Result<(), (Fate, End)> {
+        // A failing write shows as a failing read, which tells more.
+        let written = self.conn.stream.write_now(&mut self.to_server);
+        if written.is_err() {
+            self.to_server.clear();
+        }
+        if self.client_end.is_some() {
+            self.to_client.clear();
+        } else if let Err(error) = self.client.stream.write_now(&mut self.to_client) {
+            self.client_end = Some(error.into());
+            self.to_client.clear();
+        }
+        Ok(())
+    }
+
+    /// Waits until one of the two can be read or written, and reads.
+    async fn wait(&mut self) -> Result<(), (Fate, End)> {
+        let wants_client = self.wants_client();
+        let client_interest = interest(wants_client, !self.to_client.is_empty());
+        let server_interest = interest(self.to_client.len() < BACKLOG_MAX, !self.to_server.is_empty());
+        let client = ready(&self.client.stream, client_interest);
+        let server = ready(&self.conn.stream, server_interest);
+        let closing = self.client.closing.wait_for(|closing| *closing);
+        let idle = self.ride.is_quiet() && self.ride.status() == Status::Idle;
+        tokio::select! {
+            biased;
+            ready = server => ready.map_err(|e| (Fate::Drop, e.into()))?,
+            ready = client => if let Err(error) = ready {
+                self.client_end = Some(error.into());
+            },
+            _ = closing, if idle => return Err((Fate::Drop, super::shut_down())),
+        }
+        self.read(wants_client)
+    }
+
+    fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
+        if wants_client
+            && let Err(error) = self.client.stream.read_now(&mut self.client.input)
+        {
+            self.client_end = Some(error.into());
+        }
+        if self.to_client.len() >= BACKLOG_MAX {
+            return Ok(());
+        }
+        match self.conn.stream.read_now(&mut self.conn.input) {
+            Ok(_) => Ok(()),
+            Err(error) => self.server_is_gone(&error),
+        }
+    }
+
+    /// What it said last is passed on; then the client's connection ends, as it would have alone.
+    fn server_is_gone(&mut self, error: &io::Error) -> Result<(), (Fate, End)> {
+        tracing::debug!(%error, "server connection lost in a ride");
+        self.take_server_input()?;
+        let mut told = std::mem::take(&mut self.to_client);
+        if !self.ride.is_fatal() {
+            told.extend_from_slice(&crate::trip::lost());
+        }
+        Err((Fate::Drop, End::Told(told.freeze())))
+    }
+}
+
+fn interest(read: bool, write: bool) -> Option<Interest> {
+    match (read, write) {
+        (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+        (true, false) => Some(Interest::READABLE),
+        (false, true) => Some(Interest::WRITABLE),
+        (false, false) => None,
+    }
+}
+
+/// Waits for what is of interest; for nothing, for ever.
+async fn ready(stream: &crate::stream::Stream, interest: Option<Interest>) -> io::Result<()> {
+    match interest {
+        Some(interest) => stream.ready(interest).await.map(|_| ()),
+        None => std::future::pending().await,
+    }
+}
+
+/// The pure part of a ride works on the client's session and the server's state.
+fn with_desk<R>(
+    client: &mut Client,
+    conn: &mut ServerConn,
+    work: impl FnOnce(&mut Desk<'_>) -> R,
+) -> R {
+    let settings = client.session.settings.id;
+    let pool = &client.pool;
+    let taints = |template: &Template| match &template.statement {
+        Some(statement) if statement.functions.is_empty() => false,
+        _ => pool.taints(template.id, settings).unwrap_or(true),
+    };
+    let board = Board {
+        settings: &client.proxy.config.paceline,
+        for_autocommit: client.pool.policy.for_autocommit,
+        counters: &client.proxy.counters,
+    };
+    let mut desk = Desk {
+        session: &mut client.session,
+        server: &mut conn.side,
+        templates: &client.proxy.templates,
+        book: &client.proxy.book,
+        console: &board,
+        taints: &taints,
+    };
+    work(&mut desk)
+}

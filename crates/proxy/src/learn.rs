@@ -1,0 +1,193 @@
+//! Finding out about a template: the first client that meets it asks PostgreSQL, on the connection that has just
+//! served it, after its answer is out.
+
+use crate::server::{Rows, ServerConn, ServerError};
+use paceline_line::learned::Learned;
+use paceline_line::strategy::fold::FoldPlan;
+use paceline_line::template::{Template, Templates};
+use paceline_sql::fold::{self, TypeName};
+use paceline_sql::{Column, Effect, Expr, Statement, TableFacts, Update, facts};
+use std::sync::Arc;
+
+/// Asks PostgreSQL about a template. `None`: it could not be asked now.
+///
+/// # Errors
+/// The connection failed.
+pub(crate) async fn learn(
+    conn: &mut ServerConn,
+    template: &Template,
+    templates: &Templates,
+) -> Result<Option<Learned>, ServerError> {
+    let Some(statement) = &template.statement else {
+        return Ok(Some(unknown()));
+    };
+    match ask(conn, template, statement, templates).await {
+        Ok(learned) => Ok(Some(learned)),
+        // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
+        Err(ServerError::Refused(_)) => Ok(Some(unknown())),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is assumed of a template about which nothing can be found out.
+fn unknown() -> Learned {
+    Learned {
+        fold: Err("it could not be described".to_owned()),
+        plain_read: false,
+        taints: true,
+    }
+}
+
+async fn ask(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    templates: &Templates,
+) -> Result<Learned, ServerError> {
+    let functions = facts::harmless_sql(&statement.functions, &[], &[]);
+    let tables = facts::plain_tables_sql(&statement.relations);
+    let taints = facts::foreign_functions_sql(&statement.functions);
+    let answers = conn.query(&format!("{functions}; {tables}; {taints}")).await?;
+    let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
+    let fold = match &statement.update {
+        Some(update) => ask_fold(conn, template, update, templates).await?,
+        None => Err("not a single-row UPDATE".to_owned()),
+    };
+    Ok(Learned {
+        fold: fold.map(Arc::new),
+        plain_read: matches!(statement.effect, Effect::Read) && yes(0) && yes(1),
+        taints: yes(2),
+    })
+}
+
+async fn ask_fold(
+    conn: &mut ServerConn,
+    template: &Template,
+    update: &Update,
+    templates: &Templates,
+) -> Result<Result<FoldPlan, String>, ServerError> {
+    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    let name = &update.relation;
+    // The fingerprint comes first: DDL between it and the rest only makes the fold refuse itself.
+    let questions = [
+        facts::fingerprint_query(name),
+        facts::table_sql(name),
+        facts::columns_sql(name),
+        facts::keys_sql(name),
+        facts::checks_sql(name),
+    ];
+    let answers = conn.query(&questions.join("; ")).await?;
+    let Some(table) = read_table(&answers) else {
+        return Ok(Err("there is no such table".to_owned()));
+    };
+    if !is_harmless(conn, update, &table).await? {
+        return Ok(Err("a function, operator or type that is not PostgreSQL's own".to_owned()));
+    }
+    let parameter_names = type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
+    let returned = fields.iter().map(|f| (f.type_oid, f.type_modifier)).collect();
+    let returning_names = type_names(conn, returned).await?;
+    if parameter_names.len() != parameters.len() || returning_names.len() != fields.len() {
+        return Ok(Err("a type that is not known".to_owned()));
+    }
+    let fold = fold::rewrite(update, &table, &parameter_names, &returning_names);
+    Ok(match fold {
+        Err(refusal) => Err(refusal.to_string()),
+        Ok(fold) => FoldPlan::new(template, fold, &table, parameters, fields, templates)
+            .ok_or_else(|| "too many parameters or columns".to_owned()),
+    })
+}
+
+/// Are all functions, operators and cast types in the update and in the table's checks PostgreSQL's own, and none
+/// volatile?
+async fn is_harmless(
+    conn: &mut ServerConn,
+    update: &Update,
+    table: &TableFacts,
+) -> Result<bool, ServerError> {
+    let checks: Vec<Expr> = table.checks.iter().filter_map(|text| Expr::parse(text).ok()).collect();
+    let returning = update.returning.iter().filter_map(|item| match item {
+        paceline_sql::Returning::Expr { expr, .. } => Some(expr),
+        paceline_sql::Returning::All => None,
+    });
+    let assigned = update.assignments.iter().map(|(_, expr)| expr);
+    let exprs: Vec<&Expr> = update.guards.iter().chain(assigned).chain(returning).chain(&checks).collect();
+    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
+    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
+    let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
+    let answers = conn.query(&facts::harmless_sql(&functions, &operators, &types)).await?;
+    Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
+}
+
+async fn type_names(
+    conn: &mut ServerConn,
+    oids: Vec<(u32, i32)>,
+) -> Result<Vec<TypeName>, ServerError> {
+    if oids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answers = conn.query(&facts::types_sql(&oids)).await?;
+    let rows = answers.into_iter().next().unwrap_or_default();
+    let name = |row: Vec<Option<String>>| {
+        let [sql, array, builtin] = <[Option<String>; 3]>::try_from(row).ok()?;
+        Some(TypeName {
+            sql: sql?,
+            array: array? == "t",
+            builtin: builtin? == "t",
+        })
+    };
+    Ok(rows.into_iter().filter_map(name).collect())
+}
+
+/// The first value of the first row.
+fn first(rows: &Rows) -> Option<&str> {
+    rows.first()?.first()?.as_deref()
+}
+
+fn read_table(answers: &[Rows]) -> Option<TableFacts> {
+    let [fingerprint, table, columns, keys, checks] = answers else {
+        return None;
+    };
+    let [schema, name, tree, refused] = <[Option<String>; 4]>::try_from(table.first()?.clone()).ok()?;
+    let tree = tree?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some(TableFacts {
+        schema: schema?,
+        name: name?,
+        tree,
+        refused,
+        fingerprint: first(fingerprint)?.to_owned(),
+        columns: columns.iter().cloned().map(read_column).collect::<Option<_>>()?,
+        keys: read_keys(keys)?,
+        checks: checks.iter().map(|row| row.first()?.clone()).collect::<Option<_>>()?,
+    })
+}
+
+fn read_column(row: Vec<Option<String>>) -> Option<Column> {
+    let row: Option<Vec<String>> = row.into_iter().collect();
+    let [name, type_name, bare_type_name, oid, modifier, base, not_null, deterministic, builtin, fixed] =
+        <[String; 10]>::try_from(row?).ok()?;
+    Some(Column {
+        name,
+        type_name,
+        bare_type_name,
+        type_oid: oid.parse().ok()?,
+        type_modifier: modifier.parse().ok()?,
+        base_type_oid: base.parse().ok()?,
+        not_null: not_null == "t",
+        deterministic: deterministic == "t",
+        builtin: builtin == "t",
+        fixed: fixed == "t",
+    })
+}
+
+/// Columns of each index, in order; rows come index by index.
+fn read_keys(rows: &Rows) -> Option<Vec<Vec<String>>> {
+    let mut keys: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows {
+        let (index, column) = (row.first()?.clone()?, row.get(1)?.clone()?);
+        match keys.last_mut() {
+            Some((last, columns)) if *last == index => columns.push(column),
+            _ => keys.push((index, vec![column])),
+        }
+    }
+    Some(keys.into_iter().map(|(_, columns)| columns).collect())
+}

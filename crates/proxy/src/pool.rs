@@ -1,0 +1,554 @@
+//! A pool: the server connections of one database and user, and the line in front of them.
+//!
+//! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
+//! All of it happens under one short lock that is never held across a wait.
+
+use crate::proxy::Proxy;
+use crate::server::{Address, ServerConn, ServerError};
+use crate::status::Counters;
+use crate::trip;
+use bytes::{Bytes, BytesMut};
+use paceline_line::learned::{Learned, Policy};
+use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
+use paceline_line::strategy::{Again, fold};
+use paceline_line::unit::Unit;
+use paceline_wire::ErrorResponse;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Most reads in a pipeline.
+const PIPELINE_DEPTH_MAX: usize = 32;
+
+/// A further connection is opened when somebody who could leave has waited this long: about what opening costs. A
+/// line that moves faster than that is better served by the connections there are, in larger groups.
+const GROW_AFTER: Duration = Duration::from_millis(5);
+
+/// After a connection could not be opened, the next further one is tried after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Templates about which something is remembered, per pool.
+const LEARNED_MAX: usize = 8_192;
+
+/// Settings whose parameters are remembered, per pool.
+const WELCOMES_MAX: usize = 1_024;
+
+/// How long a refusal is believed before the catalog is asked again.
+const REFUSAL_LASTS: Duration = Duration::from_secs(60);
+
+/// The server connections of one database and user.
+pub(crate) struct Pool {
+    /// Shared by all pools.
+    pub(crate) proxy: Arc<Proxy>,
+    /// Where its connections lead.
+    pub(crate) address: Arc<Address>,
+    /// What may travel together.
+    pub(crate) policy: Policy,
+    size: usize,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    line: Line<Waiter>,
+    /// Used last, taken first.
+    idle: Vec<ServerConn>,
+    /// Connections that exist or are being opened.
+    open: usize,
+    opening: usize,
+    /// After a failure no further connection is opened before this time, unless there is none.
+    grow_not_before: Instant,
+    /// By template and settings.
+    learned: HashMap<(u64, u64), Known>,
+    /// Parameters that PostgreSQL reports, by settings.
+    welcomes: HashMap<u64, Vec<(String, String)>>,
+    /// Somebody watches the line's clock.
+    tended: bool,
+}
+
+/// What is known of a template.
+#[derive(Clone)]
+enum Known {
+    /// Somebody is finding out.
+    Asking,
+    /// This, since then.
+    Learned(Arc<Learned>, Instant),
+}
+
+/// A unit in line and the client that waits for it.
+pub(crate) struct Waiter {
+    /// `None`: its client carries it out itself.
+    pub(crate) unit: Option<Unit>,
+    /// To the client.
+    pub(crate) answer: oneshot::Sender<Delivery>,
+}
+
+/// What a client that waits is given.
+pub(crate) enum Delivery {
+    /// A connection, to carry out its unit.
+    Seat(Box<Seat>),
+    /// The answer to its unit, which travelled with others.
+    Answer(Bytes),
+    /// The connection ends with these messages.
+    Fatal(Bytes),
+}
+
+/// A connection in a client's hands. Must come back to [`Pool::release`].
+pub(crate) struct Seat {
+    /// The connection.
+    pub(crate) conn: ServerConn,
+    /// The row that is in flight because of it.
+    pub(crate) key: Option<Key>,
+}
+
+/// What became of a unit that arrived.
+pub(crate) enum Submitted {
+    /// It starts at once.
+    Seat(Box<Seat>),
+    /// It stands in the line.
+    Waiting(Ticket, oneshot::Receiver<Delivery>),
+}
+
+/// What is known of a template when one of its units arrives.
+pub(crate) enum Knowledge {
+    /// This.
+    Learned(Arc<Learned>),
+    /// Nothing, and somebody else is finding out.
+    Pending,
+    /// Nothing: the caller is to find out.
+    Ask,
+}
+
+impl Pool {
+    /// A pool without connections.
+    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
+        let settings = &proxy.config.paceline;
+        let limits = Limits {
+            group_size_max: settings.group_size_max,
+            pipeline_depth_max: PIPELINE_DEPTH_MAX,
+            max_wait: settings.hotspot_update_max_wait_time,
+        };
+        Self {
+            address: Arc::new(address),
+            policy,
+            size,
+            inner: Mutex::new(Inner {
+                line: Line::new(limits),
+                idle: Vec::new(),
+                open: 0,
+                opening: 0,
+                grow_not_before: Instant::now(),
+                learned: HashMap::new(),
+                welcomes: HashMap::new(),
+                tended: false,
+            }),
+            proxy,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.proxy.counters
+    }
+
+    /// A unit arrives. `unit` is what may travel with others.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        slip: Slip,
+        would_group: bool,
+        unit: impl FnOnce() -> Option<Unit>,
+    ) -> Submitted {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if !inner.idle.is_empty() && inner.line.start_at_once(slip) {
+            if let Some(conn) = self.take_idle(&mut inner) {
+                return Submitted::Seat(Box::new(Seat {
+                    conn,
+                    key: slip.key,
+                }));
+            }
+            inner.line.land(now, slip.key);
+        }
+        if would_group {
+            Counters::count(&self.counters().would_have_grouped);
+        }
+        let (answer, waits) = oneshot::channel();
+        let waiter = Waiter {
+            unit: unit(),
+            answer,
+        };
+        let ticket = inner.line.submit(now, slip, waiter);
+        self.counters().waiting.fetch_add(1, Ordering::Relaxed);
+        if inner.open == 0 || !inner.idle.is_empty() {
+            self.dispatch(&mut inner, now);
+        }
+        self.tend(&mut inner);
+        Submitted::Waiting(ticket, waits)
+    }
+
+    /// A unit's client has left or cancelled. False: it has departed.
+    pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
+        let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
+        if withdrawn.is_some() {
+            self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        withdrawn.is_some()
+    }
+
+    /// A connection comes back; `None`: it is lost.
+    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, key: Option<Key>) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.line.land(now, key);
+        match conn {
+            Some(mut conn) => {
+                conn.idle_since = now;
+                inner.idle.push(conn);
+            }
+            None => inner.open -= 1,
+        }
+        self.dispatch(&mut inner, now);
+        self.tend(&mut inner);
+    }
+
+    /// A trip is over: who goes again, which rows are free, and who is next on its connection?
+    pub(crate) fn turn(
+        self: &Arc<Self>,
+        conn: &mut ServerConn,
+        keys: Vec<Key>,
+        again: Vec<(Entry<Waiter>, Again)>,
+    ) -> Option<Departure<Waiter>> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        self.put_back(&mut inner, now, again);
+        inner.line.land(now, keys);
+        conn.idle_since = now;
+        let next = self.depart(&mut inner, now);
+        self.tend(&mut inner);
+        next
+    }
+
+    /// A trip's connection is lost.
+    pub(crate) fn wreck(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        self.put_back(&mut inner, now, again);
+        inner.line.land(now, keys);
+        inner.open -= 1;
+        self.dispatch(&mut inner, now);
+        self.tend(&mut inner);
+    }
+
+    /// Members of a pipeline that has come to a halt go elsewhere.
+    pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        self.put_back(&mut inner, now, again);
+        self.dispatch(&mut inner, now);
+        self.tend(&mut inner);
+    }
+
+    fn put_back(&self, inner: &mut Inner, now: Instant, again: Vec<(Entry<Waiter>, Again)>) {
+        let mut cohorts: HashMap<Again, u64> = HashMap::new();
+        let mut entries = Vec::with_capacity(again.len());
+        for (mut entry, how) in again {
+            if entry.unit.answer.is_closed() {
+                continue;
+            }
+            Counters::count(&self.counters().solo_fallbacks);
+            self.counters().waiting.fetch_add(1, Ordering::Relaxed);
+            let group = &mut entry.slip.group;
+            match (how, entry.slip.key) {
+                (Again::Line, _) => {}
+                (Again::Row, Some(key)) => {
+                    *group = group.map(|mut id| {
+                        id.cohort = fold::row_cohort(key);
+                        id
+                    });
+                }
+                (Again::Alone | Again::Row, _) => *group = None,
+                (Again::FirstHalf | Again::SecondHalf, _) => {
+                    let cohort = cohorts.entry(how).or_insert_with(|| inner.line.new_cohort());
+                    *group = group.map(|mut id| {
+                        id.cohort = *cohort;
+                        id
+                    });
+                }
+            }
+            entries.push(entry);
+        }
+        inner.line.put_back(now, entries);
+    }
+
+    /// Hands idle connections to whoever is next.
+    fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
+        while !inner.idle.is_empty() {
+            let Some(departure) = self.depart(inner, now) else {
+                return;
+            };
+            match self.take_idle(inner) {
+                Some(conn) => self.board(inner, conn, departure),
+                None => {
+                    // All idle connections turned out dead.
+                    let keys: Vec<Key> = departure.entries.iter().filter_map(|e| e.slip.key).collect();
+                    let again = departure.entries.into_iter().map(|entry| (entry, Again::Line));
+                    self.put_back(inner, now, again.collect());
+                    inner.line.land(now, keys);
+                }
+            }
+        }
+        if inner.open == 0 && inner.line.has_ready() {
+            self.grow(inner, 1);
+        }
+    }
+
+    fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Departure<Waiter>> {
+        let departure = inner.line.next(now)?;
+        let leaving = departure.entries.len();
+        self.counters().waiting.fetch_sub(leaving as u64, Ordering::Relaxed);
+        if leaving > 1 {
+            self.counters().departed(leaving);
+        }
+        Some(departure)
+    }
+
+    fn take_idle(&self, inner: &mut Inner) -> Option<ServerConn> {
+        while let Some(mut conn) = inner.idle.pop() {
+            if conn.is_alive() {
+                return Some(conn);
+            }
+            inner.open -= 1;
+        }
+        None
+    }
+
+    /// One entry rides with its client, several take a trip.
+    fn board(self: &Arc<Self>, inner: &mut Inner, conn: ServerConn, mut departure: Departure<Waiter>) {
+        if departure.entries.len() > 1 {
+            tokio::spawn(trip::drive(Arc::clone(self), conn, departure));
+            return;
+        }
+        if let Some(entry) = departure.entries.pop()
+            && let Err(seat) = seat(entry, conn)
+        {
+            // The client left in this moment.
+            inner.line.land(Instant::now(), seat.key);
+            inner.idle.push(seat.conn);
+        }
+    }
+
+    /// Opens `count` connections in the background.
+    fn grow(self: &Arc<Self>, inner: &mut Inner, count: usize) {
+        let count = count.min(self.size.saturating_sub(inner.open));
+        inner.open += count;
+        inner.opening += count;
+        for _ in 0..count {
+            let pool = Arc::clone(self);
+            tokio::spawn(async move {
+                let opened = pool.open().await;
+                pool.opened(opened);
+            });
+        }
+    }
+
+    async fn open(&self) -> Result<ServerConn, ServerError> {
+        let settings = &self.proxy.config.paceline;
+        let limit = settings.server_connect_timeout;
+        let none = self.proxy.book.none();
+        let opening = ServerConn::open(&self.address, none, settings.max_prepared_statements);
+        if limit.is_zero() {
+            return opening.await;
+        }
+        match tokio::time::timeout(limit, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(ServerError::Timeout(limit)),
+        }
+    }
+
+    fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
+        self.lock().opening -= 1;
+        match opened {
+            Ok(conn) => self.release(Some(conn), None),
+            Err(error) => self.not_opened(&error),
+        }
+    }
+
+    /// The server cannot be reached or refuses. With other connections at work that is no reason to give up; without,
+    /// whoever waits is told what it would have been told alone.
+    fn not_opened(&self, error: &ServerError) {
+        let mut inner = self.lock();
+        inner.open -= 1;
+        inner.grow_not_before = Instant::now() + RETRY_AFTER;
+        tracing::warn!(database = self.address.database, user = self.address.user, %error, "no server connection");
+        if inner.open > 0 {
+            return;
+        }
+        let mut out = BytesMut::new();
+        error.to_fatal(&mut out);
+        let told = out.freeze();
+        let stranded = inner.line.drain(Instant::now());
+        self.tell_all(stranded, &told);
+    }
+
+    fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
+        self.counters().waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        for entry in entries {
+            // A client that has gone needs no answer.
+            let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
+        }
+    }
+
+    /// Somebody must watch the clock while units wait.
+    fn tend(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.line.is_empty() || std::mem::replace(&mut inner.tended, true) {
+            return;
+        }
+        tokio::spawn(tend(Arc::clone(self)));
+    }
+
+    /// Does what is due; says when to look again. `None`: nobody waits.
+    fn tick(self: &Arc<Self>) -> Option<Instant> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        self.expire(&mut inner, now);
+        if inner.line.held_until().is_some_and(|until| until <= now) {
+            // Units that waited for mates may leave now.
+            self.dispatch(&mut inner, now);
+        }
+        let mut wake = now + self.proxy.config.paceline.query_wait_timeout.max(Duration::from_secs(1));
+        if let Some(oldest) = inner.line.oldest_ready()
+            && inner.open < self.size
+        {
+            if oldest + GROW_AFTER <= now {
+                if inner.opening == 0 && inner.grow_not_before <= now {
+                    let waiting = inner.line.ready_len();
+                    self.grow(&mut inner, waiting);
+                }
+                wake = now + GROW_AFTER;
+            } else {
+                wake = oldest + GROW_AFTER;
+            }
+        } else if inner.open < self.size {
+            wake = wake.min(now + GROW_AFTER);
+        }
+        if let Some(until) = inner.line.held_until() {
+            wake = wake.min(until);
+        }
+        if let Some(oldest) = inner.line.oldest() {
+            let limit = self.proxy.config.paceline.query_wait_timeout;
+            if !limit.is_zero() {
+                wake = wake.min(oldest + limit);
+            }
+            return Some(wake);
+        }
+        inner.tended = false;
+        None
+    }
+
+    fn expire(&self, inner: &mut Inner, now: Instant) {
+        let limit = self.proxy.config.paceline.query_wait_timeout;
+        let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
+            return;
+        };
+        let late = inner.line.expire(now, deadline);
+        if late.is_empty() {
+            return;
+        }
+        let mut out = BytesMut::new();
+        ErrorResponse::fatal("08P01", "query_wait_timeout")
+            .with_detail(format!("No server connection was free for {limit:?}."))
+            .write(&mut out);
+        self.tell_all(late, &out.freeze());
+    }
+
+    /// Closes connections that nobody has used for `server_idle_timeout`.
+    pub(crate) fn close_idle(&self) {
+        let limit = self.proxy.config.paceline.server_idle_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        let mut inner = self.lock();
+        let before = inner.idle.len();
+        inner.idle.retain(|conn| conn.idle_since.elapsed() < limit);
+        inner.open -= before - inner.idle.len();
+    }
+
+    /// What is known of a template. After [`Knowledge::Ask`] the caller owes [`Pool::learn`].
+    pub(crate) fn knowledge(&self, template: u64, settings: u64) -> Knowledge {
+        let mut inner = self.lock();
+        let key = (template, settings);
+        match inner.learned.get(&key) {
+            Some(Known::Asking) => return Knowledge::Pending,
+            Some(Known::Learned(learned, since)) => {
+                if learned.fold.is_ok() || since.elapsed() < REFUSAL_LASTS {
+                    return Knowledge::Learned(Arc::clone(learned));
+                }
+            }
+            None => {}
+        }
+        if inner.learned.len() >= LEARNED_MAX {
+            inner.learned.clear();
+        }
+        inner.learned.insert(key, Known::Asking);
+        Knowledge::Ask
+    }
+
+    /// Notes what was found out; `None`: nothing, the next one asks again.
+    pub(crate) fn learn(&self, template: u64, settings: u64, learned: Option<Learned>) {
+        let mut inner = self.lock();
+        match learned {
+            Some(learned) => {
+                let known = Known::Learned(Arc::new(learned), Instant::now());
+                inner.learned.insert((template, settings), known);
+            }
+            None => {
+                inner.learned.remove(&(template, settings));
+            }
+        }
+    }
+
+    /// The parameters with which PostgreSQL welcomes a client that has these settings, if that is known.
+    pub(crate) fn welcome(&self, settings: u64) -> Option<Vec<(String, String)>> {
+        self.lock().welcomes.get(&settings).cloned()
+    }
+
+    /// Notes them.
+    pub(crate) fn set_welcome(&self, settings: u64, parameters: Vec<(String, String)>) {
+        let mut inner = self.lock();
+        if inner.welcomes.len() >= WELCOMES_MAX {
+            inner.welcomes.clear();
+        }
+        inner.welcomes.insert(settings, parameters);
+    }
+
+    /// Does the template call functions that may change the session?
+    pub(crate) fn taints(&self, template: u64, settings: u64) -> Option<bool> {
+        match self.lock().learned.get(&(template, settings)) {
+            Some(Known::Learned(learned, _)) => Some(learned.taints),
+            _ => None,
+        }
+    }
+}
+
+/// Gives a connection to the client whose unit is next.
+pub(crate) fn seat(entry: Entry<Waiter>, conn: ServerConn) -> Result<(), Box<Seat>> {
+    let seat = Box::new(Seat {
+        conn,
+        key: entry.slip.key,
+    });
+    match entry.unit.answer.send(Delivery::Seat(seat)) {
+        Err(Delivery::Seat(seat)) => Err(seat),
+        _ => Ok(()),
+    }
+}
+
+/// Watches a line's clock until nobody waits.
+async fn tend(pool: Arc<Pool>) {
+    while let Some(wake) = pool.tick() {
+        tokio::time::sleep_until(wake.into()).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
+
+use crate::cancel::Cancels;
+use crate::config::Config;
+use crate::pool::Pool;
+use crate::server::Address;
+use crate::status::Counters;
+use paceline_line::learned::Policy;
+use paceline_line::settings::SettingsBook;
+use paceline_line::strategy::chain;
+use paceline_line::template::Templates;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// State of the process.
+pub(crate) struct Proxy {
+    /// As read at the start.
+    pub(crate) config: Config,
+    /// All templates.
+    pub(crate) templates: Templates,
+    /// All session settings.
+    pub(crate) book: SettingsBook,
+    /// The statement that starts every chain.
+    pub(crate) chain: chain::Prelude,
+    /// Counters.
+    pub(crate) counters: Counters,
+    /// Clients by cancel key.
+    pub(crate) cancels: Cancels,
+    /// Clients that are connected.
+    pub(crate) clients: AtomicUsize,
+    /// Turns true when the process shuts down.
+    pub(crate) closing: watch::Receiver<bool>,
+    pools: Mutex<HashMap<(String, String), Arc<Pool>>>,
+}
+
+impl Proxy {
+    /// With this configuration.
+    pub(crate) fn new(config: Config, closing: watch::Receiver<bool>) -> Self {
+        let templates = Templates::default();
+        Self {
+            chain: chain::Prelude::new(&templates),
+            templates,
+            book: SettingsBook::default(),
+            counters: Counters::default(),
+            cancels: Cancels::default(),
+            clients: AtomicUsize::new(0),
+            closing,
+            pools: Mutex::new(HashMap::new()),
+            config,
+        }
+    }
+
+    /// The pool for a client that names this database and user. `None`: there is no such database here.
+    pub(crate) fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
+        let (entry, on_server) = self.config.database(database)?;
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (database.to_owned(), user.to_owned());
+        if let Some(pool) = pools.get(&key) {
+            return Some(Arc::clone(pool));
+        }
+        let settings = &self.config.paceline;
+        let policy = Policy {
+            hotspot: settings.hotspot,
+            for_autocommit: self.config.hotspot_for_autocommit(entry, user),
+            lock_type: settings.hotspot_lock_type,
+            pipeline: settings.pipeline,
+        };
+        let address = Address {
+            user: entry.primary.user.clone().unwrap_or_else(|| user.to_owned()),
+            upstream: entry.primary.clone(),
+            database: on_server,
+        };
+        let size = self.config.pool_size(entry, user);
+        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
+        pools.insert(key, Arc::clone(&pool));
+        Some(pool)
+    }
+
+    /// Every pool there is.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.values().map(Arc::clone).collect()
+    }
+}

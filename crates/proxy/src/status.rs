@@ -1,0 +1,92 @@
+//! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
+
+use crate::config::{KEYS, Settings};
+use paceline_line::show::Console;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of a process since its start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Groups of two or more that left.
+    pub(crate) groups: AtomicU64,
+    /// Units in them.
+    pub(crate) members: AtomicU64,
+    /// Units in the largest one.
+    pub(crate) largest_group: AtomicU64,
+    /// Units that left in a group and came back to run alone.
+    pub(crate) solo_fallbacks: AtomicU64,
+    /// Groups that the server refused as a whole, and groups whose connection was lost.
+    pub(crate) errors: AtomicU64,
+    /// Un-hinted units that had to wait and could have travelled together.
+    pub(crate) would_have_grouped: AtomicU64,
+    /// Units in line now.
+    pub(crate) waiting: AtomicU64,
+}
+
+impl Counters {
+    /// A group left.
+    pub(crate) fn departed(&self, members: usize) {
+        let members = members as u64;
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.members.fetch_add(members, Ordering::Relaxed);
+        self.largest_group.fetch_max(members, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What `SHOW` sees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Board<'a> {
+    /// The configuration.
+    pub(crate) settings: &'a Settings,
+    /// In force for the client that asks.
+    pub(crate) for_autocommit: bool,
+    /// The counters.
+    pub(crate) counters: &'a Counters,
+}
+
+impl Console for Board<'_> {
+    fn variables(&self) -> Vec<(String, String)> {
+        let in_force = Settings {
+            hotspot_for_autocommit: self.for_autocommit,
+            ..self.settings.clone()
+        };
+        let keys = KEYS.iter().filter(|key| key.name.starts_with("hotspot"));
+        let value = |text: String| match text.as_str() {
+            "true" => "on".to_owned(),
+            "false" => "off".to_owned(),
+            other => other.trim_matches('"').to_owned(),
+        };
+        keys.map(|key| (key.name.to_owned(), value(key.show(&in_force)))).collect()
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        let Counters {
+            groups,
+            members,
+            largest_group,
+            solo_fallbacks,
+            errors,
+            would_have_grouped,
+            waiting,
+        } = self.counters;
+        [
+            ("errors", errors),
+            ("groups", groups),
+            ("largest_group", largest_group),
+            ("members", members),
+            ("solo_fallbacks", solo_fallbacks),
+            ("waiting", waiting),
+            ("would_have_grouped", would_have_grouped),
+        ]
+        .map(|(name, counter)| {
+            let value = counter.load(Ordering::Relaxed).to_string();
+            (format!("Group_update_{name}"), value)
+        })
+        .to_vec()
+    }
+}

@@ -1,0 +1,108 @@
+//! A byte stream to a client or server: TCP or Unix socket. Non-blocking; nothing is buffered here.
+
+use bytes::BytesMut;
+use std::cell::RefCell;
+use std::io;
+use tokio::io::{Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+/// Bytes read from a socket at a time.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Clients read through one buffer per thread: an idle connection owns none.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// Over TCP, without Nagle's delay.
+    Tcp(TcpStream),
+    /// Over a Unix socket.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Takes a TCP socket.
+    pub(crate) fn tcp(stream: TcpStream) -> Self {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+        Self::Tcp(stream)
+    }
+
+    /// Waits until the socket is ready for any of `interest`.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self {
+            Self::Tcp(stream) => stream.ready(interest).await,
+            Self::Unix(stream) => stream.ready(interest).await,
+        }
+    }
+
+    /// Waits until there is something to read, or the peer has gone.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read(buf),
+            Self::Unix(stream) => stream.try_read(buf),
+        }
+    }
+
+    fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(buf),
+            Self::Unix(stream) => stream.try_write(buf),
+        }
+    }
+
+    /// Appends what has come; `Ok(false)`: nothing has. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
+    pub(crate) fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
+        SCRATCH.with_borrow_mut(|scratch| match self.try_read(scratch) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                buf.extend_from_slice(scratch.get(..len).unwrap_or_default());
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Writes from the front of `buf` what the socket takes now.
+    pub(crate) fn write_now(&self, buf: &mut BytesMut) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.try_write(buf) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => bytes::Buf::advance(buf, len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `buf`.
+    pub(crate) async fn write_all(&self, buf: &mut BytesMut) -> io::Result<()> {
+        self.write_now(buf)?;
+        while !buf.is_empty() {
+            self.ready(Interest::WRITABLE).await?;
+            self.write_now(buf)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes and appends them.
+    pub(crate) async fn read_some(&self, buf: &mut BytesMut) -> io::Result<()> {
+        while !self.read_now(buf)? {
+            self.readable().await?;
+        }
+        Ok(())
+    }
+}

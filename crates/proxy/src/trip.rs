@@ -1,0 +1,253 @@
+//! A trip: a group on a server connection. The next group is on its way before the answers of the last one are
+//! dealt out, so that the database never waits for clients.
+
+use crate::pool::{Delivery, Pool, Seat, Waiter, seat};
+use crate::server::{ServerConn, ServerError};
+use bytes::{Bytes, BytesMut};
+use paceline_line::line::{Departure, Entry, Key, Strategy};
+use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
+use paceline_line::unit::Unit;
+use paceline_wire::{ErrorResponse, Frames};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::Interest;
+
+use crate::status::Counters;
+
+/// A pipeline from which nothing has come for this long sends its members elsewhere.
+const PIPELINE_STALL: Duration = Duration::from_millis(100);
+
+/// Bytes of answers that a pipeline may keep; its members are known to be short.
+const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
+
+/// A group on its way.
+struct Trip {
+    entries: Vec<Option<Entry<Waiter>>>,
+    keys: Vec<Key>,
+    batch: Option<Batch>,
+    strategy: Option<Strategy>,
+}
+
+/// Carries out groups on `conn` until the line has no further one for it.
+pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
+    let mut conn = conn;
+    let mut trip = Trip::new(departure);
+    let mut out = BytesMut::new();
+    if trip.set_out(&pool, &mut conn, &mut out).await.is_err() {
+        return trip.wreck(&pool);
+    }
+    loop {
+        let Ok(last) = trip.travel(&pool, &mut conn, &mut out).await else {
+            return trip.wreck(&pool);
+        };
+        let next = trip.arrive(&pool, &mut conn, &last);
+        let Some(mut next) = next else {
+            trip.deal(last);
+            return pool.release(Some(conn), None);
+        };
+        if next.entries.len() == 1 {
+            let board = next.entries.pop().map(|entry| seat(entry, conn));
+            trip.deal(last);
+            if let Some(Err(empty)) = board {
+                let Seat { conn, key } = *empty;
+                pool.release(Some(conn), key);
+            }
+            return;
+        }
+        let mut following = Trip::new(next);
+        let set_out = following.set_out(&pool, &mut conn, &mut out).await;
+        trip.deal(last);
+        trip = following;
+        if set_out.is_err() {
+            return trip.wreck(&pool);
+        }
+    }
+}
+
+impl Trip {
+    fn new(departure: Departure<Waiter>) -> Self {
+        let entries = departure.entries;
+        Self {
+            keys: entries.iter().filter_map(|entry| entry.slip.key).collect(),
+            strategy: entries.first().and_then(|e| e.slip.group).map(|id| id.strategy),
+            entries: entries.into_iter().map(Some).collect(),
+            batch: None,
+        }
+    }
+
+    /// Writes the batch, as far as the socket takes it.
+    async fn set_out(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<(), ServerError> {
+        out.clear();
+        let units: Vec<&Unit> =
+            self.entries.iter().flatten().filter_map(|e| e.unit.unit.as_ref()).collect();
+        let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
+            return Ok(());
+        };
+        match conn.adopt(&first.settings).await {
+            // Without their settings they cannot go: each learns why by itself.
+            Err(ServerError::Refused(_)) => return Ok(()),
+            other => other?,
+        }
+        if units.len() == self.entries.len() {
+            let chain = &pool.proxy.chain;
+            self.batch = Batch::build(strategy, &units, chain, &mut conn.side, out);
+        }
+        conn.stream.write_now(out)?;
+        Ok(())
+    }
+
+    /// Reads the batch's answers to the end; those of a pipeline are dealt out as they come.
+    async fn travel(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Vec<Dealt>, ServerError> {
+        let mut dealt = Vec::new();
+        let Some(mut batch) = self.batch.take() else {
+            return Ok(self.all_alone());
+        };
+        let pipeline = self.strategy == Some(Strategy::Pipeline);
+        while !receive(&mut batch, conn, &mut dealt)? {
+            let read = exchange(conn, out);
+            if !pipeline {
+                read.await?;
+                continue;
+            }
+            self.deal(std::mem::take(&mut dealt));
+            match tokio::time::timeout(PIPELINE_STALL, read).await {
+                Ok(read) => read?,
+                Err(_) => self.reroute(pool, &mut batch),
+            }
+            if conn.input.len() > PIPELINE_ANSWER_MAX {
+                return Err(io::Error::other("an answer in a pipeline is too long").into());
+            }
+        }
+        self.batch = Some(batch);
+        Ok(dealt)
+    }
+
+    /// Members of a pipeline that has come to a halt need not wait for the one that holds it up.
+    fn reroute(&mut self, pool: &Arc<Pool>, batch: &mut Batch) {
+        let again = self.take_again(&batch.abandon().unwrap_or_default());
+        for (entry, _) in &again {
+            if let Some(unit) = &entry.unit.unit {
+                unit.template.pace.record(u32::MAX, 0);
+            }
+        }
+        pool.reroute(again);
+    }
+
+    /// The trip is over: rows are free, members that were not served go again, who is next?
+    fn arrive(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        dealt: &[Dealt],
+    ) -> Option<Departure<Waiter>> {
+        if let Some(batch) = &self.batch {
+            if batch.failed() {
+                Counters::count(&pool.proxy.counters.errors);
+            }
+            let first = self.entries.iter().flatten().find_map(|e| e.unit.unit.as_ref());
+            if let Some(unit) = first
+                && let Some(void) = batch.void()
+            {
+                pool.learn(unit.template.id, unit.settings.id, void);
+            }
+        }
+        let again = self.take_again(dealt);
+        pool.turn(conn, std::mem::take(&mut self.keys), again)
+    }
+
+    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
+        let mut again = Vec::new();
+        for Dealt { member, verdict } in dealt {
+            if let Verdict::Again(how) = verdict
+                && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
+            {
+                again.push((entry, *how));
+            }
+        }
+        again
+    }
+
+    /// Hands out answers.
+    fn deal(&mut self, dealt: Vec<Dealt>) {
+        for Dealt { member, verdict } in dealt {
+            if let Verdict::Answer(answer) = verdict
+                && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
+            {
+                // A client that has gone needs no answer.
+                let _ = entry.unit.answer.send(Delivery::Answer(answer));
+            }
+        }
+    }
+
+    fn all_alone(&self) -> Vec<Dealt> {
+        let alone = |member| Dealt {
+            member,
+            verdict: Verdict::Again(Again::Alone),
+        };
+        (0..self.entries.len()).map(alone).collect()
+    }
+
+    /// The connection is lost. Reads go again; for writes a commit may have been under way, so each member is told
+    /// what it would have been told alone.
+    fn wreck(mut self, pool: &Arc<Pool>) {
+        Counters::count(&pool.proxy.counters.errors);
+        let keys = std::mem::take(&mut self.keys);
+        if self.strategy == Some(Strategy::Pipeline) {
+            let again = self.entries.iter_mut().filter_map(Option::take);
+            let again = again.map(|entry| (entry, Again::Alone)).collect();
+            return pool.wreck(keys, again);
+        }
+        let told = lost();
+        for entry in self.entries.into_iter().flatten() {
+            let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
+        }
+        pool.wreck(keys, Vec::new());
+    }
+}
+
+/// What a client is told whose server connection was lost under its unit.
+pub(crate) fn lost() -> Bytes {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("08006", "server closed the connection unexpectedly")
+        .with_detail("Whether the transaction was committed is not known.")
+        .write(&mut out);
+    out.freeze()
+}
+
+/// Feeds whole messages to the batch. True: it is over.
+fn receive(batch: &mut Batch, conn: &mut ServerConn, dealt: &mut Vec<Dealt>) -> Result<bool, ServerError> {
+    let mut frames = Frames::new(&conn.input);
+    let mut over = false;
+    while !over && let Some(frame) = frames.next_frame()? {
+        over = batch.receive(frame, &mut conn.side, dealt);
+    }
+    let taken = conn.input.len() - frames.rest().len();
+    bytes::Buf::advance(&mut conn.input, taken);
+    Ok(over)
+}
+
+/// Writes what is left and waits for more to read.
+async fn exchange(conn: &mut ServerConn, out: &mut BytesMut) -> Result<(), ServerError> {
+    loop {
+        conn.stream.write_now(out)?;
+        if conn.stream.read_now(&mut conn.input)? {
+            return Ok(());
+        }
+        let interest = match out.is_empty() {
+            true => Interest::READABLE,
+            false => Interest::READABLE | Interest::WRITABLE,
+        };
+        conn.stream.ready(interest).await?;
+    }
+}

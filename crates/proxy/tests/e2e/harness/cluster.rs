@@ -1,0 +1,105 @@
+//! Real PostgreSQL servers: one that all tests share, each with a database of its own, and private ones for tests that
+//! kill or configure them. Durable, as in production; stopped when the tests end, however they end.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use paceline_postgres::{Options, Server};
+
+use super::caretaker::{self, Adopted};
+use super::raw::RawClient;
+
+/// A PostgreSQL server; stopped on drop.
+pub(crate) struct Cluster {
+    running: Mutex<Running>,
+    folder: PathBuf,
+    port: u16,
+    databases: AtomicUsize,
+}
+
+struct Running {
+    server: Server,
+    adopted: Option<Adopted>,
+}
+
+/// The server that all tests of this process share.
+pub(crate) fn shared() -> Arc<Cluster> {
+    static SHARED: OnceLock<Arc<Cluster>> = OnceLock::new();
+    SHARED.get_or_init(Cluster::private).clone()
+}
+
+impl Cluster {
+    /// A server for one test.
+    pub(crate) fn private() -> Arc<Cluster> {
+        let folder = caretaker::folder("c");
+        let mut options = Options::new(folder.clone());
+        for (name, value) in [
+            ("max_connections", "400"),
+            ("shared_buffers", "64MB"),
+            ("log_min_messages", "fatal"),
+        ] {
+            options.settings.push((name.to_owned(), value.to_owned()));
+        }
+        // On a thread of its own: starting may fetch binaries, which needs a runtime, and callers may be inside one.
+        let server = thread::spawn(|| Server::start(options)).join().unwrap();
+        let server = server.unwrap_or_else(|error| panic!("{error}"));
+        Arc::new(Cluster {
+            port: server.port(),
+            running: Mutex::new(Running {
+                adopted: Some(caretaker::adopt("QUIT", server.pid())),
+                server,
+            }),
+            folder,
+            databases: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder of its Unix socket.
+    pub(crate) fn socket_dir(&self) -> PathBuf {
+        self.running.lock().unwrap().server.socket_dir().to_owned()
+    }
+
+    /// A new empty database.
+    pub(crate) fn database(&self) -> String {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+        let name = format!("e2e{number}");
+        self.client("postgres")
+            .ok(&format!("CREATE DATABASE {name}"));
+        name
+    }
+
+    /// A connection straight to the server, as the superuser.
+    pub(crate) fn client(&self, database: &str) -> RawClient {
+        RawClient::connect(self.port, &[("user", "postgres"), ("database", database)])
+    }
+
+    /// kill -9 of every process of the server.
+    pub(crate) fn kill(&self) {
+        let mut running = self.running.lock().unwrap();
+        running.server.kill().unwrap();
+        running.adopted = None;
+    }
+
+    /// Starts it again on the same port.
+    pub(crate) fn restart(&self) {
+        let mut running = self.running.lock().unwrap();
+        running.server.restart().unwrap();
+        running.adopted = Some(caretaker::adopt("QUIT", running.server.pid()));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Nobody needs the data any more: the quickest end will do.
+        if let Ok(running) = self.running.get_mut() {
+            let _ = running.server.kill();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,21 @@
+//! What the tests share: servers, Paceline, clients, and ways to force an order of events. It knows no test.
+
+pub(crate) mod caretaker;
+pub(crate) mod cluster;
+pub(crate) mod driver;
+pub(crate) mod gate;
+pub(crate) mod message;
+pub(crate) mod paceline;
+pub(crate) mod programs;
+pub(crate) mod raw;
+pub(crate) mod reply;
+pub(crate) mod rng;
+pub(crate) mod stage;
+pub(crate) mod wait;
+
+pub(crate) use gate::Gate;
+pub(crate) use raw::RawClient;
+pub(crate) use reply::{Message, Reply, assert_same};
+pub(crate) use rng::Rng;
+pub(crate) use stage::Stage;
+pub(crate) use wait::until;

@@ -1,0 +1,138 @@
+//! The binary under test, as a child process. It is ended on drop; what it logged is shown when the test has failed.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::caretaker::{self, Adopted};
+use super::wait::LIMIT;
+
+/// For an orderly end after SIGTERM.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How to start Paceline.
+pub(crate) struct Builder {
+    command: Command,
+}
+
+/// A running Paceline.
+pub(crate) struct Paceline {
+    child: Child,
+    _adopted: Adopted,
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Paceline {
+    /// In front of the server at `upstream`, on any free port.
+    pub(crate) fn start(upstream: &str) -> Builder {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command.args(["serve", "--upstream", upstream, "--listen", "127.0.0.1:0"]);
+        Builder { command }.set("shutdown_timeout=0")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Resident memory in KiB: now, or the most it ever was (`VmRSS`, `VmHWM`).
+    pub(crate) fn memory_kib(&self, which: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(which)).unwrap();
+        let number = line.split_whitespace().nth(1).unwrap();
+        number.parse().unwrap()
+    }
+
+    /// Asks it to end (SIGTERM) and returns its exit code; `None` when it had to be killed.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        caretaker::signal("TERM", self.pid());
+        let deadline = Instant::now() + STOP_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        None
+    }
+}
+
+impl Builder {
+    /// A setting, `key=value`.
+    pub(crate) fn set(mut self, setting: &str) -> Self {
+        self.command.args(["--set", setting]);
+        self
+    }
+
+    /// Runs it; returns when it listens.
+    #[track_caller]
+    pub(crate) fn spawn(mut self) -> Paceline {
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let adopted = caretaker::adopt("KILL", child.id());
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (sender, listening) = channel();
+        let stderr = child.stderr.take().unwrap();
+        let copy = log.clone();
+        thread::spawn(move || drain(stderr, &copy, &sender));
+        match await_address(&listening) {
+            Some(address) => Paceline {
+                child,
+                _adopted: adopted,
+                address,
+                log,
+            },
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("paceline does not listen: {:#?}", log.lock().unwrap());
+            }
+        }
+    }
+}
+
+impl Drop for Paceline {
+    fn drop(&mut self) {
+        self.stop();
+        if thread::panicking() {
+            let log = self.log.lock().unwrap_or_else(|lock| lock.into_inner());
+            eprintln!("paceline said:");
+            log.iter().for_each(|line| eprintln!("  {line}"));
+        }
+    }
+}
+
+/// Reads standard error to its end, so that Paceline is never held up by a full pipe.
+fn drain(stderr: ChildStderr, log: &Mutex<Vec<String>>, listening: &Sender<SocketAddr>) {
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        if let Some(address) = address_in(&line) {
+            // Nobody listens any more after the first.
+            let _ = listening.send(address);
+        }
+        log.lock().unwrap().push(line);
+    }
+}
+
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let (_, address) = line.split_once("listening on ")?;
+    address.split_whitespace().next()?.parse().ok()
+}
+
+fn await_address(listening: &Receiver<SocketAddr>) -> Option<SocketAddr> {
+    listening.recv_timeout(LIMIT).ok()
+}

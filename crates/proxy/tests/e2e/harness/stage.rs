@@ -1,0 +1,200 @@
+//! What most tests begin with: a fresh database, and Paceline in front of its server. Also the one place that knows which
+//! target is being tested.
+
+use std::sync::Arc;
+
+use super::cluster::{self, Cluster};
+use super::message;
+use super::paceline::{Builder, Paceline};
+use super::raw::RawClient;
+
+/// Whom the clients of a test talk to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Bare,
+    Paceline,
+}
+
+impl Target {
+    /// Paceline, unless `PACELINE_E2E_TARGET=bare` asks for a test of the tests.
+    pub(crate) fn chosen() -> Self {
+        match std::env::var("PACELINE_E2E_TARGET").as_deref() {
+            Ok("bare") => Self::Bare,
+            _ => Self::Paceline,
+        }
+    }
+}
+
+/// A database with Paceline in front of it.
+pub(crate) struct Stage {
+    pub(crate) database: String,
+    pub(crate) cluster: Arc<Cluster>,
+    paceline: Option<Paceline>,
+}
+
+/// How to set a stage.
+pub(crate) struct StageBuilder {
+    cluster: Arc<Cluster>,
+    settings: Vec<String>,
+}
+
+/// The counters that Paceline shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) groups: i64,
+    pub(crate) members: i64,
+    pub(crate) largest_group: i64,
+    pub(crate) solo_fallbacks: i64,
+    pub(crate) would_have_grouped: i64,
+    pub(crate) waiting: i64,
+}
+
+impl Stage {
+    /// On the shared server.
+    pub(crate) fn on_shared() -> StageBuilder {
+        Self::on(cluster::shared())
+    }
+
+    /// On a given server.
+    pub(crate) fn on(cluster: Arc<Cluster>) -> StageBuilder {
+        StageBuilder {
+            cluster,
+            settings: Vec::new(),
+        }
+    }
+
+    /// One server connection, un-hinted statements group: what forced groups need.
+    pub(crate) fn for_groups() -> Stage {
+        Self::on_shared()
+            .set("default_pool_size=1")
+            .set("hotspot_for_autocommit=true")
+            .open()
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        match self.paceline {
+            Some(_) => Target::Paceline,
+            None => Target::Bare,
+        }
+    }
+
+    /// Paceline itself; `None` when PostgreSQL is the target.
+    pub(crate) fn paceline(&mut self) -> Option<&mut Paceline> {
+        self.paceline.as_mut()
+    }
+
+    /// The port that clients connect to.
+    pub(crate) fn port(&self) -> u16 {
+        self.paceline
+            .as_ref()
+            .map_or(self.cluster.port(), Paceline::port)
+    }
+
+    /// Where a client connects to.
+    pub(crate) fn url(&self) -> String {
+        url(self.port(), &self.database)
+    }
+
+    /// Where a client connects to PostgreSQL itself.
+    pub(crate) fn direct_url(&self) -> String {
+        url(self.cluster.port(), &self.database)
+    }
+
+    /// A client of the target.
+    #[track_caller]
+    pub(crate) fn client(&self) -> RawClient {
+        self.client_with(&[])
+    }
+
+    /// Many clients of the target.
+    #[track_caller]
+    pub(crate) fn clients(&self, count: usize) -> Vec<RawClient> {
+        (0..count).map(|_| self.client()).collect()
+    }
+
+    /// A client of the target with more startup parameters.
+    #[track_caller]
+    pub(crate) fn client_with(&self, more: &[(&str, &str)]) -> RawClient {
+        let mut parameters = vec![("user", "postgres"), ("database", self.database.as_str())];
+        parameters.extend(more);
+        RawClient::connect(self.port(), &parameters)
+    }
+
+    /// A client straight to PostgreSQL: the outsider, the oracle, the observer.
+    #[track_caller]
+    pub(crate) fn direct(&self) -> RawClient {
+        self.cluster.client(&self.database)
+    }
+
+    /// Paceline's counters, asked for on a connection of its own. All zero when PostgreSQL is the target.
+    #[track_caller]
+    pub(crate) fn counters(&self) -> Counters {
+        match self.target() {
+            Target::Bare => Counters::read(|_| 0),
+            Target::Paceline => counters(&mut self.client()),
+        }
+    }
+
+    /// Fails the test unless at least `members` units have travelled in groups, the largest of at least `largest`.
+    #[track_caller]
+    pub(crate) fn assert_grouped(&self, members: i64, largest: i64) {
+        let counters = self.counters();
+        let enough = counters.members >= members && counters.largest_group >= largest;
+        assert!(enough || self.target() == Target::Bare, "{counters:?}");
+    }
+}
+
+impl StageBuilder {
+    /// A setting of Paceline, `key=value`.
+    pub(crate) fn set(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn open(self) -> Stage {
+        let paceline = match Target::chosen() {
+            Target::Bare => None,
+            Target::Paceline => {
+                let upstream = format!("postgres://127.0.0.1:{}", self.cluster.port());
+                let start = Paceline::start(&upstream);
+                let start = self.settings.iter().map(String::as_str).fold(start, Builder::set);
+                Some(start.spawn())
+            }
+        };
+        Stage {
+            database: self.cluster.database(),
+            cluster: self.cluster,
+            paceline,
+        }
+    }
+}
+
+impl Counters {
+    fn read(value: impl Fn(&str) -> i64) -> Self {
+        Self {
+            groups: value("Group_update_groups"),
+            members: value("Group_update_members"),
+            largest_group: value("Group_update_largest_group"),
+            solo_fallbacks: value("Group_update_solo_fallbacks"),
+            would_have_grouped: value("Group_update_would_have_grouped"),
+            waiting: value("Group_update_waiting"),
+        }
+    }
+}
+
+/// Paceline's counters, asked for on this connection to it.
+#[track_caller]
+pub(crate) fn counters(client: &mut RawClient) -> Counters {
+    let reply = client.ask(&message::query("SHOW GLOBAL STATUS LIKE 'Group_update%'"));
+    let rows = reply.clone().expect_ok("counters").rows();
+    Counters::read(|name| {
+        let row = rows.iter().find(|row| row[0].as_deref() == Some(name));
+        let value = row.and_then(|row| row[1].as_deref()?.parse().ok());
+        value.unwrap_or_else(|| panic!("no {name} in {reply:#?}"))
+    })
+}
+
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://postgres@127.0.0.1:{port}/{database}")
+}

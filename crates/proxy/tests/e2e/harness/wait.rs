@@ -1,0 +1,18 @@
+//! Waiting for something observable. The limit is for failures only: no test relies on how long anything takes.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before it counts as hanging.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Polls until `condition` holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "gave up waiting until {what}");
+        thread::sleep(POLL_INTERVAL);
+    }
+}

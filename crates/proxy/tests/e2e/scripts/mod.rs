@@ -1,0 +1,145 @@
+//! Protocol scripts: the same bytes to bare PostgreSQL and through Paceline, the answers compared message by message.
+//! Once with grouping off, and once with several clients in lockstep whose units are forced to travel together.
+
+mod extended;
+mod script;
+mod simple;
+mod special;
+mod updates;
+
+use crate::harness::raw::RawClient;
+use crate::harness::reply::Message;
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Stage, assert_same};
+use script::{Script, Step};
+
+/// What every script starts from.
+const SETUP: &str = "
+    DROP SCHEMA public CASCADE;
+    CREATE SCHEMA public;
+    CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL CHECK (n >= 0), s text, d numeric(8,2));
+    INSERT INTO t SELECT i, i * 10, 'row ' || i, i * 1.5 FROM generate_series(1, 5) i;
+    CREATE TABLE pair (a int, b text, n bigint, PRIMARY KEY (a, b));
+    INSERT INTO pair VALUES (1, 'x', 100), (1, 'y', 200), (2, 'x', 300);
+    CREATE TABLE part (id int PRIMARY KEY, n int) PARTITION BY HASH (id);
+    CREATE TABLE part0 PARTITION OF part FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+    CREATE TABLE part1 PARTITION OF part FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+    INSERT INTO part SELECT i, i FROM generate_series(1, 8) i;
+";
+/// The final state, as far as scripts change it.
+const STATE: [&str; 3] = [
+    "TABLE t ORDER BY id",
+    "TABLE pair ORDER BY a, b",
+    "TABLE part ORDER BY id",
+];
+/// Clients in lockstep.
+const RIDERS: usize = 4;
+
+fn scripts() -> Vec<Script> {
+    [
+        simple::scripts(),
+        extended::scripts(),
+        special::scripts(),
+        updates::scripts(),
+    ]
+    .concat()
+}
+
+/// Runs `script` on one client and returns everything that came back, then the final state.
+fn perform(script: &Script, client: &mut RawClient, direct: &mut RawClient) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for (number, step) in script.steps.iter().enumerate() {
+        println!("{}, step {number}", script.name);
+        client.send(&step.bytes);
+        messages.extend(step.stop.collect(client));
+    }
+    messages.extend(state(direct));
+    messages
+}
+
+fn state(direct: &mut RawClient) -> Vec<Message> {
+    STATE.iter().flat_map(|sql| direct.ok(sql).0).collect()
+}
+
+#[track_caller]
+fn compare_alone(stage: &Stage) {
+    let mut direct = stage.direct();
+    for script in scripts() {
+        direct.ok(SETUP);
+        let bare = perform(&script, &mut stage.direct(), &mut direct);
+        direct.ok(SETUP);
+        let paceline = perform(&script, &mut stage.client(), &mut direct);
+        assert_same(script.name, &bare, &paceline);
+    }
+}
+
+#[test]
+fn answers_are_those_of_postgresql() {
+    compare_alone(&Stage::on_shared().open());
+}
+
+#[test]
+fn answers_on_one_server_connection_are_those_of_postgresql() {
+    compare_alone(&Stage::for_groups());
+}
+
+/// Every client runs the step, in order.
+fn in_turn(step: &Step, clients: &mut [RawClient]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for client in clients {
+        client.send(&step.bytes);
+        messages.extend(step.stop.collect(client));
+    }
+    messages
+}
+
+/// Every client's step stands in the line before the first leaves.
+fn together(stage: &Stage, step: &Step, clients: &mut [RawClient]) -> Vec<Message> {
+    let mut gate = Gate::close(stage);
+    for client in &mut *clients {
+        gate.submit(client, &step.bytes);
+    }
+    gate.open();
+    clients
+        .iter_mut()
+        .flat_map(|client| step.stop.collect(client))
+        .collect()
+}
+
+#[test]
+fn answers_in_lockstep_are_those_of_postgresql() {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    for script in scripts().iter().filter(|script| script.lockstep) {
+        direct.ok(SETUP);
+        let mut clients: Vec<_> = (0..RIDERS).map(|_| stage.direct()).collect();
+        let mut bare: Vec<_> = script.steps.iter().map(|step| in_turn(step, &mut clients)).collect();
+        bare.push(state(&mut direct));
+        direct.ok(SETUP);
+        let mut clients = stage.clients(RIDERS);
+        let mut paceline: Vec<_> = script
+            .steps
+            .iter()
+            .map(|step| together(&stage, step, &mut clients))
+            .collect();
+        paceline.push(state(&mut direct));
+        println!("{}", script.name);
+        for (number, (bare, paceline)) in bare.iter().zip(&paceline).enumerate() {
+            assert_same(&format!("{}, step {number}", script.name), bare, paceline);
+        }
+    }
+    stage.assert_grouped(20, RIDERS as i64);
+}
+
+/// What a client is told at login: the same parameters as PostgreSQL's, its key, ready.
+#[test]
+fn login_tells_what_postgresql_tells() {
+    let stage = Stage::on_shared().open();
+    let (bare, client) = (stage.direct(), stage.client());
+    assert_eq!(bare.parameters, client.parameters);
+    assert_eq!(client.key.len(), 8);
+    if stage.target() == Target::Paceline {
+        // And the second client, when Paceline has had time to learn, is told the same.
+        assert_eq!(stage.client().parameters, bare.parameters);
+    }
+}
