@@ -397,11 +397,16 @@ impl<'a> Rewriter<'a> {
             let cast = if char_limit(column).is_some() { "::pg_catalog.varchar" } else { "" };
             let _ = write!(out, ", t.{}{cast} AS {}", quote_ident(&column.name), self.state_name(&column.name));
         }
-        let _ = write!(out, " FROM facts, pg_catalog.unnest(");
+        let _ = write!(out, " FROM facts, ROWS FROM (");
         for (n, (column, _)) in self.key.iter().enumerate() {
-            let _ = write!(out, "${}::{}[], ", n + 1, column.bare_type_name);
+            let _ = write!(out, "pg_catalog.unnest(${}::{}[]), ", n + 1, column.bare_type_name);
         }
-        let _ = write!(out, "${}::pg_catalog.int4[], ${}::pg_catalog.int4[]) AS k(", keys + 1, keys + 2);
+        let _ = write!(
+            out,
+            "pg_catalog.unnest(${}::pg_catalog.int4[]), pg_catalog.unnest(${}::pg_catalog.int4[])) AS k(",
+            keys + 1,
+            keys + 2
+        );
         (1..=keys).for_each(|n| {
             let _ = write!(out, "k{n}, ");
         });

@@ -13,6 +13,17 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod ddl;
 mod equivalence;
+mod errors;
+mod faults;
 mod harness;
+mod hotspot_hints;
+mod load;
+mod login;
+mod manners;
+mod outsider;
 mod scripts;
+mod sell_out;
+mod session_state;
+mod tidy;

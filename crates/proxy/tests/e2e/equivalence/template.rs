@@ -204,7 +204,7 @@ fn assignments(kind: Kind) -> &'static [&'static str] {
 
 fn guards(kind: Kind) -> &'static [&'static str] {
     match kind {
-        kind if kind.is_number() => &["{c} >= {int}", "{c} <> {int}", "{c} IS NOT NULL", "{c} < 1000 / {int}"],
+        kind if kind.is_number() => &["{c} >= {int}", "{c} <> {int}", "{c} IS NOT NULL", "{c} < 1000 / ({c} - {int})"],
         kind if kind.is_text() => &["{c} <> {text}", "{c} LIKE {text}", "length({c}) < {int}"],
         Kind::Bool => &["{c}", "NOT {c}", "{c} IS NOT TRUE"],
         _ => &["{c} IS NOT NULL", "{c} IS DISTINCT FROM {own}", "{c} IS NULL"],

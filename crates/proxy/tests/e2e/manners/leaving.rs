@@ -1,0 +1,116 @@
+//! Clients that disconnect: while they stand in line, after departure, in a transaction, in the middle of a message.
+
+use super::{BUMP, Neighbour, n, stage};
+use crate::harness::gate::lock_waiters;
+use crate::harness::message::{copy_data, query, terminate};
+use crate::harness::stage::Target;
+use crate::harness::{Gate, until};
+
+/// Who leaves the line before departure has not been there.
+#[test]
+fn who_leaves_the_line_is_not_counted() {
+    let stage = stage();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let mut gate = Gate::close(&stage);
+    let mut staying = stage.clients(4);
+    let mut leaving = stage.clients(4);
+    for (stays, leaves) in staying.iter_mut().zip(&mut leaving) {
+        gate.submit(leaves, &query(BUMP));
+        gate.submit(stays, &query(BUMP));
+    }
+    for (number, mut client) in leaving.into_iter().enumerate() {
+        if number % 2 == 0 {
+            client.send(&terminate());
+        }
+        drop(client);
+        gate.await_line(7 - number as i64);
+    }
+    gate.open();
+    for (number, client) in staying.iter_mut().enumerate() {
+        assert_eq!(client.reply().value(), (number + 1).to_string());
+    }
+    assert_eq!(n(&stage), 4);
+}
+
+/// A client that leaves while its statement runs inside PostgreSQL: the neighbours get the server connection.
+#[test]
+fn who_leaves_while_running_holds_nobody_up() {
+    let stage = stage();
+    let mut neighbour = Neighbour::on(&stage);
+    let mut outsider = stage.direct();
+    outsider.ok("BEGIN; UPDATE t SET n = 0 WHERE id = 2");
+    let mut client = stage.client();
+    client.send(&query("UPDATE t SET n = n + 1 WHERE id = 2"));
+    let mut observer = stage.direct();
+    until("the statement waits", || lock_waiters(&mut observer) == 1);
+    drop(client);
+    outsider.ok("COMMIT");
+    neighbour.check();
+    neighbour.check();
+}
+
+#[test]
+fn who_leaves_a_transaction_rolls_it_back() {
+    let stage = stage();
+    let mut neighbour = Neighbour::on(&stage);
+    for ending in ["UPDATE t SET n = 1000 WHERE id = 1", "SELECT 1/0"] {
+        let mut client = stage.client();
+        client.ok("BEGIN; UPDATE t SET n = 500 WHERE id = 1");
+        client.simple(ending);
+        drop(client);
+        neighbour.check();
+        assert_eq!(n(&stage), 0);
+    }
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_copy_copies_nothing() {
+    let stage = stage();
+    let mut neighbour = Neighbour::on(&stage);
+    let mut client = stage.client();
+    client.send(&query("COPY t FROM STDIN"));
+    assert_eq!(client.receive().tag, b'G');
+    client.send(&copy_data(b"50\t1\n51\t"));
+    drop(client);
+    neighbour.check();
+    assert_eq!(stage.direct().number("SELECT count(*) FROM t"), 5);
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_a_message_is_forgotten() {
+    let stage = stage();
+    let mut neighbour = Neighbour::on(&stage);
+    let message = query(BUMP);
+    for length in 0..message.len() {
+        let mut client = stage.client();
+        client.send(&message[..length]);
+    }
+    neighbour.check();
+    assert_eq!(n(&stage), 0);
+}
+
+/// Half-closed: no more to send, but the answer is still wanted.
+#[test]
+fn who_has_said_everything_still_gets_the_answer() {
+    let stage = stage();
+    let mut client = stage.client();
+    client.send(&[query(BUMP), terminate()].concat());
+    client.hang_up();
+    until("the update is there", || n(&stage) == 1);
+}
+
+#[test]
+fn a_large_result_that_nobody_reads_holds_nobody_up() {
+    let stage = crate::harness::Stage::on_shared().set("default_pool_size=2").open();
+    let mut neighbour = Neighbour::on(&stage);
+    let mut client = stage.client();
+    client.send(&query("SELECT repeat('x', 1000) FROM generate_series(1, 200000)"));
+    client.receive();
+    for _ in 0..50 {
+        neighbour.check();
+    }
+    drop(client);
+    neighbour.check();
+}

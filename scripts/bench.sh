@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Measures PostgreSQL alone, PgBouncer (pool of 2, its best setting here) and Paceline with pgbench, one after the other in
+# alternation, and prints a table of medians. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
+# Settings by environment: SECONDS_EACH (8), ROUNDS (3), ROWS (5000000), ONLY (names of workloads, all if empty).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-}
+paceline=${PACELINE:-target/release/paceline}
+bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
+bin=${bin:-$(pg_config --bindir)}
+work=$(mktemp -d)
+server=5460 bouncer=5461 plain=5462 auto=5463
+pids=()
+
+as_postgres() { if [[ $EUID -eq 0 ]]; then setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else "$@"; fi; }
+
+finish() {
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+    as_postgres "$bin/pg_ctl" -D "$work/data" -m fast -w stop >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap finish EXIT
+
+wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" && return; sleep 0.1; done; echo "nothing answers on port $1" >&2; exit 1; }
+sql() { psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres -v ON_ERROR_STOP=1 -c "$1"; }
+
+start_servers() {
+    [[ $EUID -ne 0 ]] || chown postgres "$work"
+    chmod 755 "$work"
+    as_postgres "$bin/initdb" -D "$work/data" -U postgres -A trust --locale=C.UTF-8 >/dev/null
+    as_postgres "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start -o \
+        "-p $server -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=512MB" >/dev/null
+    cat > "$work/pgbouncer.ini" <<INI
+[databases]
+* = host=127.0.0.1 port=$server
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = $bouncer
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 2000
+max_prepared_statements = 200
+server_reset_query =
+[users]
+INI
+    sed -i 's/^\* = .*/& user=postgres/' "$work/pgbouncer.ini"
+    as_postgres pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 & pids+=($!)
+    local url="postgres://postgres@127.0.0.1:$server"
+    "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
+    "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" --set hotspot_for_autocommit=true 2>"$work/paceline-auto.log" & pids+=($!)
+    for port in $bouncer $plain $auto; do wait_for "$port"; done
+}
+
+make_tables() {
+    sql "CREATE TABLE hot (id int PRIMARY KEY, n bigint NOT NULL); INSERT INTO hot VALUES (1, 0)"
+    sql "CREATE TABLE many (id int PRIMARY KEY, n int NOT NULL DEFAULT 0)"
+    sql "INSERT INTO many SELECT g, 0 FROM generate_series(1, $rows) g"
+    sql "VACUUM ANALYZE"
+    sql "CHECKPOINT"
+    echo 'UPDATE /*+ COMMIT_ON_SUCCESS */ hot SET n = n + 1 WHERE id = 1;' > "$work/hot.sql"
+    echo 'SELECT 1;' > "$work/one.sql"
+    printf '\\set id random(1, %s)\nUPDATE many SET n = n + 1 WHERE id = :id;\n' "$rows" > "$work/random.sql"
+}
+
+# tps PORT SCRIPT CLIENTS MODE
+tps() {
+    local out
+    if ! out=$(pgbench -n -h 127.0.0.1 -p "$1" -U postgres -f "$work/$2.sql" -c "$3" -j 1 -M "$4" -T "$seconds" postgres 2>&1); then
+        echo "$out" >&2
+        exit 1
+    fi
+    sed -n 's/^tps = \([0-9]*\).*/\1/p' <<<"$out"
+}
+
+median() { tr ' ' '\n' <<<"$1" | sed '/^$/d' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.1f", a / b; else printf "-" }'; }
+
+# workload NAME SCRIPT CLIENTS MODE PACELINE_PORT [no-others]
+workload() {
+    [[ -z $only || " $only " == *" $2 "* ]] || return 0
+    local direct= bounced= ours=
+    for _ in $(seq "$rounds"); do
+        if [[ ${6:-} != alone ]]; then
+            direct+=" $(tps $server "$2" "$3" "$4")"
+            bounced+=" $(tps $bouncer "$2" "$3" "$4")"
+        fi
+        ours+=" $(tps "$5" "$2" "$3" "$4")"
+    done
+    local d b o
+    d=$(median "$direct") b=$(median "$bounced") o=$(median "$ours")
+    echo "| $1 | ${d:--} | ${b:--} | $o | $(ratio "$o" "${d:-0}") | $(ratio "$o" "${b:-0}") |"
+}
+
+start_servers
+make_tables
+echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), $(nproc) cores, fsync on, pgbench -j 1, medians of $rounds runs of $seconds s in alternation, transactions per second"
+echo
+echo "| workload | direct | PgBouncer, pool 2 | Paceline | × direct | × PgBouncer |"
+echo "|---|---|---|---|---|---|"
+workload "hot row, 256 clients, prepared" hot 256 prepared $plain
+workload "hot row, 256 clients, simple" hot 256 simple $plain
+workload "hot row, 1,024 clients, prepared" hot 1024 prepared $plain alone
+workload "hot row, 1 client, prepared" hot 1 prepared $plain
+workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
+workload "random rows of $rows, 64 clients, un-hinted, prepared" random 64 prepared $auto
+total=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT n FROM hot")
+echo
+echo "hot row afterwards: $total"
