@@ -13,3 +13,6 @@ pub mod show;
 pub mod strategy;
 pub mod template;
 pub mod unit;
+
+#[cfg(test)]
+mod testing;

@@ -6,6 +6,7 @@ use paceline_line::learned::Learned;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_sql::fold::{self, TypeName};
+use paceline_sql::facts::Extent;
 use paceline_sql::{Column, Effect, Expr, Statement, TableFacts, Update, facts};
 use std::sync::Arc;
 
@@ -68,16 +69,20 @@ async fn ask_fold(
 ) -> Result<Result<FoldPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
     let name = &update.relation;
+    let extent = conn.query(&facts::extent_sql(name)).await?;
+    let Some(extent) = read_extent(&extent) else {
+        return Ok(Err("there is no such table".to_owned()));
+    };
     // The fingerprint comes first: DDL between it and the rest only makes the fold refuse itself.
     let questions = [
-        facts::fingerprint_query(name),
+        format!("SELECT {}", facts::fingerprint_sql(name, &extent)),
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
         facts::checks_sql(name),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    let Some(table) = read_table(&answers) else {
+    let Some(table) = read_table(&answers, extent) else {
         return Ok(Err("there is no such table".to_owned()));
     };
     if !is_harmless(conn, update, &table).await? {
@@ -143,16 +148,24 @@ fn first(rows: &Rows) -> Option<&str> {
     rows.first()?.first()?.as_deref()
 }
 
-fn read_table(answers: &[Rows]) -> Option<TableFacts> {
+fn read_extent(answers: &[Rows]) -> Option<Extent> {
+    let [tree, domains] = <[Option<String>; 2]>::try_from(answers.first()?.first()?.clone()).ok()?;
+    let tree = tree.filter(|tree| !tree.is_empty())?;
+    Some(Extent {
+        tree: tree.split(',').map(str::parse).collect::<Result<_, _>>().ok()?,
+        domains: domains? == "t",
+    })
+}
+
+fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
     let [fingerprint, table, columns, keys, checks] = answers else {
         return None;
     };
-    let [schema, name, tree, refused] = <[Option<String>; 4]>::try_from(table.first()?.clone()).ok()?;
-    let tree = tree?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [schema, name, refused] = <[Option<String>; 3]>::try_from(table.first()?.clone()).ok()?;
     Some(TableFacts {
         schema: schema?,
         name: name?,
-        tree,
+        extent,
         refused,
         fingerprint: first(fingerprint)?.to_owned(),
         columns: columns.iter().cloned().map(read_column).collect::<Option<_>>()?,

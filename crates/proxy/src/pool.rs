@@ -9,7 +9,7 @@ use crate::status::Counters;
 use crate::trip;
 use bytes::{Bytes, BytesMut};
 use paceline_line::learned::{Learned, Policy};
-use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
@@ -23,7 +23,8 @@ use tokio::sync::oneshot;
 const PIPELINE_DEPTH_MAX: usize = 32;
 
 /// A further connection is opened when somebody who could leave has waited this long: about what opening costs. A
-/// line that moves faster than that is better served by the connections there are, in larger groups.
+/// line that moves faster than that is better served by the connections there are, in larger groups. They are opened
+/// one at a time, so that a burst does not leave behind more than it needed.
 const GROW_AFTER: Duration = Duration::from_millis(5);
 
 /// After a connection could not be opened, the next further one is tried after this long.
@@ -302,7 +303,7 @@ impl Pool {
             }
         }
         if inner.open == 0 && inner.line.has_ready() {
-            self.grow(inner, 1);
+            self.grow(inner);
         }
     }
 
@@ -310,7 +311,10 @@ impl Pool {
         let departure = inner.line.next(now)?;
         let leaving = departure.entries.len();
         self.counters().waiting.fetch_sub(leaving as u64, Ordering::Relaxed);
-        if leaving > 1 {
+        let reads = |entry: &Entry<Waiter>| {
+            entry.slip.group.is_some_and(|group| group.strategy == Strategy::Pipeline)
+        };
+        if leaving > 1 && !departure.entries.first().is_some_and(reads) {
             self.counters().departed(leaving);
         }
         Some(departure)
@@ -341,18 +345,18 @@ impl Pool {
         }
     }
 
-    /// Opens `count` connections in the background.
-    fn grow(self: &Arc<Self>, inner: &mut Inner, count: usize) {
-        let count = count.min(self.size.saturating_sub(inner.open));
-        inner.open += count;
-        inner.opening += count;
-        for _ in 0..count {
-            let pool = Arc::clone(self);
-            tokio::spawn(async move {
-                let opened = pool.open().await;
-                pool.opened(opened);
-            });
+    /// Opens a connection in the background.
+    fn grow(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.open >= self.size {
+            return;
         }
+        inner.open += 1;
+        inner.opening += 1;
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            let opened = pool.open().await;
+            pool.opened(opened);
+        });
     }
 
     async fn open(&self) -> Result<ServerConn, ServerError> {
@@ -425,8 +429,7 @@ impl Pool {
         {
             if oldest + GROW_AFTER <= now {
                 if inner.opening == 0 && inner.grow_not_before <= now {
-                    let waiting = inner.line.ready_len();
-                    self.grow(&mut inner, waiting);
+                    self.grow(&mut inner);
                 }
                 wake = now + GROW_AFTER;
             } else {

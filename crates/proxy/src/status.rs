@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of a process since its start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Groups of two or more that left.
+    /// Groups of two or more writes that left.
     pub(crate) groups: AtomicU64,
     /// Units in them.
     pub(crate) members: AtomicU64,
@@ -24,7 +24,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// A group left.
+    /// A group of writes left.
     pub(crate) fn departed(&self, members: usize) {
         let members = members as u64;
         self.groups.fetch_add(1, Ordering::Relaxed);

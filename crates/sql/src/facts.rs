@@ -13,8 +13,8 @@ pub struct TableFacts {
     pub schema: String,
     /// Its name there.
     pub name: String,
-    /// OIDs of the table and of all its partitions.
-    pub tree: Vec<u32>,
+    /// What the fingerprint covers.
+    pub extent: Extent,
     /// Why no UPDATE of this table folds (triggers, row security, …).
     pub refused: Option<String>,
     /// Value of [`fingerprint_sql`] when the facts were read.
@@ -83,11 +83,10 @@ fn tree_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for one row: schema, name, tree, reason for refusal. No row: there is no such table.
+/// Asks for one row: schema, name, reason for refusal. No row: there is no such table.
 pub fn table_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT n.nspname, c.relname, \
-         pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), \
          CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'not a table' \
          WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
          WHEN c.relpersistence = 't' THEN 'temporary table' \
@@ -155,44 +154,56 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for one row: the fingerprint of the table now.
-pub fn fingerprint_query(name: &Name) -> String {
+/// Asks for one row: the tree, as a list of OIDs, and whether a column of it may be of a domain type. It decides
+/// which fingerprint is taken, before anything else is asked.
+pub fn extent_sql(name: &Name) -> String {
     format!(
-        "WITH {tree}, ids(list) AS (SELECT ARRAY(SELECT id FROM tree ORDER BY id)) SELECT {value} FROM ids",
-        tree = tree_sql(name),
-        value = fingerprint_expression(name, "ids.list"),
+        "WITH {tree} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), \
+         EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = id JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+         WHERE a.attnum > 0 AND NOT a.attisdropped AND t.typtype = 'd')",
+        tree = tree_sql(name)
     )
 }
 
-/// The fingerprint as an SQL expression over a tree that is known.
-pub fn fingerprint_sql(name: &Name, tree: &[u32]) -> String {
-    let list: Vec<String> = tree.iter().map(u32::to_string).collect();
-    let list = format!("'{{{}}}'::pg_catalog.oid[]", list.join(","));
-    fingerprint_expression(name, &list)
+/// What a fingerprint covers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// OIDs of the table and of all its partitions.
+    pub tree: Vec<u32>,
+    /// A column may be of a domain type.
+    pub domains: bool,
 }
 
-/// Row versions (`xmin`) of everything in the catalog that decides whether and how an UPDATE folds. VACUUM and
-/// ANALYZE do not move them: they update the catalog in place.
-fn fingerprint_expression(name: &Name, tree: &str) -> String {
-    let versions = |table: &str, column: &str, order: &str, more: &str| {
-        format!(
-            "ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} = ANY ({tree}){more} ORDER BY {order})"
-        )
+/// The fingerprint as an SQL expression: row versions (`xmin`) of everything in the catalog that decides whether and
+/// how an UPDATE folds. VACUUM and ANALYZE do not move them: they update the catalog in place. CHECK constraints and
+/// children of a table show in its row of pg_class; children of partitions and constraints of domains do not.
+pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
+    let list: Vec<String> = extent.tree.iter().map(u32::to_string).collect();
+    let ours = match list.as_slice() {
+        [one] => format!("= {one}::pg_catalog.oid"),
+        all => format!("= ANY ('{{{}}}'::pg_catalog.oid[])", all.join(",")),
     };
-    format!(
-        "ROW(pg_catalog.to_regclass({class})::pg_catalog.oid, {class_rows}, {columns}, {indexes}, {triggers}, {constraints}, {children}, {types})::pg_catalog.text",
-        class = regclass_literal(name),
-        class_rows = versions("pg_class", "oid", "v.oid", ""),
-        columns = versions("pg_attribute", "attrelid", "v.attrelid, v.attnum", " AND v.attnum > 0"),
-        indexes = versions("pg_index", "indrelid", "v.indexrelid", ""),
-        triggers = versions("pg_trigger", "tgrelid", "v.oid", ""),
-        constraints = versions("pg_constraint", "conrelid", "v.oid", ""),
-        children = versions("pg_inherits", "inhparent", "v.inhrelid", ""),
-        types = format_args!(
+    let versions = |table: &str, column: &str, order: &str| {
+        format!("ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} {ours} ORDER BY {order})")
+    };
+    let mut parts = vec![
+        format!("pg_catalog.to_regclass({})::pg_catalog.oid", regclass_literal(name)),
+        versions("pg_class", "oid", "v.oid"),
+        versions("pg_attribute", "attrelid", "v.attrelid, v.attnum"),
+        versions("pg_index", "indrelid", "v.indexrelid"),
+        versions("pg_trigger", "tgrelid", "v.oid"),
+    ];
+    if extent.tree.len() > 1 {
+        parts.push(versions("pg_constraint", "conrelid", "v.oid"));
+        parts.push(versions("pg_inherits", "inhparent", "v.inhrelid"));
+    }
+    if extent.domains {
+        parts.push(format!(
             "ARRAY(SELECT v.xmin FROM pg_catalog.pg_constraint v WHERE v.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
-             WHERE a.attrelid = ANY ({tree}) AND a.attnum > 0 AND a.atttypid >= 16384) ORDER BY v.oid)"
-        ),
-    )
+             WHERE a.attrelid {ours} AND a.attnum > 0) ORDER BY v.oid)"
+        ));
+    }
+    format!("ROW({})::pg_catalog.text", parts.join(", "))
 }
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile, every

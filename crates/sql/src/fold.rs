@@ -384,7 +384,7 @@ impl<'a> Rewriter<'a> {
             s + ", " + &self.state_name(&c.name)
         });
         let relation = &self.update.relation;
-        let fingerprint = facts::fingerprint_sql(relation, &self.table.tree);
+        let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
         // Facts are compared after the table's lock was taken (when the statement was planned) and with the
         // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
         let _ = write!(

@@ -1,0 +1,44 @@
+//! The line without a socket: its rules one by one, and generated histories against a naive model.
+
+mod histories;
+mod model;
+mod rules;
+
+use super::{GroupId, Key, Limits, Slip, Strategy};
+use std::time::Duration;
+
+/// A group of a strategy; `template` tells groups apart.
+fn group(strategy: Strategy, template: u64) -> GroupId {
+    GroupId {
+        strategy,
+        template,
+        settings: 0,
+        parameter_formats: 0,
+        result_formats: 0,
+        cohort: 0,
+    }
+}
+
+/// The slip of a fold on a row.
+fn fold(row: u64) -> Slip {
+    Slip {
+        group: Some(group(Strategy::Fold, 1)),
+        key: Some(Key(row)),
+    }
+}
+
+/// The slip of a read that may be pipelined.
+fn read() -> Slip {
+    Slip {
+        group: Some(group(Strategy::Pipeline, 0)),
+        key: None,
+    }
+}
+
+fn limits(group_size_max: usize, pipeline_depth_max: usize, max_wait_micros: u64) -> Limits {
+    Limits {
+        group_size_max,
+        pipeline_depth_max,
+        max_wait: Duration::from_micros(max_wait_micros),
+    }
+}

@@ -1,0 +1,9 @@
+//! Whole rides without a socket: what the client and the server say goes in, what reaches them is read out.
+
+mod copy;
+mod errors;
+mod hints;
+mod passing;
+mod prepared;
+mod settings;
+mod stage;

@@ -55,7 +55,7 @@ impl FoldPlan {
             return None;
         }
         let mut hasher = DefaultHasher::new();
-        table.tree.hash(&mut hasher);
+        table.extent.tree.hash(&mut hasher);
         fold.key.iter().for_each(|column| column.type_oid.hash(&mut hasher));
         Some(Self {
             template: template.id,

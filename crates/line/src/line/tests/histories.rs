@@ -1,0 +1,293 @@
+//! Generated histories: thousands of short lives of a line, each step judged by the model.
+
+use super::model::{Flight, Model, Waiting};
+use super::{group, limits};
+use crate::line::{Entry, Key, Limits, Line, Slip, Strategy as Travel, Ticket};
+use crate::testing;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+/// One step of a history; numbers choose among what there is at that moment.
+#[derive(Debug, Clone)]
+enum Step {
+    Submit(Slip),
+    StartAtOnce(Slip),
+    Next,
+    /// A flight ends; everybody was served.
+    Land(usize),
+    /// A flight ends; bit n: its unit n comes back.
+    PutBack(usize, u64, How),
+    Withdraw(usize),
+    /// Those who came so many microseconds ago or earlier.
+    Expire(u64),
+    Drain,
+    /// So many microseconds pass.
+    Pass(u64),
+}
+
+/// How units come back, as the pool does it.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    AsTheyWere,
+    Alone,
+    Halves,
+}
+
+/// A line and its model, side by side.
+struct Life {
+    line: Line<u64>,
+    model: Model,
+    max_wait: Duration,
+    now: Instant,
+    /// Units so far; also the next one's number.
+    units: u64,
+    withdrawn: Vec<Ticket>,
+}
+
+impl Life {
+    fn new(limits: Limits) -> Self {
+        Self {
+            line: Line::new(limits),
+            model: Model::new(limits),
+            max_wait: limits.max_wait,
+            // Far enough from the clock's beginning that deadlines in the past can be told.
+            now: Instant::now() + Duration::from_secs(3_600),
+            units: 0,
+            withdrawn: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Submit(slip) => self.submit(*slip),
+            Step::StartAtOnce(slip) => self.start_at_once(*slip),
+            Step::Next => drop(self.next()),
+            Step::Land(which) => self.land(*which),
+            Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
+            Step::Withdraw(which) => self.withdraw(*which),
+            Step::Expire(micros) => self.expire(*micros),
+            Step::Drain => self.drain(),
+            Step::Pass(micros) => self.now += Duration::from_micros(*micros),
+        }
+        self.compare();
+    }
+
+    fn submit(&mut self, slip: Slip) {
+        let unit = self.new_unit();
+        let ticket = self.line.submit(self.now, slip, unit);
+        self.model.submit(Waiting {
+            ticket,
+            slip,
+            arrived: self.now,
+            unit,
+        });
+    }
+
+    fn new_unit(&mut self) -> u64 {
+        self.units += 1;
+        self.units
+    }
+
+    fn start_at_once(&mut self, slip: Slip) {
+        let row_is_free = |key| !self.model.in_flight(key) && !self.model.awaited(key);
+        let free = slip.key.is_none_or(row_is_free);
+        let may = free && self.model.ready(self.now).is_empty();
+        let started = self.line.start_at_once(slip);
+        assert!(!started || free, "started on a row that is taken: {slip:?}");
+        if self.max_wait.is_zero() {
+            assert_eq!(started, may, "{slip:?}");
+        }
+        if started {
+            let unit = self.new_unit();
+            self.model.gone(unit);
+            self.model.flights.push(Flight {
+                entries: Vec::new(),
+                keys: slip.key.into_iter().collect(),
+            });
+        }
+    }
+
+    /// True: somebody left.
+    fn next(&mut self) -> bool {
+        let departure = self.line.next(self.now);
+        let left = departure.is_some();
+        match departure {
+            Some(departure) => self.model.depart(self.now, departure),
+            None => assert!(self.model.ready(self.now).is_empty(), "somebody could have left"),
+        }
+        assert!(self.line.held_until().is_none_or(|until| until > self.now));
+        left
+    }
+
+    fn take_flight(&mut self, which: usize) -> Option<Flight> {
+        let flights = &mut self.model.flights;
+        (!flights.is_empty()).then(|| flights.remove(which % flights.len()))
+    }
+
+    fn land(&mut self, which: usize) {
+        let Some(flight) = self.take_flight(which) else {
+            return;
+        };
+        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
+        self.line.land(self.now, flight.keys);
+    }
+
+    fn put_back(&mut self, which: usize, who: u64, how: How) {
+        let Some(flight) = self.take_flight(which) else {
+            return;
+        };
+        let comes_back = |n: usize| who >> (n % 64) & 1 == 1;
+        let (mut back, mut served) = (Vec::new(), Vec::new());
+        for (n, entry) in flight.entries.into_iter().enumerate() {
+            if comes_back(n) { &mut back } else { &mut served }.push(entry);
+        }
+        served.iter().for_each(|e: &Entry<u64>| self.model.gone(e.unit));
+        self.change_slips(&mut back, how);
+        self.model.put_back(&back);
+        // In whatever order the answers came.
+        back.reverse();
+        self.line.put_back(self.now, back);
+        self.line.land(self.now, flight.keys);
+    }
+
+    fn change_slips(&mut self, back: &mut [Entry<u64>], how: How) {
+        let middle = back.len().div_ceil(2);
+        let (first, second) = back.split_at_mut(middle);
+        for half in [first, second] {
+            let cohort = self.line.new_cohort();
+            for slip in half.iter_mut().map(|e| &mut e.slip) {
+                slip.group = match how {
+                    How::AsTheyWere => slip.group,
+                    How::Alone => None,
+                    How::Halves => slip.group.map(|mut id| {
+                        id.cohort = cohort;
+                        id
+                    }),
+                };
+            }
+        }
+    }
+
+    /// Whoever has departed cannot be withdrawn any more, and nobody twice.
+    fn withdraw(&mut self, which: usize) {
+        let departed = self.model.flights.iter().flat_map(|f| &f.entries).map(|e| e.ticket);
+        let withdrawn = self.withdrawn.iter().rev().take(3).copied();
+        let out_of_reach: Vec<Ticket> = departed.chain(withdrawn).collect();
+        for ticket in out_of_reach {
+            assert!(self.line.withdraw(self.now, ticket).is_none());
+        }
+        let Some(ticket) = pick(&self.model.waiting, which).map(|w| w.ticket) else {
+            return;
+        };
+        let entry = self.line.withdraw(self.now, ticket).expect("who waits can be withdrawn");
+        self.withdrawn.push(ticket);
+        self.model.remove(&entry);
+        self.model.gone(entry.unit);
+    }
+
+    fn expire(&mut self, micros: u64) {
+        let deadline = self.now - Duration::from_micros(micros);
+        let late = self.model.waiting.iter().filter(|w| w.arrived <= deadline);
+        let expected: Vec<u64> = late.map(|w| w.unit).collect();
+        let entries = self.line.expire(self.now, deadline);
+        self.taken_out(entries, &expected);
+    }
+
+    fn drain(&mut self) {
+        let expected: Vec<u64> = self.model.waiting.iter().map(|w| w.unit).collect();
+        let entries = self.line.drain(self.now);
+        self.taken_out(entries, &expected);
+        assert!(self.line.is_empty() && !self.line.has_ready());
+    }
+
+    fn taken_out(&mut self, entries: Vec<Entry<u64>>, expected: &[u64]) {
+        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
+        assert_eq!(units, expected);
+        for entry in entries {
+            self.withdrawn.push(entry.ticket);
+            self.model.remove(&entry);
+            self.model.gone(entry.unit);
+        }
+    }
+
+    fn compare(&self) {
+        assert_eq!(self.line.len(), self.model.waiting.len());
+        assert_eq!(self.line.oldest(), self.model.waiting.first().map(|w| w.arrived));
+        if self.max_wait.is_zero() {
+            let ready = self.model.ready(self.now);
+            assert_eq!(self.line.has_ready(), !ready.is_empty());
+            assert_eq!(self.line.oldest_ready(), ready.first().map(|w| w.arrived));
+            assert_eq!(self.line.ready_len(), self.model.ready_len(self.now));
+            assert_eq!(self.line.held_until(), None);
+        }
+        let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
+        if let Some(first) = self.model.waiting.iter().find(held) {
+            let until = self.line.held_until().expect("somebody waits for mates");
+            assert!(until <= first.arrived + self.max_wait, "it would leave too late");
+        }
+    }
+
+    /// No starvation: everything in flight lands, and the line empties itself.
+    fn end(mut self) {
+        while !self.model.flights.is_empty() {
+            self.land(0);
+        }
+        self.now += self.max_wait;
+        while self.next() {
+            self.land(0);
+            self.compare();
+        }
+        assert!(self.line.is_empty(), "still waiting: {:?}", self.model.waiting);
+        assert_eq!(self.model.gone_len() as u64, self.units, "nobody is lost");
+    }
+}
+
+fn pick<T>(from: &[T], which: usize) -> Option<&T> {
+    from.get(which.checked_rem(from.len())?)
+}
+
+fn slips() -> impl Strategy<Value = Slip> {
+    let travel = prop::option::weighted(
+        0.85,
+        (prop::sample::select(vec![Travel::Pipeline, Travel::Chain, Travel::Fold]), 0..2_u64),
+    );
+    let key = prop::option::weighted(0.7, (0..4_u64).prop_map(Key));
+    (travel, key).prop_map(|(travel, key)| Slip {
+        group: travel.map(|(strategy, template)| group(strategy, template)),
+        key,
+    })
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let how = prop::sample::select(vec![How::AsTheyWere, How::Alone, How::Halves]);
+    prop_oneof![
+        20 => slips().prop_map(Step::Submit),
+        4 => slips().prop_map(Step::StartAtOnce),
+        12 => Just(Step::Next),
+        6 => any::<usize>().prop_map(Step::Land),
+        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
+        4 => any::<usize>().prop_map(Step::Withdraw),
+        2 => (0..60_u64).prop_map(Step::Expire),
+        1 => Just(Step::Drain),
+        6 => (1..20_u64).prop_map(Step::Pass),
+    ]
+}
+
+fn some_limits() -> impl Strategy<Value = Limits> {
+    let max_wait = prop_oneof![Just(0), 1..40_u64];
+    (1..6_usize, 1..4_usize, max_wait).prop_map(|(group, depth, wait)| limits(group, depth, wait))
+}
+
+proptest! {
+    #![proptest_config(testing::generated(2_500))]
+
+    #[test]
+    fn a_line_keeps_its_rules_whatever_happens(
+        limits in some_limits(),
+        steps in prop::collection::vec(steps(), 1..60),
+    ) {
+        let mut life = Life::new(limits);
+        steps.iter().for_each(|step| life.take(step));
+        life.end();
+    }
+}

@@ -1,0 +1,169 @@
+//! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
+
+use crate::line::{Departure, Entry, GroupId, Key, Limits, Slip, Strategy, Ticket};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A unit that waits, as the model knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) ticket: Ticket,
+    pub(super) slip: Slip,
+    pub(super) arrived: Instant,
+    pub(super) unit: u64,
+}
+
+/// Units on their way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) entries: Vec<Entry<u64>>,
+    pub(super) keys: Vec<Key>,
+}
+
+/// Everything that should be true of a line.
+#[derive(Debug)]
+pub(super) struct Model {
+    limits: Limits,
+    /// In order of arrival.
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) flights: Vec<Flight>,
+    /// Units that are done with: served, withdrawn, expired or drained.
+    gone: BTreeSet<u64>,
+}
+
+impl Model {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            waiting: Vec::new(),
+            flights: Vec::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn submit(&mut self, waiting: Waiting) {
+        let last = self.waiting.iter().map(|w| w.ticket).max();
+        assert!(last.is_none_or(|last| last < waiting.ticket), "tickets are in order of arrival");
+        self.waiting.push(waiting);
+    }
+
+    /// A unit is done with, and was not before.
+    pub(super) fn gone(&mut self, unit: u64) {
+        assert!(self.gone.insert(unit), "unit {unit} is done with twice");
+    }
+
+    pub(super) fn gone_len(&self) -> usize {
+        self.gone.len()
+    }
+
+    /// Takes a unit out of the line for good.
+    pub(super) fn remove(&mut self, entry: &Entry<u64>) {
+        let place = self.waiting.iter().position(|w| w.ticket == entry.ticket);
+        let waiting = self.waiting.remove(place.expect("who leaves the line has waited in it"));
+        assert_eq!((waiting.unit, waiting.slip), (entry.unit, entry.slip));
+        assert_eq!(waiting.arrived, entry.arrived);
+    }
+
+    /// Units of a flight come back.
+    pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
+        self.waiting.extend(entries.iter().map(|e| Waiting {
+            ticket: e.ticket,
+            slip: e.slip,
+            arrived: e.arrived,
+            unit: e.unit,
+        }));
+        self.waiting.sort_by_key(|w| w.ticket);
+    }
+
+    pub(super) fn in_flight(&self, key: Key) -> bool {
+        self.flights.iter().any(|flight| flight.keys.contains(&key))
+    }
+
+    pub(super) fn awaited(&self, key: Key) -> bool {
+        self.waiting.iter().any(|w| w.slip.key == Some(key))
+    }
+
+    /// It waits for others to come along.
+    pub(super) fn held(&self, waiting: &Waiting, now: Instant) -> bool {
+        let waits = |id: GroupId| id.strategy != Strategy::Pipeline && id.cohort == 0;
+        waiting.slip.group.is_some_and(waits) && waiting.arrived + self.limits.max_wait > now
+    }
+
+    /// Nobody in flight or in front of it changes its row.
+    pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
+        let Some(key) = waiting.slip.key else {
+            return true;
+        };
+        let first = self.waiting.iter().find(|w| w.slip.key == Some(key));
+        !self.in_flight(key) && first.is_some_and(|w| w.ticket == waiting.ticket)
+    }
+
+    /// Those who may leave now, in order of arrival.
+    pub(super) fn ready(&self, now: Instant) -> Vec<Waiting> {
+        let may_leave = |w: &&Waiting| self.row_is_free(w) && !self.held(w, now);
+        self.waiting.iter().filter(may_leave).copied().collect()
+    }
+
+    /// How many departures those who may leave could make up.
+    pub(super) fn ready_len(&self, now: Instant) -> usize {
+        let ready = self.ready(now);
+        let alone = ready.iter().filter(|w| w.slip.group.is_none()).count();
+        let groups: Vec<GroupId> = ready.iter().filter_map(|w| w.slip.group).collect();
+        let distinct = groups.iter().enumerate().filter(|(n, id)| !groups[..*n].contains(id));
+        alone + distinct.count()
+    }
+
+    /// Judges who leaves, and lets them.
+    pub(super) fn depart(&mut self, now: Instant, departure: Departure<u64>) {
+        let entries = departure.entries;
+        let ready = self.ready(now);
+        let head = entries.first().expect("a departure is never empty");
+        assert_eq!(
+            Some(head.ticket),
+            ready.first().map(|w| w.ticket),
+            "the oldest of those who may leave goes first"
+        );
+        let most = self.most(head.slip.group);
+        assert!(entries.len() <= most, "{} units left, at most {most} may", entries.len());
+        assert!(entries.is_sorted_by(|a, b| a.ticket < b.ticket), "in order of arrival, nobody twice");
+        assert!(entries.iter().all(|e| e.slip.group == head.slip.group), "one group");
+        let keys: BTreeSet<Key> = entries.iter().filter_map(|e| e.slip.key).collect();
+        assert!(!keys.iter().any(|key| self.in_flight(*key)), "one flight per row");
+        entries.iter().for_each(|e| self.remove(e));
+        self.nobody_was_passed(&entries);
+        if head.slip.group.is_some() && entries.len() < most {
+            self.nobody_was_forgotten(now, head.slip.group, &keys);
+        }
+        self.flights.push(Flight {
+            entries,
+            keys: keys.into_iter().collect(),
+        });
+    }
+
+    fn most(&self, group: Option<GroupId>) -> usize {
+        match group {
+            None => 1,
+            Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
+            Some(_) => self.limits.group_size_max,
+        }
+    }
+
+    /// Units on one row leave strictly in order of arrival.
+    fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
+        for entry in entries.iter().filter(|e| e.slip.key.is_some()) {
+            let passed = self.waiting.iter().find(|w| w.slip.key == entry.slip.key && w.ticket < entry.ticket);
+            assert!(passed.is_none(), "{entry:?} has passed {passed:?} on its row");
+        }
+    }
+
+    /// There was room: everybody of the group who could come did.
+    fn nobody_was_forgotten(&self, now: Instant, group: Option<GroupId>, keys: &BTreeSet<Key>) {
+        let mates = self.ready(now).into_iter().filter(|w| w.slip.group == group);
+        let other_rows: Vec<_> = mates.filter(|w| w.slip.key.is_none_or(|key| !keys.contains(&key))).collect();
+        assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
+        for key in keys {
+            let next = self.waiting.iter().find(|w| w.slip.key == Some(*key));
+            assert!(next.is_none_or(|w| w.slip.group != group), "left behind on its row: {next:?}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The line's rules, one by one.
+
+use super::{fold, group, limits, read};
+use crate::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
+use std::time::{Duration, Instant};
+
+/// A line, its clock, and units named by a letter.
+struct Scene {
+    line: Line<char>,
+    now: Instant,
+}
+
+impl Scene {
+    fn new(limits: Limits) -> Self {
+        Self {
+            line: Line::new(limits),
+            now: Instant::now() + Duration::from_secs(3_600),
+        }
+    }
+
+    fn come(&mut self, slip: Slip, units: &str) -> Vec<Ticket> {
+        units.chars().map(|unit| self.line.submit(self.now, slip, unit)).collect()
+    }
+
+    fn next(&mut self) -> Option<Departure<char>> {
+        self.line.next(self.now)
+    }
+
+    /// Who leaves now, as a word; empty: nobody.
+    fn leaves(&mut self) -> String {
+        self.next().map(|d| word(&d.entries)).unwrap_or_default()
+    }
+
+    fn land(&mut self, rows: &[u64]) {
+        self.line.land(self.now, rows.iter().copied().map(Key));
+    }
+
+    fn pass(&mut self, micros: u64) {
+        self.now += Duration::from_micros(micros);
+    }
+}
+
+fn word(entries: &[Entry<char>]) -> String {
+    entries.iter().map(|e| e.unit).collect()
+}
+
+fn alone(row: Option<u64>) -> Slip {
+    Slip {
+        group: None,
+        key: row.map(Key),
+    }
+}
+
+#[test]
+fn a_row_in_flight_holds_up_its_own_units_only() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "ab");
+    assert_eq!(scene.leaves(), "ab");
+    scene.come(fold(1), "c");
+    scene.come(fold(2), "d");
+    assert_eq!(scene.line.ready_len(), 1);
+    assert_eq!(scene.leaves(), "d");
+    assert_eq!(scene.leaves(), "");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "c");
+}
+
+#[test]
+fn whoever_leaves_takes_its_group_along_from_all_rows_in_order_of_arrival() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    scene.come(alone(None), "b");
+    scene.come(fold(2), "c");
+    scene.come(fold(1), "d");
+    assert_eq!(scene.leaves(), "acd");
+    assert_eq!(scene.leaves(), "b");
+}
+
+#[test]
+fn groups_and_pipelines_have_their_own_limits() {
+    let mut scene = Scene::new(limits(3, 2, 0));
+    scene.come(fold(1), "abcde");
+    scene.come(read(), "xyz");
+    assert_eq!((scene.leaves(), scene.leaves()), ("abc".into(), "xy".into()));
+    assert_eq!((scene.leaves(), scene.leaves()), ("z".into(), String::new()));
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "de");
+}
+
+#[test]
+fn a_stranger_on_the_row_is_not_overtaken() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    scene.come(alone(Some(1)), "b");
+    scene.come(fold(1), "c");
+    for expected in ["a", "b", "c"] {
+        assert_eq!(scene.leaves(), expected);
+        assert_eq!(scene.leaves(), "");
+        scene.land(&[1]);
+    }
+}
+
+#[test]
+fn other_settings_formats_or_cohorts_are_another_group() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let id = group(Strategy::Chain, 0);
+    let mut others = [id; 5];
+    others[0].settings = 1;
+    others[1].parameter_formats = 1;
+    others[2].result_formats = 1;
+    others[3].cohort = 1;
+    others[4].template = 1;
+    for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
+        let slip = Slip {
+            group: Some(other),
+            key: None,
+        };
+        scene.come(slip, unit);
+    }
+    assert_eq!(scene.line.ready_len(), 5);
+    for expected in ["a", "b", "c", "d", "e", ""] {
+        assert_eq!(scene.leaves(), expected);
+    }
+}
+
+#[test]
+fn a_unit_starts_at_once_only_where_it_passes_nobody() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    assert!(scene.line.start_at_once(fold(1)));
+    assert!(!scene.line.start_at_once(fold(1)), "its row is in flight");
+    assert!(scene.line.start_at_once(fold(2)), "another row");
+    scene.land(&[1]);
+    assert!(scene.line.start_at_once(fold(1)), "the row is free again");
+    scene.come(fold(1), "a");
+    assert!(scene.line.start_at_once(alone(None)), "who waits for a row holds up nobody");
+    scene.come(alone(None), "b");
+    assert!(!scene.line.start_at_once(alone(None)), "somebody could leave");
+}
+
+#[test]
+fn with_a_wait_for_mates_no_group_starts_at_once() {
+    let mut scene = Scene::new(limits(8, 4, 50));
+    assert!(!scene.line.start_at_once(fold(1)));
+    assert!(scene.line.start_at_once(alone(Some(1))));
+}
+
+#[test]
+fn a_unit_waits_for_mates_until_its_time_and_they_come_along() {
+    let mut scene = Scene::new(limits(8, 4, 50));
+    let due = scene.now + Duration::from_micros(50);
+    scene.come(fold(1), "a");
+    assert_eq!((scene.line.held_until(), scene.line.has_ready()), (Some(due), false));
+    scene.pass(30);
+    scene.come(fold(1), "b");
+    scene.come(alone(None), "c");
+    assert_eq!(scene.leaves(), "c", "who cannot travel with others does not wait for them");
+    assert_eq!(scene.leaves(), "");
+    scene.pass(19);
+    assert_eq!(scene.leaves(), "");
+    scene.pass(1);
+    assert_eq!(scene.leaves(), "ab");
+    assert_eq!(scene.line.held_until(), None);
+}
+
+#[test]
+fn reads_and_units_that_came_back_do_not_wait_for_mates() {
+    let mut scene = Scene::new(limits(8, 4, 50));
+    scene.come(read(), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(fold(1), "bc");
+    scene.pass(50);
+    let mut back = scene.next().expect("their time has come").entries;
+    scene.come(fold(1), "d");
+    back.iter_mut().for_each(|e| e.slip.group = e.slip.group.map(|mut id| {
+        id.cohort = 7;
+        id
+    }));
+    scene.line.put_back(scene.now, back);
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "bc");
+}
+
+#[test]
+fn a_unit_that_waits_for_mates_can_be_withdrawn() {
+    let mut scene = Scene::new(limits(8, 4, 50));
+    let tickets = scene.come(fold(1), "ab");
+    let withdrawn = scene.line.withdraw(scene.now, tickets[0]);
+    assert_eq!(withdrawn.map(|e| e.unit), Some('a'));
+    scene.pass(50);
+    assert_eq!(scene.leaves(), "b");
+    assert!(scene.line.is_empty() && scene.line.held_until().is_none());
+}
+
+#[test]
+fn who_comes_back_stands_where_it_stood() {
+    let mut scene = Scene::new(limits(3, 4, 0));
+    scene.come(fold(1), "abcd");
+    let mut back = scene.next().expect("three leave").entries;
+    scene.come(fold(1), "e");
+    // The first was served, the second runs alone, the third goes on after it.
+    back.remove(0);
+    back[0].slip.group = None;
+    back.reverse();
+    scene.line.put_back(scene.now, back);
+    assert_eq!((scene.line.len(), scene.leaves()), (4, String::new()));
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "b");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "cde");
+}
+
+#[test]
+fn halves_that_come_back_travel_one_after_the_other() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "ab");
+    scene.come(fold(2), "cd");
+    let mut back = scene.next().expect("all leave").entries;
+    for (n, entry) in back.iter_mut().enumerate() {
+        let id = entry.slip.group.as_mut().expect("a fold");
+        id.cohort = 1 + u64::from(n >= 2);
+    }
+    scene.line.put_back(scene.now, back);
+    scene.land(&[1, 2]);
+    scene.come(fold(3), "x");
+    assert_eq!(scene.leaves(), "ab");
+    assert_eq!(scene.leaves(), "cd");
+    assert_eq!(scene.leaves(), "x");
+}
+
+#[test]
+fn withdrawing_the_first_of_a_row_lets_the_next_one_leave() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let tickets = scene.come(alone(Some(1)), "abc");
+    assert!(scene.line.withdraw(scene.now, tickets[1]).is_some());
+    assert!(scene.line.withdraw(scene.now, tickets[0]).is_some());
+    assert!(scene.line.withdraw(scene.now, tickets[0]).is_none(), "only once");
+    assert_eq!(scene.leaves(), "c");
+    assert!(scene.line.withdraw(scene.now, tickets[2]).is_none(), "it has departed");
+}
+
+#[test]
+fn expiry_takes_those_who_came_by_the_deadline_and_nobody_else() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(fold(1), "b");
+    scene.pass(10);
+    scene.come(fold(1), "c");
+    let deadline = scene.now;
+    scene.pass(10);
+    scene.come(fold(1), "d");
+    assert_eq!(scene.line.oldest(), Some(deadline - Duration::from_micros(10)));
+    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "bc");
+    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "d");
+}
+
+#[test]
+fn draining_leaves_rows_in_flight_as_they_are() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(fold(1), "b");
+    scene.come(read(), "c");
+    assert_eq!(word(&scene.line.drain(scene.now)), "bc");
+    scene.come(fold(1), "d");
+    assert_eq!(scene.leaves(), "");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "d");
+}
+
+#[test]
+fn a_row_that_nobody_uses_is_forgotten() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    for row in 0..100 {
+        scene.come(fold(row), "a");
+        assert_eq!(scene.leaves(), "a");
+        scene.land(&[row]);
+        let tickets = scene.come(fold(row), "b");
+        scene.line.withdraw(scene.now, tickets[0]);
+    }
+    assert!(scene.line.rows.is_empty() && scene.line.mates.is_empty());
+}

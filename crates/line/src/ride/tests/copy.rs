@@ -1,0 +1,76 @@
+//! COPY FROM STDIN: while the server reads CopyData it skips every Sync.
+
+use super::stage::Stage;
+use crate::testing::messages::client::*;
+use crate::testing::messages::server::*;
+
+const COPY: &str = "COPY t FROM STDIN";
+
+#[test]
+fn copy_by_simple_query() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.client([query(COPY)]), [format!("Query {COPY}")]);
+    assert!(!stage.ride.awaits_client());
+    assert_eq!(stage.server([copy_in()]), ["copy in"]);
+    assert!(stage.ride.awaits_client() && !stage.ride.is_quiet());
+    // Some drivers send a Sync even here.
+    let sent = stage.client([copy_data("1\n"), sync(), copy_data("2\n"), copy_done()]);
+    assert_eq!(sent, ["CopyData 1\n", "Sync", "CopyData 2\n", "CopyDone"]);
+    assert!(!stage.ride.awaits_client());
+    assert_eq!(stage.server([complete("COPY 2"), ready('I')]), ["COPY 2", "ready I"]);
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn a_copy_that_the_client_gives_up() {
+    let mut stage = Stage::new();
+    stage.client([query(COPY)]);
+    stage.server([copy_in()]);
+    assert_eq!(stage.client([copy_data("1\n"), copy_fail()]), ["CopyData 1\n", "CopyFail"]);
+    let got = stage.server([error("57014", "COPY from stdin failed: enough"), ready('I')]);
+    assert_eq!(got, ["ERROR 57014: COPY from stdin failed: enough", "ready I"]);
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn a_copy_that_the_server_gives_up_ignores_what_is_still_sent() {
+    let mut stage = Stage::new();
+    stage.client([query(COPY)]);
+    stage.server([copy_in()]);
+    stage.client([copy_data("x\n")]);
+    let got = stage.server([error("22P02", "invalid input"), ready('I')]);
+    assert_eq!(got, ["ERROR 22P02: invalid input", "ready I"]);
+    assert!(stage.ride.is_over());
+    assert_eq!(stage.client([copy_data("y\n"), copy_done()]), ["CopyData y\n", "CopyDone"]);
+    assert!(stage.ride.is_over(), "they have no answer");
+}
+
+#[test]
+fn copy_by_the_extended_protocol_with_the_early_sync_that_the_server_skips() {
+    let mut stage = Stage::new();
+    stage.client([parse("", COPY), bind(""), execute(), sync()]);
+    assert_eq!(stage.server([parsed(), bound(), copy_in()]), ["parsed", "bound", "copy in"]);
+    assert!(stage.ride.awaits_client(), "that Sync is not answered");
+    stage.client([copy_data("1\n"), copy_done(), sync()]);
+    assert_eq!(stage.server([complete("COPY 1"), ready('I')]), ["COPY 1", "ready I"]);
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn copy_by_the_extended_protocol_all_in_one_go() {
+    let mut stage = Stage::new();
+    stage.client([parse("", COPY), bind(""), execute(), copy_data("1\n"), copy_done(), sync()]);
+    assert_eq!(stage.server([parsed(), bound(), copy_in()]), ["parsed", "bound", "copy in"]);
+    assert!(!stage.ride.awaits_client(), "everything is on its way");
+    assert_eq!(stage.server([complete("COPY 1"), ready('I')]), ["COPY 1", "ready I"]);
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn a_copy_refused_before_it_begins_skips_its_data() {
+    let mut stage = Stage::new();
+    stage.client([parse("", COPY), bind(""), execute(), copy_data("1\n"), copy_done(), sync()]);
+    let got = stage.server([parsed(), bound(), error("42501", "no"), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "ERROR 42501: no", "ready I"]);
+    assert!(stage.ride.is_over());
+}
