@@ -96,6 +96,13 @@ struct Row {
     queue: VecDeque<Ticket>,
 }
 
+/// A unit that may leave.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    group: Option<GroupId>,
+    since: Instant,
+}
+
 /// The line of one pool.
 #[derive(Debug)]
 pub struct Line<T> {
@@ -105,7 +112,7 @@ pub struct Line<T> {
     waiting: HashMap<Ticket, Entry<T>>,
     arrivals: BTreeMap<Ticket, Instant>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
-    ready: BTreeMap<Ticket, Option<GroupId>>,
+    ready: BTreeMap<Ticket, Ready>,
     mates: HashMap<GroupId, BTreeSet<Ticket>>,
     /// Units that would be ready but wait for mates until then.
     held: BTreeSet<(Instant, Ticket)>,
@@ -145,14 +152,13 @@ impl<T> Line<T> {
 
     /// How many could leave if connections were free, alone or at the head of a group.
     pub fn ready_len(&self) -> usize {
-        let alone = self.ready.values().filter(|group| group.is_none()).count();
+        let alone = self.ready.values().filter(|ready| ready.group.is_none()).count();
         alone + self.mates.len()
     }
 
-    /// When the first of those who could leave came; `None` when nobody could.
+    /// Since when the first of those who could leave could; `None` when nobody could.
     pub fn oldest_ready(&self) -> Option<Instant> {
-        let (ticket, _) = self.ready.first_key_value()?;
-        self.arrivals.get(ticket).copied()
+        self.ready.first_key_value().map(|(_, ready)| ready.since)
     }
 
     /// A unit arrives and stands in the line.
@@ -196,7 +202,7 @@ impl<T> Line<T> {
     /// A connection is free: who leaves? Their rows are in flight until [`Line::land`].
     pub fn next(&mut self, now: Instant) -> Option<Departure<T>> {
         self.release_held(now);
-        let (&first, &group) = self.ready.first_key_value()?;
+        let (&first, &Ready { group, .. }) = self.ready.first_key_value()?;
         let most = match group {
             None => 1,
             Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
@@ -308,10 +314,10 @@ impl<T> Line<T> {
         Some(entry)
     }
 
-    /// Takes out every unit that came at or before `deadline`.
+    /// Takes out every unit that could have left since `deadline` or longer. Who waits for a row is not late: alone it
+    /// would wait for the row, too.
     pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<Entry<T>> {
-        // Tickets are in order of arrival.
-        let late = self.arrivals.iter().take_while(|(_, arrived)| **arrived <= deadline);
+        let late = self.ready.iter().filter(|(_, ready)| ready.since <= deadline);
         let late: Vec<Ticket> = late.map(|(ticket, _)| *ticket).collect();
         late.into_iter().filter_map(|ticket| self.withdraw(now, ticket)).collect()
     }
@@ -327,11 +333,6 @@ impl<T> Line<T> {
         self.held.first().map(|(until, _)| *until)
     }
 
-    /// When the longest waiting unit came.
-    pub fn oldest(&self) -> Option<Instant> {
-        self.arrivals.first_key_value().map(|(_, arrived)| *arrived)
-    }
-
     fn make_ready(&mut self, now: Instant, ticket: Ticket) {
         let Some(entry) = self.waiting.get(&ticket) else {
             return;
@@ -342,12 +343,13 @@ impl<T> Line<T> {
         if waits && until > now {
             self.held.insert((until, ticket));
         } else {
-            self.set_ready(ticket, group);
+            self.set_ready(now, ticket, group);
         }
     }
 
-    fn set_ready(&mut self, ticket: Ticket, group: Option<GroupId>) {
-        self.ready.insert(ticket, group);
+    fn set_ready(&mut self, now: Instant, ticket: Ticket, group: Option<GroupId>) {
+        let since = self.ready.get(&ticket).map_or(now, |ready| ready.since);
+        self.ready.insert(ticket, Ready { group, since });
         if let Some(id) = group {
             self.mates.entry(id).or_default().insert(ticket);
         }
@@ -360,12 +362,12 @@ impl<T> Line<T> {
             }
             self.held.pop_first();
             let group = self.waiting.get(&ticket).and_then(|e| e.slip.group);
-            self.set_ready(ticket, group);
+            self.set_ready(now, ticket, group);
         }
     }
 
     fn unready(&mut self, ticket: Ticket) {
-        if let Some(Some(id)) = self.ready.remove(&ticket)
+        if let Some(Ready { group: Some(id), .. }) = self.ready.remove(&ticket)
             && let Some(mates) = self.mates.get_mut(&id)
         {
             mates.remove(&ticket);

@@ -62,6 +62,8 @@ pub struct Ride {
     status_before: Status,
     /// The server takes CopyData from the client.
     copy_in: bool,
+    /// After an error the server skips what the client says, up to its next Sync.
+    skipping: bool,
     /// Rest of a message from the server whose body nobody inspects.
     body: Body,
     /// What the unit under way has shown so far.
@@ -127,6 +129,7 @@ impl Ride {
             status: Status::Idle,
             status_before: Status::Idle,
             copy_in: false,
+            skipping: false,
             body: Body::Forward(0),
             unit: Progress::default(),
             portals: HashMap::new(),
@@ -139,7 +142,7 @@ impl Ride {
         for name in desk.server.take_leftovers() {
             paceline_wire::frontend::Target::Statement(&name)
                 .write(out, paceline_wire::frontend::tag::CLOSE);
-            ride.expect.push_back(Expect::OwnClose { id: None });
+            ride.expect.push_back(Expect::OwnClose { key: None });
         }
         if wrap == Wrap::Begin {
             paceline_wire::frontend::write_query(out, "BEGIN");

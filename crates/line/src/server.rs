@@ -14,8 +14,8 @@ pub const NAME_PREFIX: &str = "paceline_";
 /// State of a server connection.
 #[derive(Debug)]
 pub struct ServerSide {
-    /// Prepared statements by id, with the time of their last use.
-    prepared: HashMap<u64, u64>,
+    /// Prepared statements, with the time of their last use.
+    prepared: HashMap<StatementKey, u64>,
     uses: u64,
     prepared_max: usize,
     /// The unnamed statement: id of its template.
@@ -24,15 +24,34 @@ pub struct ServerSide {
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
     pub tainted: bool,
+    /// Paceline itself has set `lock_timeout` there.
+    pub limited: bool,
     /// Names that must be closed before the connection serves another unit.
     leftovers: Vec<Vec<u8>>,
 }
 
+/// A statement as a server knows it. What a text means depends on the settings under which it was parsed
+/// (search_path, TimeZone, …): each set of settings has its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StatementKey {
+    id: u64,
+    settings: u64,
+}
+
+impl StatementKey {
+    /// Its name on servers.
+    pub fn name(self) -> String {
+        format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
+    }
+}
+
 /// What was put in front of a message to make its statement known to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
+    /// The statement.
+    pub key: StatementKey,
     /// This one was closed to make room.
-    pub closed: Option<u64>,
+    pub closed: Option<StatementKey>,
     /// A `Parse` was sent.
     pub parsed: bool,
 }
@@ -58,11 +77,6 @@ impl<'a> From<&'a Template> for Preparable<'a> {
     }
 }
 
-/// The name of a statement on servers.
-pub fn server_name(id: u64) -> String {
-    format!("{NAME_PREFIX}{id}")
-}
-
 impl ServerSide {
     /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
     pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
@@ -73,49 +87,79 @@ impl ServerSide {
             unnamed: None,
             settings,
             tainted: false,
+            limited: false,
             leftovers: Vec::new(),
         }
+    }
+
+    fn key(&self, id: u64) -> StatementKey {
+        StatementKey {
+            id,
+            settings: self.settings.id,
+        }
+    }
+
+    /// The name of a statement there, under the settings in force.
+    pub fn name(&self, id: u64) -> String {
+        self.key(id).name()
     }
 
     /// Writes what makes a statement known to the server, if it is not.
     pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
         self.uses += 1;
-        if let Some(used) = self.prepared.get_mut(&statement.id) {
+        let key = self.key(statement.id);
+        if let Some(used) = self.prepared.get_mut(&key) {
             *used = self.uses;
-            return Ensured::default();
+            return Ensured {
+                key,
+                closed: None,
+                parsed: false,
+            };
         }
         let closed = self.make_room(out);
         frontend::Parse {
-            name: server_name(statement.id).as_bytes(),
+            name: key.name().as_bytes(),
             text: statement.text.as_bytes(),
             types: statement.types,
         }
         .write(out);
-        self.prepared.insert(statement.id, self.uses);
+        self.prepared.insert(key, self.uses);
         Ensured {
+            key,
             closed,
             parsed: true,
         }
     }
 
-    fn make_room(&mut self, out: &mut BytesMut) -> Option<u64> {
+    fn make_room(&mut self, out: &mut BytesMut) -> Option<StatementKey> {
         if self.prepared.len() < self.prepared_max {
             return None;
         }
-        let oldest = self.prepared.iter().min_by_key(|(_, used)| **used).map(|(id, _)| *id)?;
+        let oldest = self.prepared.iter().min_by_key(|(_, used)| **used).map(|(key, _)| *key)?;
         self.prepared.remove(&oldest);
-        Target::Statement(server_name(oldest).as_bytes()).write(out, tag::CLOSE);
+        Target::Statement(oldest.name().as_bytes()).write(out, tag::CLOSE);
         Some(oldest)
     }
 
     /// A `Parse` did not take place.
-    pub fn forget(&mut self, id: u64) {
-        self.prepared.remove(&id);
+    pub fn forget(&mut self, key: StatementKey) {
+        self.prepared.remove(&key);
     }
 
     /// A `Close` did not take place.
-    pub fn remember(&mut self, id: u64) {
-        self.prepared.insert(id, self.uses);
+    pub fn remember(&mut self, key: StatementKey) {
+        self.prepared.insert(key, self.uses);
+    }
+
+    /// The statement of that name was closed by SQL.
+    pub fn forget_name(&mut self, name: &str) {
+        self.prepared.retain(|key, _| key.name() != name);
+    }
+
+    /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
+    pub fn retire_all(&mut self) {
+        let names = self.prepared.drain().map(|(key, _)| key.name().into_bytes());
+        self.leftovers.extend(names);
     }
 
     /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
@@ -136,7 +180,12 @@ impl ServerSide {
 
     /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
     pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
-        let sql = settings.adopt_sql(&self.settings, self.tainted);
+        let mut sql = settings.adopt_sql(&self.settings, self.tainted);
+        if std::mem::take(&mut self.limited) {
+            // What a client has set of it comes after.
+            let own = || settings.lock_timeout_sql().unwrap_or_default().to_owned();
+            sql = Some(format!("RESET lock_timeout; {}", sql.unwrap_or_else(own)));
+        }
         self.settings = Arc::clone(settings);
         self.tainted = false;
         let Some(sql) = sql else {
@@ -156,17 +205,17 @@ pub struct Injected(VecDeque<Injection>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Injection {
-    Close(u64),
-    Parse(u64),
+    Close(StatementKey),
+    Parse(StatementKey),
     Unnamed,
     Sync,
 }
 
 impl Injected {
-    /// [`ServerSide::ensure`] was called for statement `id`.
-    pub fn push(&mut self, id: u64, ensured: Ensured) {
+    /// [`ServerSide::ensure`] was called.
+    pub fn push(&mut self, ensured: Ensured) {
         self.0.extend(ensured.closed.map(Injection::Close));
-        self.0.extend(ensured.parsed.then_some(Injection::Parse(id)));
+        self.0.extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
     }
 
     /// A `Parse` of the unnamed statement was written.
@@ -190,8 +239,8 @@ impl Injected {
     pub fn synced(&mut self, server: &mut ServerSide) {
         while let Some(injection) = self.0.pop_front() {
             match injection {
-                Injection::Close(id) => server.remember(id),
-                Injection::Parse(id) => server.forget(id),
+                Injection::Close(key) => server.remember(key),
+                Injection::Parse(key) => server.forget(key),
                 Injection::Unnamed => {}
                 Injection::Sync => return,
             }
@@ -220,7 +269,7 @@ mod tests {
         assert!(server.ensure(statement(2), &mut out).parsed);
         assert!(!server.ensure(statement(1), &mut out).parsed);
         let third = server.ensure(statement(3), &mut out);
-        assert_eq!(third.closed, Some(2));
+        assert_eq!(third.closed.map(|key| key.id), Some(2));
         assert!(!server.ensure(statement(1), &mut out).parsed);
         assert!(server.ensure(statement(2), &mut out).parsed);
     }
@@ -231,7 +280,7 @@ mod tests {
         let (mut out, mut injected) = (BytesMut::new(), Injected::default());
         for id in [1, 2] {
             let ensured = server.ensure(statement(id), &mut out);
-            injected.push(id, ensured);
+            injected.push(ensured);
             injected.push_sync();
         }
         injected.complete(); // Parse 1

@@ -97,9 +97,11 @@ impl Session {
     }
 
     /// A unit that travelled with others was answered: what it says of prepared statements holds.
-    pub fn served(&mut self, unit: &Unit) {
+    pub fn served(&mut self, unit: &Unit, answer: &[u8]) {
         match unit.form {
             Form::Simple => self.close_unnamed(),
+            // Not parsed: the error came first.
+            Form::Extended { .. } if answer.first() != Some(&back::PARSE_COMPLETE) => {}
             Form::Extended { parse: false, .. } => {}
             Form::Extended { parse: true, .. } => {
                 let parse = unit.frames().find(|f| f.tag == tag::PARSE);
@@ -241,7 +243,11 @@ impl Session {
             },
             _ => None,
         };
-        let table = asked?.answer(console)?;
+        let show = asked?;
+        let table = show.answer(console)?;
+        if !self.is_only_about(&show, bytes) {
+            return None;
+        }
         let mut out = BytesMut::new();
         for frame in Frames::new(bytes) {
             match frame.tag {
@@ -264,6 +270,31 @@ impl Session {
             }
         }
         Some(out)
+    }
+
+    /// Does every message of the unit work on one statement that asks for `show`?
+    fn is_only_about(&self, show: &Show, bytes: &Bytes) -> bool {
+        let mut parsed: Option<&[u8]> = None;
+        let known = |parsed: Option<&[u8]>, name: &[u8]| {
+            parsed == Some(name) || self.show_of(name).as_ref() == Some(show)
+        };
+        Frames::new(bytes).all(|frame| match frame.tag {
+            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
+                let first = parsed.replace(parse.name).is_none();
+                let free = parse.name.is_empty() || self.statement(parse.name).is_none();
+                let asked = std::str::from_utf8(parse.text).ok().and_then(Show::parse);
+                first && free && asked.as_ref() == Some(show)
+            }),
+            tag::BIND => {
+                BindNames::read(frame.body()).is_ok_and(|names| known(parsed, names.statement))
+            }
+            tag::DESCRIBE => Target::read(frame.body()).is_ok_and(|target| match target {
+                Target::Statement(name) => known(parsed, name),
+                Target::Portal(_) => true,
+            }),
+            tag::EXECUTE | tag::SYNC => true,
+            _ => false,
+        })
     }
 
     fn show_of(&self, name: &[u8]) -> Option<Show> {

@@ -22,6 +22,31 @@ impl Settings {
         self.sets.is_empty()
     }
 
+    /// The client's text is UTF-8, as far as its settings tell.
+    pub fn is_utf8(&self) -> bool {
+        let encoding = self.sets.get("client_encoding");
+        encoding.is_none_or(|sql| {
+            let sql = sql.to_ascii_lowercase();
+            sql.contains("utf8") || sql.contains("utf-8")
+        })
+    }
+
+    /// The client's own `lock_timeout`.
+    pub fn lock_timeout_sql(&self) -> Option<&str> {
+        self.sets.get("lock_timeout").map(String::as_str)
+    }
+
+    /// SQL that sets again what a RESET has taken away from settings that the session began with.
+    pub fn restore_sql(&self, change: &SessionChange) -> Option<String> {
+        match change {
+            SessionChange::Reset { name } => self.sets.get(name).cloned(),
+            SessionChange::ResetAll if !self.sets.is_empty() => {
+                Some(self.sets.values().cloned().collect::<Vec<_>>().join("; "))
+            }
+            _ => None,
+        }
+    }
+
     /// SQL that turns a server from `from` (or from anything, when it is `tainted`) to these settings; `None` when
     /// there is nothing to do.
     pub fn adopt_sql(&self, from: &Settings, tainted: bool) -> Option<String> {
@@ -29,6 +54,10 @@ impl Settings {
             return None;
         }
         let mut sql = String::new();
+        if tainted {
+            // What a function or DO may have left behind besides settings.
+            sql.push_str("CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ");
+        }
         if tainted || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
         }

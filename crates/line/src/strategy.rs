@@ -9,7 +9,7 @@ pub mod pipeline;
 
 use crate::learned::Learned;
 use crate::line::Strategy;
-use crate::server::{Injected, ServerSide, server_name};
+use crate::server::{Injected, ServerSide};
 use crate::unit::{Form, Unit};
 use bytes::{Bytes, BytesMut};
 use paceline_wire::backend::{self, Status, tag};
@@ -73,7 +73,7 @@ impl Batch {
         Some(Self(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
             Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
-            Strategy::Fold => Kind::Fold(Box::new(fold::Batch::build(members, server, out)?)),
+            Strategy::Fold => Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?)),
         }))
     }
 
@@ -108,6 +108,14 @@ impl Batch {
         }
     }
 
+    /// Bytes of answers that are kept.
+    pub fn kept(&self) -> usize {
+        match &self.0 {
+            Kind::Pipeline(batch) => batch.kept(),
+            Kind::Chain(_) | Kind::Fold(_) => 0,
+        }
+    }
+
     /// Members of a pipeline that are not answered yet, if this is one; they may go elsewhere.
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
@@ -131,19 +139,22 @@ fn halves(members: usize) -> impl Iterator<Item = Dealt> {
     again(0..middle, Again::FirstHalf).chain(again(middle..members, Again::SecondHalf))
 }
 
-/// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement.
+/// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement. True: with Parse.
 fn write_member(
     unit: &Unit,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,
-) {
-    match unit.form {
-        Form::Simple => write_simple_member(unit, server, injected, out),
+) -> bool {
+    let parsed = match unit.form {
+        Form::Simple => {
+            write_simple_member(unit, server, injected, out);
+            true
+        }
         Form::Extended { describe, .. } => {
-            let id = unit.template.id;
-            injected.push(id, server.ensure((&*unit.template).into(), out));
-            let name = server_name(id);
+            let ensured = server.ensure((&*unit.template).into(), out);
+            injected.push(ensured);
+            let name = ensured.key.name();
             let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
             let rest = bind.and_then(|f| BindNames::read(f.body()).ok()).map(|names| names.rest);
             BindNames {
@@ -155,9 +166,11 @@ fn write_member(
             if describe {
                 frontend::write_describe_portal(out);
             }
+            ensured.parsed
         }
-    }
+    };
     frontend::write_execute(out);
+    parsed
 }
 
 /// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
@@ -175,13 +188,26 @@ fn write_simple_member(unit: &Unit, server: &mut ServerSide, injected: &mut Inje
     frontend::write_describe_portal(out);
 }
 
+/// PostgreSQL says that a plan no longer fits its table ("cached plan must not change result type").
+pub(crate) fn is_stale_plan(error: &[u8]) -> bool {
+    let says = |code, text| backend::error_field(error, code).is_some_and(|found| found.contains(text));
+    says(b'C', "0A000") && says(b'M', "cached plan")
+}
+
 /// What stands in front of an answer to `form`.
 fn write_head(form: Form, out: &mut BytesMut) {
-    if let Form::Extended { parse, .. } = form {
-        if parse {
+    form.write_parsed(out);
+    if let Form::Extended { .. } = form {
+        frame::write_empty(out, tag::BIND_COMPLETE);
+    }
+}
+
+impl Form {
+    /// The answer to the client's own `Parse`, if it sent one.
+    fn write_parsed(self, out: &mut BytesMut) {
+        if let Self::Extended { parse: true, .. } = self {
             frame::write_empty(out, tag::PARSE_COMPLETE);
         }
-        frame::write_empty(out, tag::BIND_COMPLETE);
     }
 }
 

@@ -108,6 +108,14 @@ impl<V: Clone> Generations<TextKey, V> {
     }
 }
 
+impl<V: Clone> Generations<TextKey, V> {
+    fn remove(&mut self, text: &str, types: &[u8]) {
+        let probe: &dyn TextLike = &(text, types);
+        self.young.remove(probe);
+        self.old.remove(probe);
+    }
+}
+
 /// Text and types as one key, looked up without copying them.
 #[derive(Debug, PartialEq, Eq)]
 struct TextKey(String, Vec<u8>);
@@ -198,6 +206,12 @@ impl Templates {
             Some(Known::Template(template)) => template,
             _ => self.insert(text, types, paceline_sql::parse(text).ok()),
         }
+    }
+
+    /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
+    pub fn retire(&self, template: &Template) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&template.text, &template.types);
     }
 
     /// The template of a simple query.

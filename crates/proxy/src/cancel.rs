@@ -21,8 +21,6 @@ pub(crate) struct Cancels {
 pub(crate) struct Whereabouts {
     secret: u32,
     state: Mutex<State>,
-    /// Its unit was taken out of the line.
-    withdrawn: Notify,
     /// A cancel has arrived at the server.
     delivered: Notify,
 }
@@ -74,7 +72,6 @@ impl Cancels {
         let whereabouts = Arc::new(Whereabouts {
             secret,
             state: Mutex::default(),
-            withdrawn: Notify::new(),
             delivered: Notify::new(),
         });
         let mut clients = proxy.cancels.lock();
@@ -122,9 +119,7 @@ impl Whereabouts {
         match &state.doing {
             Doing::Nothing => None,
             Doing::Waiting(pool, ticket) => {
-                if pool.withdraw(*ticket) {
-                    self.withdrawn.notify_one();
-                }
+                pool.cancel(*ticket);
                 None
             }
             Doing::Riding(key) => {
@@ -138,11 +133,6 @@ impl Whereabouts {
     /// The client does something else now.
     pub(crate) fn now(&self, doing: Doing) {
         self.lock().doing = doing;
-    }
-
-    /// Waits until a cancel request has taken the client's unit out of the line.
-    pub(crate) async fn withdrawn(&self) {
-        self.withdrawn.notified().await;
     }
 
     /// The client's ride ends: no further cancel goes to its server, and those on the way have arrived.

@@ -4,6 +4,7 @@ mod login;
 mod ride;
 
 use crate::cancel::{Doing, Registration};
+use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::status::Board;
@@ -13,9 +14,7 @@ use paceline_line::learned::Travel;
 use paceline_line::line::{Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
-use paceline_line::template::Template;
 use paceline_line::unit::{Boundary, Scanner, Unit};
-use paceline_wire::backend::Status;
 use paceline_wire::{ErrorResponse, WireError};
 use std::io;
 use std::sync::Arc;
@@ -141,7 +140,7 @@ impl Client {
             Submitted::Waiting(ticket, waits) => self.wait(ticket, waits).await?,
         };
         match delivery {
-            Delivery::Seat(seat) => Box::pin(self.ride(*seat, &bytes, wrap, None)).await,
+            Delivery::Seat(seat) => Box::pin(self.ride(seat, &bytes, wrap, None)).await,
             other => self.take(other).await,
         }
     }
@@ -152,7 +151,7 @@ impl Client {
         let (travel, learn) = match &knowledge {
             Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
             Knowledge::Pending => (Travel::default(), None),
-            Knowledge::Ask => (Travel::default(), Some(Arc::clone(&unit.template))),
+            Knowledge::Ask => (Travel::default(), Some(Question::new(&self.pool, &unit))),
         };
         let wrap = match (unit.template.hints().target_affect_row, travel.slip.key) {
             (None, _) => Wrap::No,
@@ -163,13 +162,15 @@ impl Client {
         let in_line = unit.clone();
         let submitted = self.pool.submit(travel.slip, travel.would_group, || group.then_some(*in_line));
         let (ticket, waits) = match submitted {
-            Submitted::Seat(seat) => return self.ride_single(*seat, unit, wrap, learn).await,
+            Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
             Submitted::Waiting(ticket, waits) => (ticket, waits),
         };
         match self.wait(ticket, waits).await? {
-            Delivery::Seat(seat) => self.ride_single(*seat, unit, wrap, learn).await,
+            Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
             other => {
-                self.session.served(&unit);
+                if let Delivery::Answer(answer) = &other {
+                    self.session.served(&unit, answer);
+                }
                 self.take(other).await
             }
         }
@@ -177,10 +178,10 @@ impl Client {
 
     async fn ride_single(
         &mut self,
-        seat: Seat,
+        seat: Box<Seat>,
         unit: Box<Unit>,
         wrap: Wrap,
-        learn: Option<Arc<Template>>,
+        learn: Option<Question>,
     ) -> Result<(), End> {
         let pace = Arc::clone(&unit.template);
         let bytes = unit.bytes.clone();
@@ -196,7 +197,7 @@ impl Client {
             }
             Delivery::Fatal(told) => Err(End::Told(told)),
             Delivery::Seat(seat) => {
-                self.pool.release(Some(seat.conn), seat.key);
+                seat.leave();
                 Ok(())
             }
         }
@@ -216,10 +217,6 @@ impl Client {
             tokio::select! {
                 biased;
                 delivery = &mut waits => break delivery,
-                () = whereabouts.withdrawn() => {
-                    whereabouts.now(Doing::Nothing);
-                    return Ok(cancelled());
-                }
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
@@ -235,23 +232,11 @@ impl Client {
         };
         whereabouts.now(Doing::Nothing);
         match (delivery, gone) {
-            (Ok(Delivery::Seat(seat)), Some(error)) => {
-                self.pool.release(Some(seat.conn), seat.key);
-                Err(error.into())
-            }
             (Ok(delivery), None) => Ok(delivery),
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),
         }
     }
-}
-
-/// The answer to a unit that a cancel request has taken out of the line.
-fn cancelled() -> Delivery {
-    let mut out = BytesMut::new();
-    ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
-    Status::Idle.write(&mut out);
-    Delivery::Answer(out.freeze())
 }
 
 /// The process ends.

@@ -1,33 +1,100 @@
 //! Finding out about a template: the first client that meets it asks PostgreSQL, on the connection that has just
 //! served it, after its answer is out.
 
+use crate::pool::{Pool, Seat};
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_line::learned::Learned;
+use paceline_line::settings::Settings;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::template::{Template, Templates};
+use paceline_line::unit::Unit;
 use paceline_sql::fold::{self, TypeName};
 use paceline_sql::facts::Extent;
 use paceline_sql::{Column, Effect, Expr, Statement, TableFacts, Update, facts};
+use paceline_wire::backend;
 use std::sync::Arc;
+
+/// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
+/// because of a question.
+const LOCK_LIMIT: &str = "SET lock_timeout = '50ms'";
+
+/// A question about a template that one client has taken on. Whatever becomes of that client, others may ask again.
+pub(crate) struct Question {
+    pool: Arc<Pool>,
+    template: Arc<Template>,
+    settings: Arc<Settings>,
+    answer: Option<Learned>,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.pool.learn(self.template.id, self.settings.id, self.answer.take());
+    }
+}
+
+impl Question {
+    /// About the template of this unit, under its settings.
+    pub(crate) fn new(pool: &Arc<Pool>, unit: &Unit) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            template: Arc::clone(&unit.template),
+            settings: Arc::clone(&unit.settings),
+            answer: None,
+        }
+    }
+
+    /// Asks in the background, on the connection that has just served the template.
+    pub(crate) fn ask(self, mut seat: Box<Seat>) {
+        seat.free_row();
+        tokio::spawn(async move {
+            let mut question = self;
+            let Some(conn) = seat.conn() else {
+                return;
+            };
+            match learn(conn, &question.template, &question.settings, &question.pool.proxy.templates).await {
+                Ok(answer) => {
+                    question.answer = answer;
+                    seat.leave();
+                }
+                Err(error) => tracing::debug!(%error, "a question about a template was cut short"),
+            }
+        });
+    }
+}
 
 /// Asks PostgreSQL about a template. `None`: it could not be asked now.
 ///
 /// # Errors
 /// The connection failed.
-pub(crate) async fn learn(
+async fn learn(
     conn: &mut ServerConn,
     template: &Template,
+    settings: &Arc<Settings>,
     templates: &Templates,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {
         return Ok(Some(unknown()));
     };
-    match ask(conn, template, statement, templates).await {
+    let answer = async {
+        conn.adopt(settings).await?;
+        // The next user of the connection resets it.
+        conn.side.limited = true;
+        conn.query(LOCK_LIMIT).await?;
+        ask(conn, template, statement, templates).await
+    };
+    match answer.await {
         Ok(learned) => Ok(Some(learned)),
+        Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
         Err(ServerError::Refused(_)) => Ok(Some(unknown())),
         Err(error) => Err(error),
     }
+}
+
+/// Somebody holds a lock on the table, or the question was cancelled.
+fn is_busy(error: &[u8]) -> bool {
+    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    matches!(backend::error_field(body, b'C'), Some("55P03" | "57014"))
 }
 
 /// What is assumed of a template about which nothing can be found out.
@@ -176,8 +243,8 @@ fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
 
 fn read_column(row: Vec<Option<String>>) -> Option<Column> {
     let row: Option<Vec<String>> = row.into_iter().collect();
-    let [name, type_name, bare_type_name, oid, modifier, base, not_null, deterministic, builtin, fixed] =
-        <[String; 10]>::try_from(row?).ok()?;
+    let [name, type_name, bare_type_name, oid, modifier, base, array, not_null, deterministic, builtin, fixed] =
+        <[String; 11]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,
@@ -185,6 +252,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         type_oid: oid.parse().ok()?,
         type_modifier: modifier.parse().ok()?,
         base_type_oid: base.parse().ok()?,
+        array: array == "t",
         not_null: not_null == "t",
         deterministic: deterministic == "t",
         builtin: builtin == "t",

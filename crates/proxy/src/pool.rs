@@ -13,11 +13,12 @@ use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, T
 use paceline_line::strategy::{Again, fold};
 use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
+use paceline_wire::backend::Status;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
@@ -26,6 +27,9 @@ const PIPELINE_DEPTH_MAX: usize = 32;
 /// line that moves faster than that is better served by the connections there are, in larger groups. They are opened
 /// one at a time, so that a burst does not leave behind more than it needed.
 const GROW_AFTER: Duration = Duration::from_millis(5);
+
+/// While units wait, the line is looked at at least this often.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// After a connection could not be opened, the next further one is tried after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -49,6 +53,8 @@ pub(crate) struct Pool {
     pub(crate) policy: Policy,
     size: usize,
     inner: Mutex<Inner>,
+    /// Something has come that the line's clock does not know of.
+    look_again: Notify,
 }
 
 struct Inner {
@@ -95,12 +101,48 @@ pub(crate) enum Delivery {
     Fatal(Bytes),
 }
 
-/// A connection in a client's hands. Must come back to [`Pool::release`].
+/// A connection in a client's hands, and the row that is in flight because of it. Both come back to the pool when this
+/// is dropped; the connection only if nobody has begun to use it.
 pub(crate) struct Seat {
-    /// The connection.
-    pub(crate) conn: ServerConn,
-    /// The row that is in flight because of it.
-    pub(crate) key: Option<Key>,
+    pool: Arc<Pool>,
+    conn: Option<ServerConn>,
+    key: Option<Key>,
+    used: bool,
+}
+
+impl Seat {
+    fn new(pool: &Arc<Pool>, conn: ServerConn, key: Option<Key>) -> Box<Self> {
+        Box::new(Self {
+            pool: Arc::clone(pool),
+            conn: Some(conn),
+            key,
+            used: false,
+        })
+    }
+
+    /// The connection, from now on in an unknown state unless [`Seat::leave`] says otherwise. `None` after that.
+    pub(crate) fn conn(&mut self) -> Option<&mut ServerConn> {
+        self.used = true;
+        self.conn.as_mut()
+    }
+
+    /// The row is free; the connection stays.
+    pub(crate) fn free_row(&mut self) {
+        self.pool.land(self.key.take());
+    }
+
+    /// The connection may serve somebody else.
+    pub(crate) fn leave(mut self) {
+        self.used = false;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            self.pool.release((!self.used).then_some(conn), self.key);
+        }
+    }
 }
 
 /// What became of a unit that arrived.
@@ -144,6 +186,7 @@ impl Pool {
                 welcomes: HashMap::new(),
                 tended: false,
             }),
+            look_again: Notify::new(),
             proxy,
         }
     }
@@ -167,10 +210,7 @@ impl Pool {
         let mut inner = self.lock();
         if !inner.idle.is_empty() && inner.line.start_at_once(slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
-                return Submitted::Seat(Box::new(Seat {
-                    conn,
-                    key: slip.key,
-                }));
+                return Submitted::Seat(Seat::new(self, conn, slip.key));
             }
             inner.line.land(now, slip.key);
         }
@@ -191,7 +231,27 @@ impl Pool {
         Submitted::Waiting(ticket, waits)
     }
 
-    /// A unit's client has left or cancelled. False: it has departed.
+    /// A unit is cancelled by its client; its answer says so. Nothing happens to one that has departed.
+    pub(crate) fn cancel(&self, ticket: Ticket) {
+        let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
+        if let Some(entry) = withdrawn {
+            self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
+            let mut out = BytesMut::new();
+            ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
+            Status::Idle.write(&mut out);
+            let _ = entry.unit.answer.send(Delivery::Answer(out.freeze()));
+        }
+    }
+
+    /// A row is free.
+    fn land(self: &Arc<Self>, key: Option<Key>) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.line.land(now, key);
+        self.dispatch(&mut inner, now);
+    }
+
+    /// A unit's client has left. False: it has departed.
     pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
         let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
         if withdrawn.is_some() {
@@ -210,7 +270,7 @@ impl Pool {
                 conn.idle_since = now;
                 inner.idle.push(conn);
             }
-            None => inner.open -= 1,
+            None => self.lost(&mut inner),
         }
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -239,9 +299,18 @@ impl Pool {
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again);
         inner.line.land(now, keys);
-        inner.open -= 1;
+        self.lost(&mut inner);
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
+    }
+
+    /// A connection is gone: there is room for another one.
+    fn lost(self: &Arc<Self>, inner: &mut Inner) {
+        inner.open -= 1;
+        if inner.line.has_ready() && inner.idle.is_empty() {
+            self.grow(inner);
+        }
+        self.look_again.notify_one();
     }
 
     /// Members of a pipeline that has come to a halt go elsewhere.
@@ -337,11 +406,27 @@ impl Pool {
             return;
         }
         if let Some(entry) = departure.entries.pop()
-            && let Err(seat) = seat(entry, conn)
+            && let Err((conn, key)) = self.seat(entry, conn)
         {
             // The client left in this moment.
-            inner.line.land(Instant::now(), seat.key);
-            inner.idle.push(seat.conn);
+            inner.line.land(Instant::now(), key);
+            inner.idle.push(conn);
+        }
+    }
+
+    /// Gives a connection to the client whose unit is next; it comes back if that client has gone.
+    pub(crate) fn seat(
+        self: &Arc<Self>,
+        entry: Entry<Waiter>,
+        conn: ServerConn,
+    ) -> Result<(), (ServerConn, Option<Key>)> {
+        let seat = Seat::new(self, conn, entry.slip.key);
+        match entry.unit.answer.send(Delivery::Seat(seat)) {
+            Err(Delivery::Seat(mut seat)) => match (seat.conn.take(), seat.key.take()) {
+                (Some(conn), key) => Err((conn, key)),
+                (None, _) => Ok(()),
+            },
+            _ => Ok(()),
         }
     }
 
@@ -408,10 +493,14 @@ impl Pool {
 
     /// Somebody must watch the clock while units wait.
     fn tend(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.line.is_empty() || std::mem::replace(&mut inner.tended, true) {
+        if inner.line.is_empty() {
             return;
         }
-        tokio::spawn(tend(Arc::clone(self)));
+        if !std::mem::replace(&mut inner.tended, true) {
+            tokio::spawn(tend(Arc::clone(self)));
+        } else if inner.line.held_until().is_some() {
+            self.look_again.notify_one();
+        }
     }
 
     /// Does what is due; says when to look again. `None`: nobody waits.
@@ -423,33 +512,22 @@ impl Pool {
             // Units that waited for mates may leave now.
             self.dispatch(&mut inner, now);
         }
-        let mut wake = now + self.proxy.config.paceline.query_wait_timeout.max(Duration::from_secs(1));
-        if let Some(oldest) = inner.line.oldest_ready()
-            && inner.open < self.size
-        {
-            if oldest + GROW_AFTER <= now {
-                if inner.opening == 0 && inner.grow_not_before <= now {
-                    self.grow(&mut inner);
-                }
-                wake = now + GROW_AFTER;
-            } else {
-                wake = oldest + GROW_AFTER;
+        if inner.line.is_empty() {
+            inner.tended = false;
+            return None;
+        }
+        let mut wake = now + LOOK_EVERY;
+        if inner.open < self.size {
+            let due = inner.line.oldest_ready().unwrap_or(now) + GROW_AFTER;
+            if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
+                self.grow(&mut inner);
             }
-        } else if inner.open < self.size {
-            wake = wake.min(now + GROW_AFTER);
+            wake = wake.min(due.max(now + GROW_AFTER));
         }
         if let Some(until) = inner.line.held_until() {
             wake = wake.min(until);
         }
-        if let Some(oldest) = inner.line.oldest() {
-            let limit = self.proxy.config.paceline.query_wait_timeout;
-            if !limit.is_zero() {
-                wake = wake.min(oldest + limit);
-            }
-            return Some(wake);
-        }
-        inner.tended = false;
-        None
+        Some(wake)
     }
 
     fn expire(&self, inner: &mut Inner, now: Instant) {
@@ -537,21 +615,12 @@ impl Pool {
     }
 }
 
-/// Gives a connection to the client whose unit is next.
-pub(crate) fn seat(entry: Entry<Waiter>, conn: ServerConn) -> Result<(), Box<Seat>> {
-    let seat = Box::new(Seat {
-        conn,
-        key: entry.slip.key,
-    });
-    match entry.unit.answer.send(Delivery::Seat(seat)) {
-        Err(Delivery::Seat(seat)) => Err(seat),
-        _ => Ok(()),
-    }
-}
-
 /// Watches a line's clock until nobody waits.
 async fn tend(pool: Arc<Pool>) {
     while let Some(wake) = pool.tick() {
-        tokio::time::sleep_until(wake.into()).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(wake.into()) => {}
+            () = pool.look_again.notified() => {}
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A trip: a group on a server connection. The next group is on its way before the answers of the last one are
 //! dealt out, so that the database never waits for clients.
 
-use crate::pool::{Delivery, Pool, Seat, Waiter, seat};
+use crate::pool::{Delivery, Pool, Waiter};
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Departure, Entry, Key, Strategy};
@@ -47,10 +47,9 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
             return pool.release(Some(conn), None);
         };
         if next.entries.len() == 1 {
-            let board = next.entries.pop().map(|entry| seat(entry, conn));
+            let board = next.entries.pop().map(|entry| pool.seat(entry, conn));
             trip.deal(last);
-            if let Some(Err(empty)) = board {
-                let Seat { conn, key } = *empty;
+            if let Some(Err((conn, key))) = board {
                 pool.release(Some(conn), key);
             }
             return;
@@ -125,7 +124,7 @@ impl Trip {
                 Ok(read) => read?,
                 Err(_) => self.reroute(pool, &mut batch),
             }
-            if conn.input.len() > PIPELINE_ANSWER_MAX {
+            if conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
             }
         }

@@ -89,6 +89,17 @@ impl Expr {
         references::casts_to(&self.tree())
     }
 
+    /// Does a part of it that is more than a value depend on no column? PostgreSQL may evaluate such a part, and raise its
+    /// error, when there is no row at all.
+    pub fn computes_without_columns(&self) -> bool {
+        let mut found = false;
+        self.tree().walk(&mut |node| {
+            let computes = matches!(node.kind, "AExpr" | "FuncCall");
+            found |= computes && !node.contains(&["ColumnRef"]);
+        });
+        found
+    }
+
     /// The column that it is, if it is nothing else.
     pub fn as_column(&self) -> Option<&str> {
         match (self.node.as_ref(), self.columns.as_slice()) {

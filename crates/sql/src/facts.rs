@@ -42,7 +42,9 @@ pub struct Column {
     pub type_modifier: i32,
     /// OID of its base type (itself when it is not a domain).
     pub base_type_oid: u32,
-    /// Declared NOT NULL.
+    /// It is, or is a domain over, an array.
+    pub array: bool,
+    /// Declared NOT NULL, here or in a partition.
     pub not_null: bool,
     /// Two different byte strings are two different values under its collation.
     pub deterministic: bool,
@@ -89,6 +91,7 @@ pub fn table_sql(name: &Name) -> String {
         "WITH {tree} SELECT n.nspname, c.relname, \
          CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'not a table' \
          WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
+         WHEN c.relispartition THEN 'a partition' \
          WHEN c.relpersistence = 't' THEN 'temporary table' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'foreign partition' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relrowsecurity) THEN 'row security' \
@@ -111,7 +114,8 @@ pub fn columns_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(a.atttypid, -1), \
          a.atttypid, CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END, \
-         CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, a.attnotnull, \
+         CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, t.typcategory = 'A', \
+         EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute p ON p.attrelid = id WHERE p.attname = a.attname AND p.attnotnull), \
          coalesce((SELECT l.collisdeterministic FROM pg_catalog.pg_collation l WHERE l.oid = a.attcollation), true), \
          EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.oid IN (t.oid, t.typelem, t.typbasetype) \
            AND (b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR b.typtype = 'e')) AND t.typtype IN ('b', 'd', 'e'), \

@@ -86,6 +86,10 @@ pub struct Fold {
     /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
     /// text inside a `text[]` because it is an array itself.
     pub carried: Vec<Carried>,
+    /// PostgreSQL may raise an error of a member whose row is missing or does not pass the guard.
+    pub may_fail_unseen: bool,
+    /// The table has partitions, whose locks a fold takes all.
+    pub partitioned: bool,
     /// Number of RETURNING columns; they stand after the columns of [`RESULT_COLUMNS`].
     pub returning: usize,
 }
@@ -124,6 +128,8 @@ const TEXTS: [u32; 2] = [25, 1043];
 /// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
 const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
 const VARCHAR: u32 = 1043;
+/// Its literals mean something else under a modifier than as parameters.
+const INTERVAL: u32 = 1186;
 /// The typmod of varchar(n) counts these four bytes.
 const VARHDRSZ: i32 = 4;
 /// `box`: the only type whose arrays are not delimited by a comma.
@@ -167,6 +173,9 @@ impl<'a> Rewriter<'a> {
             state: Vec::new(),
             carried: Vec::new(),
         };
+        if this.member_exprs().any(|e| e.casts_to().iter().any(|name| name.name == "interval")) {
+            return Err(Refusal::Type("a cast to interval".to_owned()));
+        }
         this.checks = this.relevant_checks()?;
         this.state = this.state_columns()?;
         this.carried = this.carried_parameters()?;
@@ -255,6 +264,8 @@ impl<'a> Rewriter<'a> {
             one_row: self.sql(&answers, "")?,
             key,
             carried: self.carried.clone(),
+            may_fail_unseen: self.member_exprs().any(Expr::computes_without_columns),
+            partitioned: self.table.extent.tree.len() > 1,
             returning: answers.len(),
         })
     }
@@ -542,10 +553,14 @@ fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refus
     if column.fixed {
         return Err(Refusal::Assigned(name.to_owned()));
     }
-    let domain_with_limit = column.type_oid != column.base_type_oid
-        && column.type_modifier != -1
-        && (column.base_type_oid == VARCHAR || CUT_BY_CASTS.contains(&column.base_type_oid));
-    if CUT_BY_CASTS.contains(&column.type_oid) || domain_with_limit {
+    let limited = column.type_modifier != -1;
+    let of_domain = column.type_oid != column.base_type_oid;
+    let cut = match column.base_type_oid {
+        VARCHAR => limited && of_domain,
+        INTERVAL => limited,
+        other => CUT_BY_CASTS.contains(&other) || (limited && column.array),
+    };
+    if cut {
         return Err(Refusal::Type(name.to_owned()));
     }
     Ok(column)

@@ -1,5 +1,6 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
+use crate::server::StatementKey;
 use crate::session::Undo;
 use paceline_sql::{Hints, SessionChange};
 
@@ -18,13 +19,16 @@ pub(super) enum Expect {
     /// Paceline's own end of a hinted transaction.
     Ending,
     /// The client's `Parse`, sent on.
-    Parse { id: Option<u64>, undo: Undo },
+    Parse {
+        key: Option<StatementKey>,
+        undo: Undo,
+    },
     /// A `Parse` that the client knows nothing of.
-    OwnParse { id: Option<u64> },
+    OwnParse { key: Option<StatementKey> },
     /// The client's `Parse` of a statement that the server has already.
     ParseDone { undo: Undo },
     /// A `Close` that the client knows nothing of.
-    OwnClose { id: Option<u64> },
+    OwnClose { key: Option<StatementKey> },
     /// The client's `Close` of a portal.
     Close,
     /// The client's `Close` of a statement: servers keep theirs.

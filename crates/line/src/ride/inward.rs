@@ -3,6 +3,7 @@
 use super::{Body, Desk, Ending, Expect, Ride, Wrap};
 use crate::session::Session;
 use crate::strategy::fold::not_exactly;
+use crate::strategy::is_stale_plan;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::{Hints, SessionChange};
 use paceline_wire::backend::{self, Status, tag};
@@ -210,12 +211,13 @@ impl Ride {
         self.unit.failed = true;
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
-        let mut undone = Vec::new();
-        while self.expect.front().is_some_and(|e| !e.is_boundary()) {
-            undone.extend(self.expect.pop_front());
+        if is_stale_plan(frame.body()) {
+            desk.server.retire_all();
+            self.portals.values().for_each(|template| desk.templates.retire(template));
         }
-        self.unit.rolls_back |= undone.iter().any(Expect::rolls_back);
-        undone.into_iter().rev().for_each(|e| take_back(e, desk));
+        if self.expect.front().is_some_and(|e| !e.is_boundary()) {
+            self.skip_to_sync(desk);
+        }
         if ending && self.unit.ending != Some(Ending::Commit) {
             return Pass::Swallow;
         }
@@ -223,6 +225,17 @@ impl Ride {
             self.unit.held.clear();
         }
         Pass::Forward
+    }
+
+    /// In the extended protocol the server skips everything, a Query too, up to the next Sync.
+    fn skip_to_sync(&mut self, desk: &mut Desk<'_>) {
+        let mut undone = Vec::new();
+        while self.expect.front().is_some_and(|e| !matches!(e, Expect::Sync)) {
+            undone.extend(self.expect.pop_front());
+        }
+        self.skipping = self.expect.is_empty();
+        self.unit.rolls_back |= undone.iter().any(Expect::rolls_back);
+        undone.into_iter().rev().for_each(|e| take_back(e, desk));
     }
 
     fn ready(
@@ -325,11 +338,15 @@ impl Ride {
         for change in &unit.changes {
             self.apply(change, certain, desk);
         }
-        let settings = Arc::clone(&desk.session.settings);
-        let reset = |c: &SessionChange| matches!(c, SessionChange::Reset { .. } | SessionChange::ResetAll);
-        // The next ride would do it; a client that stays here has none.
-        if self.pinned.is_some() && unit.changes.iter().any(reset) && desk.server.adopt(&settings, to_server) {
-            self.expect.push_back(Expect::OwnQuery);
+        // RESET goes back to the server's own defaults: the next ride puts the client's in force again, and a client
+        // that stays here needs them now.
+        if self.pinned.is_some() && certain {
+            let restore = unit.changes.iter().filter_map(|c| desk.session.base.restore_sql(c));
+            for sql in restore {
+                frontend::write_query(to_server, &sql);
+                desk.server.unnamed = None;
+                self.expect.push_back(Expect::OwnQuery);
+            }
         }
     }
 
@@ -337,7 +354,7 @@ impl Ride {
         match change {
             SessionChange::Pin(why) => self.pinned = Some(why),
             SessionChange::Taint => desk.server.tainted = true,
-            SessionChange::Deallocate { .. } => {}
+            SessionChange::Deallocate { name } => desk.server.forget_name(name),
             SessionChange::DeallocateAll => {
                 desk.session.close_all();
                 desk.server.forget_all();
@@ -370,19 +387,19 @@ impl Ride {
 /// Takes back what an expectation has promised.
 fn take_back(expect: Expect, desk: &mut Desk<'_>) {
     match expect {
-        Expect::Parse { id, undo } => {
-            id.into_iter().for_each(|id| desk.server.forget(id));
-            if id.is_none() {
+        Expect::Parse { key, undo } => {
+            key.into_iter().for_each(|key| desk.server.forget(key));
+            if key.is_none() {
                 desk.server.unnamed = None;
             }
             desk.session.undo(undo);
         }
-        Expect::OwnParse { id } => match id {
-            Some(id) => desk.server.forget(id),
+        Expect::OwnParse { key } => match key {
+            Some(key) => desk.server.forget(key),
             None => desk.server.unnamed = None,
         },
         Expect::ParseDone { undo } | Expect::CloseDone { undo } => desk.session.undo(undo),
-        Expect::OwnClose { id: Some(id) } => desk.server.remember(id),
+        Expect::OwnClose { key: Some(key) } => desk.server.remember(key),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! From the client to the server.
 
 use super::{Desk, Expect, Ride};
-use crate::server::{NAME_PREFIX, server_name};
+use crate::server::NAME_PREFIX;
 use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
@@ -21,6 +21,10 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WireError> {
+        if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
+            self.skipping = true;
+            return Ok(());
+        }
         match frame.tag {
             tag::QUERY => self.query(frame, desk, out),
             tag::PARSE => self.parse(Parse::read(frame.body())?, desk, out),
@@ -68,7 +72,8 @@ impl Ride {
         let plain = own_text(text, desk);
         let template = desk.templates.simple(&plain).template;
         let (changes, hints) = what_it_does(Some(&template), desk);
-        if self.status != Status::Failed && deallocates_known(&changes, desk) {
+        let single = template.statement.as_ref().is_some_and(|s| s.statements == 1);
+        if single && self.status != Status::Failed && deallocates_known(&changes, desk) {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
@@ -93,7 +98,7 @@ impl Ride {
             self.pinned = Some("a statement that is not UTF-8");
             let undo = desk.session.close(parse.name);
             parse.write(out);
-            self.expect.push_back(Expect::Parse { id: None, undo });
+            self.expect.push_back(Expect::Parse { key: None, undo });
             return;
         };
         let template = desk.templates.prepared(&text, parse.types);
@@ -105,16 +110,18 @@ impl Ride {
             .write(out);
             desk.server.unnamed = Some(template.id);
             let undo = desk.session.prepare(b"", template);
-            self.expect.push_back(Expect::Parse { id: None, undo });
+            self.expect.push_back(Expect::Parse { key: None, undo });
         } else if desk.session.statement(parse.name).is_some() {
             self.parse_again(parse, desk, out);
         } else {
             let ensured = desk.server.ensure((&*template).into(), out);
-            let id = template.id;
             let undo = desk.session.prepare(parse.name, template);
-            self.expect.extend(ensured.closed.map(|id| Expect::OwnClose { id: Some(id) }));
+            self.expect.extend(ensured.closed.map(|key| Expect::OwnClose { key: Some(key) }));
             self.expect.push_back(match ensured.parsed {
-                true => Expect::Parse { id: Some(id), undo },
+                true => Expect::Parse {
+                    key: Some(ensured.key),
+                    undo,
+                },
                 false => Expect::ParseDone { undo },
             });
         }
@@ -122,17 +129,22 @@ impl Ride {
 
     /// A name that the client uses already: PostgreSQL itself raises the error, under the client's name.
     fn parse_again(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        let undo = desk.session.prepare(parse.name, keep(desk, parse.name));
+        let name = foreign(parse.name);
+        let parse = Parse {
+            name: &name,
+            ..parse
+        };
         let placeholder = Parse {
             name: parse.name,
             text: b"SELECT",
             types: &[0, 0],
         };
         placeholder.write(out);
-        self.expect.push_back(Expect::OwnParse { id: None });
+        self.expect.push_back(Expect::OwnParse { key: None });
         parse.write(out);
         desk.server.leave(parse.name);
-        let undo = desk.session.prepare(parse.name, keep(desk, parse.name));
-        self.expect.push_back(Expect::Parse { id: None, undo });
+        self.expect.push_back(Expect::Parse { key: None, undo });
     }
 
     fn bind(
@@ -203,7 +215,7 @@ impl Ride {
                 }
                 .write(out);
                 desk.server.unnamed = Some(template.id);
-                self.expect.push_back(Expect::OwnParse { id: None });
+                self.expect.push_back(Expect::OwnParse { key: None });
             }
             return Vec::new();
         }
@@ -212,27 +224,32 @@ impl Ride {
             Cow::Owned(text) => desk.templates.prepared(&text, &template.types),
         };
         let ensured = desk.server.ensure((&*template).into(), out);
-        self.expect.extend(ensured.closed.map(|id| Expect::OwnClose { id: Some(id) }));
+        self.expect.extend(ensured.closed.map(|key| Expect::OwnClose { key: Some(key) }));
         if ensured.parsed {
             self.expect.push_back(Expect::OwnParse {
-                id: Some(template.id),
+                key: Some(ensured.key),
             });
         }
-        server_name(template.id).into_bytes()
+        ensured.key.name().into_bytes()
     }
 
     /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
     fn unknown(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
         if name.is_empty() && desk.server.unnamed.take().is_some() {
             Target::Statement(b"").write(out, tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { id: None });
+            self.expect.push_back(Expect::OwnClose { key: None });
         }
-        let mut name = name.to_vec();
-        if name.starts_with(NAME_PREFIX.as_bytes()) {
-            name.push(b' ');
-        }
-        name
+        foreign(name)
     }
+}
+
+/// A client's own name, made different from the names that Paceline gives.
+fn foreign(name: &[u8]) -> Vec<u8> {
+    let mut name = name.to_vec();
+    if name.starts_with(NAME_PREFIX.as_bytes()) {
+        name.push(b' ');
+    }
+    name
 }
 
 /// The text that goes to the server: without bare hints, and with what Paceline itself answers put as a SELECT.

@@ -4,15 +4,20 @@
 //! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
 //! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs.
 
-use super::{Again, Dealt, Verdict, again, halves, sqlstate, write_head, write_member, write_tail};
+use super::{
+    Again, Dealt, Verdict, again, halves, is_stale_plan, sqlstate, write_head, write_member, write_tail,
+};
 use crate::line::{GroupId, Strategy};
-use crate::server::{Injected, Preparable, ServerSide, server_name};
+use crate::server::{Injected, Preparable, ServerSide};
 use crate::template::Templates;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Effect;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
+
+#[cfg(test)]
+mod tests;
 
 /// Longest wait for a lock inside a chain; then each member runs alone. The statement limit is for members that
 /// wait for something else, such as a slow trigger.
@@ -34,6 +39,21 @@ impl Prelude {
         Self {
             id: templates.new_id(),
         }
+    }
+}
+
+impl Prelude {
+    /// Writes the statement and its execution.
+    pub(super) fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+        let statement = Preparable {
+            id: self.id,
+            text: PRELUDE,
+            types: &[0, 0],
+        };
+        let ensured = server.ensure(statement, out);
+        injected.push(ensured);
+        frontend::write_bind(out, ensured.key.name().as_bytes(), &[], &[]);
+        frontend::write_execute(out);
     }
 }
 
@@ -64,6 +84,10 @@ pub struct Batch {
     answers: Vec<BytesMut>,
     /// The prelude's own answer has not come yet.
     in_prelude: bool,
+    /// The answer of the last member is complete, that of the next one has not begun.
+    between: bool,
+    /// Notices that came in between: they are the next member's.
+    notices: BytesMut,
     /// SQLSTATE of the error that undid all.
     error: Option<String>,
 }
@@ -76,14 +100,7 @@ impl Batch {
         out: &mut BytesMut,
     ) -> Self {
         let mut injected = Injected::default();
-        let statement = Preparable {
-            id: prelude.id,
-            text: PRELUDE,
-            types: &[0, 0],
-        };
-        injected.push(prelude.id, server.ensure(statement, out));
-        frontend::write_bind(out, server_name(prelude.id).as_bytes(), &[], &[]);
-        frontend::write_execute(out);
+        prelude.write(server, &mut injected, out);
         for unit in members {
             write_member(unit, server, &mut injected, out);
         }
@@ -94,6 +111,8 @@ impl Batch {
             injected,
             answers: Vec::with_capacity(members.len()),
             in_prelude: true,
+            between: false,
+            notices: BytesMut::new(),
             error: None,
         }
     }
@@ -114,19 +133,30 @@ impl Batch {
                 self.settle(dealt);
                 return true;
             }
-            tag::ERROR_RESPONSE => self.error = Some(sqlstate(frame.body()).to_owned()),
+            tag::ERROR_RESPONSE => {
+                if is_stale_plan(frame.body()) {
+                    server.retire_all();
+                }
+                self.error = Some(sqlstate(frame.body()).to_owned());
+            }
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
-            tag::COMMAND_COMPLETE if self.in_prelude => self.in_prelude = false,
+            tag::COMMAND_COMPLETE if self.in_prelude => {
+                self.in_prelude = false;
+                self.between = true;
+            }
             _ if self.in_prelude => {}
             tag::BIND_COMPLETE => {
                 let form = self.forms.get(self.answers.len()).copied().unwrap_or(Form::Simple);
-                let mut answer = BytesMut::new();
+                let mut answer = std::mem::take(&mut self.notices);
                 write_head(form, &mut answer);
+                self.between = false;
                 self.answers.push(answer);
             }
+            tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
             tag::NO_DATA if self.current_form() == Some(Form::Simple) => {}
             _ => {
+                self.between = matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
                 if let Some(answer) = self.answers.last_mut() {
                     answer.put_slice(frame.bytes);
                 }

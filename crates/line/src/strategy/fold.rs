@@ -3,10 +3,10 @@
 
 mod array;
 
-use super::{Again, Dealt, Verdict, again, halves, sqlstate, write_head, write_tail};
+use super::{Again, chain, Dealt, Verdict, again, halves, sqlstate, write_head, write_tail};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
-use crate::server::{Injected, Preparable, ServerSide, server_name};
+use crate::server::{Injected, Preparable, ServerSide};
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use array::Array;
@@ -75,6 +75,10 @@ impl FoldPlan {
         if unit.parameters().len() != self.parameters.len() {
             return None;
         }
+        if !unit.settings.is_utf8() {
+            // Text is taken apart byte by byte here, which only some encodings allow.
+            return None;
+        }
         if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
@@ -121,7 +125,7 @@ impl FoldPlan {
 
     /// The key of a unit in a form in which equal keys are equal bytes.
     fn row(&self, unit: &Unit) -> Option<Vec<KeyPart>> {
-        self.fold.key.iter().map(|column| KeyPart::read(column, unit)).collect()
+        self.fold.key.iter().map(|column| KeyPart::read(column, &self.parameters, unit)).collect()
     }
 
     fn statement(&self, one_row: bool) -> Preparable<'_> {
@@ -150,7 +154,7 @@ struct KeyPart {
 }
 
 impl KeyPart {
-    fn read(column: &KeyColumn, unit: &Unit) -> Option<Self> {
+    fn read(column: &KeyColumn, parameters: &[u32], unit: &Unit) -> Option<Self> {
         let (binary, bytes) = match &column.value {
             KeyValue::Parameter(number) => {
                 let (binary, value) = unit.parameter(*number)?;
@@ -165,7 +169,13 @@ impl KeyPart {
         match column.class {
             KeyClass::Integer => {
                 let value = read_integer(binary, bytes)?;
-                fits_integer(column.type_oid, value).then(|| text(value.to_string().into_bytes()))
+                let declared = match &column.value {
+                    KeyValue::Parameter(number) => *parameters.get(*number as usize - 1)?,
+                    KeyValue::Constant { .. } => column.type_oid,
+                };
+                let named = fits_integer(column.type_oid, value) && fits_integer(declared, value);
+                let whole = !binary || bytes.len() == integer_len(declared);
+                (named && whole).then(|| text(value.to_string().into_bytes()))
             }
             KeyClass::Uuid => read_uuid(binary, bytes).map(text),
             KeyClass::Text => Some(text(bytes.to_vec())),
@@ -191,10 +201,20 @@ fn read_integer(binary: bool, bytes: &[u8]) -> Option<i64> {
     (!text.starts_with('+')).then_some(value)
 }
 
-/// Is there a row that such a key could name?
+const INT2: u32 = 21;
+const INT4: u32 = 23;
+
+/// Bytes of an integer in binary format.
+fn integer_len(type_oid: u32) -> usize {
+    match type_oid {
+        INT2 => 2,
+        INT4 => 4,
+        _ => 8,
+    }
+}
+
+/// Does the type hold such a value?
 fn fits_integer(type_oid: u32, value: i64) -> bool {
-    const INT2: u32 = 21;
-    const INT4: u32 = 23;
     match type_oid {
         INT2 => i16::try_from(value).is_ok(),
         INT4 => i32::try_from(value).is_ok(),
@@ -239,12 +259,15 @@ pub struct Batch {
 #[derive(Debug)]
 enum Answer {
     Reply(BytesMut),
+    /// Did not pass the guard, and PostgreSQL might have found an error in it all the same.
+    Unseen,
     Violates,
 }
 
 impl Batch {
     pub(super) fn build(
         members: &[&Unit],
+        limits: &chain::Prelude,
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
@@ -258,8 +281,11 @@ impl Batch {
         let order: Vec<usize> = rows.iter().flat_map(|(_, members)| members.clone()).collect();
         let statement = plan.statement(one_row);
         let mut injected = Injected::default();
-        injected.push(statement.id, server.ensure(statement, out));
-        write_bind(&plan, &rows, &order, members, server_name(statement.id), out)?;
+        if plan.fold.partitioned {
+            limits.write(server, &mut injected, out);
+        }
+        injected.push(server.ensure(statement, out));
+        write_bind(&plan, &rows, &order, members, server.name(statement.id), out)?;
         frontend::write_execute(out);
         frontend::write_sync(out);
         injected.push_sync();
@@ -352,6 +378,7 @@ impl Batch {
             return;
         };
         let answer = match (yes(fine), self.order.get(place)) {
+            (true, _) if !yes(hit) && self.plan.fold.may_fail_unseen => Answer::Unseen,
             (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
             _ => Answer::Violates,
         };
@@ -397,6 +424,7 @@ impl Batch {
             let row = self.row_start.get(place).copied();
             let verdict = match answer {
                 Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
+                Some(Answer::Unseen) => Verdict::Again(Again::Alone),
                 Some(Answer::Violates) => {
                     violated_row = row;
                     Verdict::Again(Again::Alone)
@@ -405,7 +433,8 @@ impl Batch {
                 // rest goes on, in order.
                 None if violated_row.is_some() && violated_row == row => Verdict::Again(Again::Line),
                 // The row of a group on one row is missing: its lock was waited for.
-                None if self.one_row => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+                None if self.one_row && !self.plan.fold.may_fail_unseen => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+                None if self.one_row => Verdict::Again(Again::Alone),
                 // Missing, or locked by an outsider.
                 None => Verdict::Again(Again::Row),
             };
@@ -420,6 +449,11 @@ impl Batch {
         let members = self.order.len();
         let timed_out = matches!(sqlstate, "55P03" | "57014") && is_timeout(error);
         if is_refusal(sqlstate) {
+            dealt.extend(again(0..members, Again::Alone));
+            return;
+        }
+        if timed_out && self.plan.fold.partitioned {
+            // An outsider holds a partition that perhaps only some of them need.
             dealt.extend(again(0..members, Again::Alone));
             return;
         }

@@ -3,7 +3,7 @@
 //!
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
-use super::{Again, Dealt, Verdict, again, write_head, write_member};
+use super::{Again, Dealt, Verdict, again, is_stale_plan, write_member};
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::unit::{Form, Unit};
@@ -11,6 +11,9 @@ use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
 use paceline_wire::frontend;
+
+#[cfg(test)]
+mod tests;
 
 /// Reads share a pipeline whatever their templates and formats: only settings must agree.
 pub fn fits(unit: &Unit) -> GroupId {
@@ -24,10 +27,17 @@ pub fn fits(unit: &Unit) -> GroupId {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    form: Form,
+    /// The server was asked to prepare its statement.
+    parsed: bool,
+}
+
 /// A pipeline on its way.
 #[derive(Debug)]
 pub struct Batch {
-    forms: Vec<Form>,
+    members: Vec<Member>,
     injected: Injected,
     /// The member whose answer comes now.
     current: usize,
@@ -38,27 +48,50 @@ pub struct Batch {
 impl Batch {
     pub(super) fn build(members: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Self {
         let mut injected = Injected::default();
+        let mut sent = Vec::with_capacity(members.len());
         for unit in members {
-            match unit.form {
+            let parsed = match unit.form {
                 // Its own text, so that the answer is PostgreSQL's to the letter.
                 Form::Simple => {
                     server.unnamed = None;
                     out.put_slice(&unit.bytes);
+                    false
                 }
                 Form::Extended { .. } => {
-                    write_member(unit, server, &mut injected, out);
+                    let parsed = write_member(unit, server, &mut injected, out);
                     frontend::write_sync(out);
+                    parsed
                 }
-            }
+            };
             injected.push_sync();
+            sent.push(Member {
+                form: unit.form,
+                parsed,
+            });
         }
-        Self {
-            forms: members.iter().map(|unit| unit.form).collect(),
+        let mut batch = Self {
+            members: sent,
             injected,
             current: 0,
             answer: BytesMut::new(),
             abandoned: false,
+        };
+        batch.begin_answer();
+        batch
+    }
+
+    /// A statement that the server has already is the answer to the client's own Parse.
+    fn begin_answer(&mut self) {
+        if let Some(member) = self.members.get(self.current)
+            && !member.parsed
+        {
+            member.form.write_parsed(&mut self.answer);
         }
+    }
+
+    /// Bytes of the answer that is coming.
+    pub(super) fn kept(&self) -> usize {
+        self.answer.len()
     }
 
     pub(super) fn receive(
@@ -67,21 +100,28 @@ impl Batch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        let Some(&form) = self.forms.get(self.current) else {
+        let Some(&member) = self.members.get(self.current) else {
             return true;
         };
         match frame.tag {
-            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
-            // The client's own Parse is answered here too: it hears of both together.
-            tag::BIND_COMPLETE => write_head(form, &mut self.answer),
+            tag::PARSE_COMPLETE => {
+                self.injected.complete();
+                member.form.write_parsed(&mut self.answer);
+            }
+            tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
                 self.answer.put_slice(frame.bytes);
                 self.settle(dealt);
             }
-            _ => self.answer.put_slice(frame.bytes),
+            _ => {
+                if frame.tag == tag::ERROR_RESPONSE && is_stale_plan(frame.body()) {
+                    server.retire_all();
+                }
+                self.answer.put_slice(frame.bytes);
+            }
         }
-        self.current == self.forms.len()
+        self.current == self.members.len()
     }
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
@@ -93,12 +133,13 @@ impl Batch {
             });
         }
         self.current += 1;
+        self.begin_answer();
     }
 
     pub(super) fn abandon(&mut self) -> Vec<Dealt> {
         if std::mem::replace(&mut self.abandoned, true) {
             return Vec::new();
         }
-        again(self.current..self.forms.len(), Again::Alone).collect()
+        again(self.current..self.members.len(), Again::Alone).collect()
     }
 }

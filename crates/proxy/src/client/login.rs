@@ -249,21 +249,22 @@ async fn welcome(pool: &Arc<Pool>, settings: &Arc<Settings>) -> Result<Vec<(Stri
         Delivery::Fatal(told) => return Err(Refusal::Told(told)),
         Delivery::Answer(_) => return Err(Refusal::Left),
     };
-    match seat.conn.adopt(settings).await {
+    let Some(conn) = seat.conn() else {
+        return Err(Refusal::Left);
+    };
+    let adopted = conn.adopt(settings).await;
+    let parameters = conn.parameters();
+    match adopted {
         Ok(()) => {
-            let parameters = seat.conn.parameters();
             pool.set_welcome(settings.id, parameters.clone());
-            pool.release(Some(seat.conn), None);
+            seat.leave();
             Ok(parameters)
         }
         Err(ServerError::Refused(error)) => {
-            pool.release(Some(seat.conn), None);
+            seat.leave();
             Err(Refusal::Told(as_fatal(&error)))
         }
-        Err(_) => {
-            pool.release(None, None);
-            Err(Refusal::Told(crate::trip::lost()))
-        }
+        Err(_) => Err(Refusal::Told(crate::trip::lost())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Client, End};
 use crate::cancel::Doing;
-use crate::learn::learn;
+use crate::learn::Question;
 use crate::pool::Seat;
 use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
@@ -20,8 +20,8 @@ use tokio::io::Interest;
 /// Bytes kept for a peer that does not take them; then the other one is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
 
-/// A template that is measured, and one that is to be learned.
-type Watched = (Arc<Template>, Option<Arc<Template>>);
+/// A template that is measured, and what is to be found out about it.
+type Watched = (Arc<Template>, Option<Question>);
 
 /// A ride under way.
 struct Relay<'a> {
@@ -43,27 +43,55 @@ enum Fate {
     Drop,
 }
 
+/// How a ride ended on the client's side.
+struct Ended {
+    /// Answers that the client has not taken yet.
+    to_client: BytesMut,
+    end: Option<End>,
+    failed: bool,
+    forwarded: u64,
+}
+
 impl Client {
     /// Carries out a unit on a connection, and whatever follows until the ride is over.
     pub(super) async fn ride(
         &mut self,
-        seat: Seat,
+        mut seat: Box<Seat>,
         unit: &Bytes,
         wrap: Wrap,
         watched: Option<Watched>,
     ) -> Result<(), End> {
-        let Seat { mut conn, key } = seat;
-        let pool = Arc::clone(&self.pool);
-        let whereabouts = Arc::clone(&self.registration.whereabouts);
-        whereabouts.now(Doing::Riding(conn.key.clone()));
-        let outcome = self.ride_on(&mut conn, unit, wrap, watched).await;
-        whereabouts.leave_server().await;
-        let (fate, outcome) = match outcome {
-            Ok(fate) => (fate, Ok(())),
-            Err((fate, end)) => (fate, Err(end)),
+        let Some(conn) = seat.conn() else {
+            return Err(super::shut_down());
         };
-        pool.release((fate == Fate::Reuse).then_some(conn), key);
-        outcome
+        let whereabouts = Arc::clone(&self.registration.whereabouts);
+        let start = Instant::now();
+        let outcome = self.ride_on(conn, unit, wrap).await;
+        whereabouts.leave_server().await;
+        let mut ended = match outcome {
+            Ok(ended) => ended,
+            Err((Fate::Reuse, end)) => {
+                seat.leave();
+                return Err(end);
+            }
+            Err((Fate::Drop, end)) => return Err(end),
+        };
+        match watched {
+            None => seat.leave(),
+            Some((template, question)) => {
+                let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
+                template.pace.record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
+                match question {
+                    Some(question) if !ended.failed => question.ask(seat),
+                    _ => seat.leave(),
+                }
+            }
+        }
+        // A client that reads slowly holds up nobody but itself.
+        if ended.end.is_none() {
+            self.stream.write_all(&mut ended.to_client).await?;
+        }
+        ended.end.map_or(Ok(()), Err)
     }
 
     async fn ride_on(
@@ -71,38 +99,22 @@ impl Client {
         conn: &mut ServerConn,
         unit: &Bytes,
         wrap: Wrap,
-        watched: Option<Watched>,
-    ) -> Result<Fate, (Fate, End)> {
+    ) -> Result<Ended, (Fate, End)> {
         match conn.adopt(&self.session.settings).await {
             Ok(()) => {}
             Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
             Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
         }
-        let start = Instant::now();
-        let settings = Arc::clone(&self.session.settings);
+        self.registration.whereabouts.now(Doing::Riding(conn.key.clone()));
         let mut relay = Relay::board(self, conn, wrap);
         relay.take_unit(unit).map_err(|end| (Fate::Drop, end))?;
-        let relayed = relay.run().await;
-        let (failed, forwarded) = (relay.ride.saw_error(), relay.ride.forwarded());
-        let end = relay.client_end.take();
-        relayed?;
-        if let Some((template, ask)) = watched {
-            let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
-            let bytes = u32::try_from(forwarded).unwrap_or(u32::MAX);
-            template.pace.record(micros, bytes);
-            if let Some(ask) = ask {
-                let learned = match failed || conn.adopt(&settings).await.is_err() {
-                    true => Ok(None),
-                    false => learn(conn, &ask, &self.proxy.templates).await,
-                };
-                let lost = learned.is_err();
-                self.pool.learn(ask.id, settings.id, learned.unwrap_or(None));
-                if lost {
-                    return end.map_or(Ok(Fate::Drop), |end| Err((Fate::Drop, end)));
-                }
-            }
-        }
-        end.map_or(Ok(Fate::Reuse), |end| Err((Fate::Reuse, end)))
+        relay.run().await?;
+        Ok(Ended {
+            to_client: std::mem::take(&mut relay.to_client),
+            end: relay.client_end.take(),
+            failed: relay.ride.saw_error(),
+            forwarded: relay.ride.forwarded(),
+        })
     }
 }
 
@@ -152,8 +164,7 @@ impl<'a> Relay<'a> {
     }
 
     fn is_over(&self) -> bool {
-        let sent = self.to_server.is_empty() && self.to_client.is_empty();
-        sent && self.ride.is_over() && self.copy_data_left == 0
+        self.to_server.is_empty() && self.ride.is_over() && self.copy_data_left == 0
     }
 
     /// A client that left has its unit carried out to the end, as PostgreSQL would; a transaction that it leaves open,

@@ -29,10 +29,15 @@ async fn start() -> (Stage, Load, RawClient) {
 async fn check(load: &Load, direct: &mut RawClient, after: &str) {
     let paused = load.pause().await;
     for row in 0..ROWS {
-        let expected = (row as i64 + 1) * 1_000_000 + load.tally.acknowledged[row].load(Ordering::SeqCst);
+        let expected =
+            (row as i64 + 1) * 1_000_000 + load.tally.acknowledged[row].load(Ordering::SeqCst);
         let found = direct.number(&format!("SELECT n FROM t WHERE id = {}", row + 1));
         assert_eq!(found, expected, "row {row} after {after}");
-        assert_eq!(load.tally.unknown[row].load(Ordering::SeqCst), 0, "lost connections after {after}");
+        assert_eq!(
+            load.tally.unknown[row].load(Ordering::SeqCst),
+            0,
+            "lost connections after {after}"
+        );
     }
     drop(paused);
 }
@@ -64,7 +69,11 @@ async fn columns_indexes_and_a_new_table() {
         check(&load, &mut direct, sql).await;
     }
     let tally = load.stop().await;
-    assert!(tally.refused.lock().unwrap().is_empty(), "{:?}", tally.refused);
+    assert!(
+        tally.refused.lock().unwrap().is_empty(),
+        "{:?}",
+        tally.refused
+    );
     stage.assert_grouped(100, 3);
 }
 
@@ -72,12 +81,10 @@ async fn columns_indexes_and_a_new_table() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_fires_for_every_update() {
     let (_stage, load, mut direct) = start().await;
-    direct.ok(
-        "CREATE TABLE fired (id int, old int, new int);
+    direct.ok("CREATE TABLE fired (id int, old int, new int);
          CREATE TABLE before (id int, n int);
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
-           $$ BEGIN INSERT INTO fired VALUES (new.id, old.n, new.n); RETURN new; END $$;",
-    );
+           $$ BEGIN INSERT INTO fired VALUES (new.id, old.n, new.n); RETURN new; END $$;");
     for kind in ["AFTER", "BEFORE"] {
         direct.ok(&format!(
             "BEGIN; TRUNCATE fired, before;
@@ -86,10 +93,8 @@ async fn a_trigger_fires_for_every_update() {
         ));
         load.progress(PROGRESS).await;
         check(&load, &mut direct, kind).await;
-        direct.ok(
-            "BEGIN; DROP TRIGGER noted ON t;
-             CREATE TEMP TABLE after AS SELECT id, n FROM t; COMMIT",
-        );
+        direct.ok("BEGIN; DROP TRIGGER noted ON t;
+             CREATE TEMP TABLE after AS SELECT id, n FROM t; COMMIT");
         let wrong = direct.ok(
             "SELECT * FROM (SELECT id, after.n - before.n AS wanted,
                  (SELECT count(*) FROM fired f WHERE f.id = before.id AND f.new = f.old + 1) AS fired,
@@ -97,7 +102,11 @@ async fn a_trigger_fires_for_every_update() {
                FROM before JOIN after USING (id)) _
              WHERE wanted <> fired OR wanted <> different",
         );
-        assert_eq!(wrong.rows(), Vec::<Vec<Option<String>>>::new(), "{kind}: id, updates, fired, different");
+        assert_eq!(
+            wrong.rows(),
+            Vec::<Vec<Option<String>>>::new(),
+            "{kind}: id, updates, fired, different"
+        );
         assert!(direct.number("SELECT count(*) FROM fired") >= PROGRESS / 2);
         direct.ok("DROP TABLE after");
         load.progress(PROGRESS).await;
@@ -110,12 +119,10 @@ async fn a_trigger_fires_for_every_update() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_holds_for_every_update() {
     let (_stage, load, mut direct) = start().await;
-    direct.ok(
-        "DO $$ DECLARE top int; BEGIN
+    direct.ok("DO $$ DECLARE top int; BEGIN
            LOCK TABLE t; SELECT max(n % 1000000) + 100 INTO top FROM t;
            EXECUTE format('ALTER TABLE t ADD CONSTRAINT top CHECK (n %% 1000000 <= %s)', top);
-         END $$",
-    );
+         END $$");
     load.until(|tally| tally.refused("23514") > 200).await;
     let mut observer = direct;
     loop_until_all_rows_are_full(&load, &mut observer).await;

@@ -84,12 +84,21 @@ const TRIALS: [Trial; 8] = [
 ];
 
 /// Forces `MEMBERS` units into one group; the culprit sends the bad value. Rows by `row`.
-fn ride(stage: &Stage, clients: &mut [RawClient], trial: &Trial, row: impl Fn(usize) -> usize) -> Vec<Reply> {
+fn ride(
+    stage: &Stage,
+    clients: &mut [RawClient],
+    trial: &Trial,
+    row: impl Fn(usize) -> usize,
+) -> Vec<Reply> {
     // Paceline learns the template on a row that does not exist.
     clients[0].ask(&unit(trial.sql, &[Some(trial.good), Some("99")]));
     let mut gate = Gate::close(stage);
     for (number, client) in clients.iter_mut().enumerate() {
-        let value = if number == CULPRIT { trial.bad } else { Some(trial.good) };
+        let value = if number == CULPRIT {
+            trial.bad
+        } else {
+            Some(trial.good)
+        };
         let id = row(number).to_string();
         gate.submit(client, &unit(trial.sql, &[value, Some(&id)]));
     }
@@ -105,8 +114,13 @@ fn check(row: impl Fn(usize) -> usize + Copy) {
         println!("{}", trial.sql);
         for (number, reply) in ride(&stage, &mut clients, trial, row).iter().enumerate() {
             if number == CULPRIT {
-                let error = reply.error().unwrap_or_else(|| panic!("no error in {reply:#?}"));
-                assert_eq!((error.sqlstate(), error.text()), (trial.sqlstate, trial.text));
+                let error = reply
+                    .error()
+                    .unwrap_or_else(|| panic!("no error in {reply:#?}"));
+                assert_eq!(
+                    (error.sqlstate(), error.text()),
+                    (trial.sqlstate, trial.text)
+                );
                 assert_eq!(error.get('S'), "ERROR");
             } else {
                 assert_eq!(reply.tag(), "UPDATE 1", "member {number}: {reply:#?}");
@@ -140,5 +154,8 @@ fn the_others_counted() {
         .collect();
     let expected: Vec<String> = (101..=108).map(|n| n.to_string()).collect();
     assert_eq!(values, expected);
-    assert_eq!(stage.direct().number("SELECT n FROM account WHERE id = 1"), 108);
+    assert_eq!(
+        stage.direct().number("SELECT n FROM account WHERE id = 1"),
+        108
+    );
 }

@@ -21,10 +21,10 @@ fn stage(servers: usize) -> (Arc<Cluster>, Stage) {
         .set(&format!("default_pool_size={servers}"))
         .set("hotspot_for_autocommit=true")
         .open();
-    stage.direct().ok(
-        "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
-         INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i",
-    );
+    stage
+        .direct()
+        .ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
+         INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i");
     stage.client().ok("UPDATE t SET n = n + 1 WHERE id = 99");
     (cluster, stage)
 }
@@ -100,10 +100,8 @@ async fn terminated_backends_under_load() {
     let load = Load::start(&stage.url(), 16);
     for _ in 0..5 {
         load.progress(200).await;
-        direct.ok(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE datname = current_database() AND pid <> pg_backend_pid() LIMIT 1",
-        );
+        direct.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid() LIMIT 1");
     }
     load.progress(200).await;
     let tally = load.stop().await;
@@ -125,7 +123,9 @@ fn group_in_flight(kill: impl Fn(&Cluster, &Stage)) {
     outsider.ok("BEGIN; UPDATE t SET n = 1000 WHERE id = 1");
     gate.open();
     let mut observer = stage.direct();
-    until("the group waits inside PostgreSQL", || lock_waiters(&mut observer) == 1);
+    until("the group waits inside PostgreSQL", || {
+        lock_waiters(&mut observer) == 1
+    });
     drop(observer);
     kill(&cluster, &stage);
     for client in &mut clients {
@@ -143,7 +143,10 @@ fn check_told(client: &mut RawClient) {
         match message.tag {
             b'E' => {
                 let state = message.fields().sqlstate().to_owned();
-                assert!(state.starts_with("08") || state.starts_with("57"), "{message:?}");
+                assert!(
+                    state.starts_with("08") || state.starts_with("57"),
+                    "{message:?}"
+                );
                 return;
             }
             b'C' | b'Z' => panic!("acknowledged: {message:?}"),
@@ -159,7 +162,9 @@ fn serves(stage: &Stage) -> bool {
         Err(_) => false,
         Ok(mut client) => {
             client.send(&query(BUMP));
-            client.try_receive().is_ok_and(|message| message.tag == b'C')
+            client
+                .try_receive()
+                .is_ok_and(|message| message.tag == b'C')
         }
     }
 }
@@ -167,7 +172,8 @@ fn serves(stage: &Stage) -> bool {
 #[test]
 fn a_group_in_flight_when_its_backend_is_killed() {
     group_in_flight(|_, stage| {
-        let pid = direct(stage).value("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+        let pid =
+            direct(stage).value("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
         signal("KILL", pid.parse().unwrap());
     });
 }

@@ -17,7 +17,9 @@ fn stage() -> Option<Stage> {
 }
 
 fn n(stage: &Stage, id: usize) -> i64 {
-    stage.direct().number(&format!("SELECT n FROM t WHERE id = {id}"))
+    stage
+        .direct()
+        .number(&format!("SELECT n FROM t WHERE id = {id}"))
 }
 
 /// The statement in the spelling with a comment and in the one with bare words.
@@ -34,7 +36,10 @@ fn spellings(hints: &[&str], rest: &str) -> [String; 2] {
 fn hinted_units_group_where_unhinted_do_not() {
     let Some(stage) = stage() else { return };
     let unhinted = "UPDATE t SET n = n + 1 WHERE id = 1 RETURNING n".to_owned();
-    let [comment, words] = spellings(&["COMMIT_ON_SUCCESS"], "SET n = n + 1 WHERE id = 1 RETURNING n");
+    let [comment, words] = spellings(
+        &["COMMIT_ON_SUCCESS"],
+        "SET n = n + 1 WHERE id = 1 RETURNING n",
+    );
     let mut expected = 10;
     for (sql, groups) in [(&comment, true), (&words, true), (&unhinted, false)] {
         let mut clients = stage.clients(6);
@@ -51,25 +56,40 @@ fn hinted_units_group_where_unhinted_do_not() {
         }
         let after = stage.counters();
         assert_eq!(after.members > before.members, groups, "{sql}: {after:?}");
-        assert_eq!(after.would_have_grouped > before.would_have_grouped, !groups, "{sql}: {after:?}");
+        assert_eq!(
+            after.would_have_grouped > before.would_have_grouped,
+            !groups,
+            "{sql}: {after:?}"
+        );
     }
 }
 
 #[test]
 fn commit_on_success_commits_the_transaction() {
     let Some(stage) = stage() else { return };
-    for (id, sql) in (1..).zip(spellings(&["COMMIT_ON_SUCCESS"], "SET n = n + 1 WHERE id = ? RETURNING n")) {
+    for (id, sql) in (1..).zip(spellings(
+        &["COMMIT_ON_SUCCESS"],
+        "SET n = n + 1 WHERE id = ? RETURNING n",
+    )) {
         let mut client = stage.client();
         client.ok("BEGIN");
         client.ok(&format!("UPDATE t SET n = n + 5 WHERE id = {id}"));
         let reply = client.ok(&sql.replace('?', &id.to_string()));
-        assert_eq!((reply.tag().as_str(), reply.status()), ("UPDATE 1", 'I'), "{reply:#?}");
+        assert_eq!(
+            (reply.tag().as_str(), reply.status()),
+            ("UPDATE 1", 'I'),
+            "{reply:#?}"
+        );
         assert_eq!(reply.value(), "16");
         assert_eq!(reply.tags(), "TDCZ");
         assert_eq!(n(&stage, id), 16);
         client.ok("BEGIN");
         let reply = client.ask(&unit(&sql.replace('?', "$1"), &[Some(&id.to_string())]));
-        assert_eq!((reply.tag().as_str(), reply.status()), ("UPDATE 1", 'I'), "{reply:#?}");
+        assert_eq!(
+            (reply.tag().as_str(), reply.status()),
+            ("UPDATE 1", 'I'),
+            "{reply:#?}"
+        );
         assert_eq!(n(&stage, id), 17);
         assert_eq!(client.simple("COMMIT").0[0].fields().sqlstate(), "25P01");
     }
@@ -81,11 +101,23 @@ fn commit_on_success_works_in_pipelines_and_multi_statements() {
     let Some(stage) = stage() else { return };
     let [hinted, _] = spellings(&["COMMIT_ON_SUCCESS"], "SET n = n + 1 WHERE id = 1");
     let mut client = stage.client();
-    client.send(&[query("BEGIN"), unit("SELECT 1", &[]), unit(&hinted, &[]), query("SELECT 2")].concat());
-    let states: Vec<char> = (0..4).map(|_| client.reply().expect_ok("pipeline").status()).collect();
+    client.send(
+        &[
+            query("BEGIN"),
+            unit("SELECT 1", &[]),
+            unit(&hinted, &[]),
+            query("SELECT 2"),
+        ]
+        .concat(),
+    );
+    let states: Vec<char> = (0..4)
+        .map(|_| client.reply().expect_ok("pipeline").status())
+        .collect();
     assert_eq!(states, ['T', 'T', 'I', 'I']);
     assert_eq!(n(&stage, 1), 11);
-    let reply = client.ok(&format!("BEGIN; UPDATE t SET n = n + 1 WHERE id = 2; {hinted}"));
+    let reply = client.ok(&format!(
+        "BEGIN; UPDATE t SET n = n + 1 WHERE id = 2; {hinted}"
+    ));
     assert_eq!(reply.status(), 'I');
     assert_eq!((n(&stage, 1), n(&stage, 2)), (12, 11));
 }
@@ -106,7 +138,10 @@ fn a_missed_target_is_an_error_and_changes_nothing() {
     let misses = [("1", "id = 99"), ("2", "id = 1"), ("0", "id = 1")];
     for (target, condition) in misses {
         let hint = format!("TARGET_AFFECT_ROW({target})");
-        for sql in spellings(&["COMMIT_ON_SUCCESS", &hint], &format!("SET n = n + 1 WHERE {condition}")) {
+        for sql in spellings(
+            &["COMMIT_ON_SUCCESS", &hint],
+            &format!("SET n = n + 1 WHERE {condition}"),
+        ) {
             let mut client = stage.client();
             for reply in [client.simple(&sql), client.ask(&unit(&sql, &[]))] {
                 assert!(reply.error().is_some(), "{sql}: {reply:#?}");
@@ -123,7 +158,10 @@ fn a_missed_target_is_an_error_and_changes_nothing() {
 fn a_target_that_is_met_is_no_error() {
     let Some(stage) = stage() else { return };
     let mut expected = 10;
-    for sql in spellings(&["COMMIT_ON_SUCCESS", "TARGET_AFFECT_ROW(1)"], "SET n = n + 1 WHERE id = 1 RETURNING n") {
+    for sql in spellings(
+        &["COMMIT_ON_SUCCESS", "TARGET_AFFECT_ROW(1)"],
+        "SET n = n + 1 WHERE id = 1 RETURNING n",
+    ) {
         let mut client = stage.client();
         for reply in [client.simple(&sql), client.ask(&unit(&sql, &[]))] {
             expected += 1;
@@ -135,7 +173,10 @@ fn a_target_that_is_met_is_no_error() {
 #[test]
 fn a_missed_target_fails_the_transaction() {
     let Some(stage) = stage() else { return };
-    for sql in spellings(&["COMMIT_ON_SUCCESS", "TARGET_AFFECT_ROW(1)"], "SET n = n + 1 WHERE id = 99") {
+    for sql in spellings(
+        &["COMMIT_ON_SUCCESS", "TARGET_AFFECT_ROW(1)"],
+        "SET n = n + 1 WHERE id = 99",
+    ) {
         let mut client = stage.client();
         client.ok("BEGIN");
         client.ok("UPDATE t SET n = 0 WHERE id = 1");
@@ -153,10 +194,22 @@ fn rollback_on_fail_ends_the_transaction() {
     let Some(stage) = stage() else { return };
     let hints: [&[&str]; 2] = [
         &["COMMIT_ON_SUCCESS", "ROLLBACK_ON_FAIL"],
-        &["COMMIT_ON_SUCCESS", "ROLLBACK_ON_FAIL", "TARGET_AFFECT_ROW(1)"],
+        &[
+            "COMMIT_ON_SUCCESS",
+            "ROLLBACK_ON_FAIL",
+            "TARGET_AFFECT_ROW(1)",
+        ],
     ];
-    let failures = ["SET n = n / 0 WHERE id = 1", "SET n = n - 100 WHERE id = 1", "SET n = 1 WHERE id = 99"];
-    for (hints, rest) in [(hints[0], failures[0]), (hints[0], failures[1]), (hints[1], failures[2])] {
+    let failures = [
+        "SET n = n / 0 WHERE id = 1",
+        "SET n = n - 100 WHERE id = 1",
+        "SET n = 1 WHERE id = 99",
+    ];
+    for (hints, rest) in [
+        (hints[0], failures[0]),
+        (hints[0], failures[1]),
+        (hints[1], failures[2]),
+    ] {
         for sql in spellings(hints, rest) {
             let mut client = stage.client();
             client.ok("BEGIN");
@@ -167,7 +220,11 @@ fn rollback_on_fail_ends_the_transaction() {
             client.ok("BEGIN");
             client.ok("UPDATE t SET n = 0 WHERE id = 2");
             let reply = client.ask(&unit(&sql, &[]));
-            assert_eq!((reply.error().is_some(), reply.status()), (true, 'I'), "{sql}: {reply:#?}");
+            assert_eq!(
+                (reply.error().is_some(), reply.status()),
+                (true, 'I'),
+                "{sql}: {reply:#?}"
+            );
             assert_eq!(client.value("SELECT n FROM t WHERE id = 2"), "10");
         }
     }
@@ -189,7 +246,12 @@ fn members_with_a_target_fail_alone() {
     let Some(stage) = stage() else { return };
     let sql = "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET n = n - 4 WHERE id = 3 AND n >= 4 RETURNING n";
     let mut clients = stage.clients(5);
-    assert!(clients[0].simple(&sql.replace("id = 3", "id = 99")).error().is_some());
+    assert!(
+        clients[0]
+            .simple(&sql.replace("id = 3", "id = 99"))
+            .error()
+            .is_some()
+    );
     let mut gate = Gate::close_all(&stage, 2);
     for client in &mut clients {
         gate.submit(client, &query(sql));
@@ -200,16 +262,30 @@ fn members_with_a_target_fail_alone() {
         .iter()
         .map(|reply| reply.error().is_none().then(|| reply.value()))
         .collect();
-    assert_eq!(values, [Some("6".into()), Some("2".into()), None, None, None]);
+    assert_eq!(
+        values,
+        [Some("6".into()), Some("2".into()), None, None, None]
+    );
     assert_eq!(n(&stage, 3), 2);
 }
 
 fn rows(client: &mut RawClient, sql: &str) -> Vec<Vec<Option<String>>> {
     let simple = client.ok(sql);
     let extended = client.ask(
-        &[parse("", sql, &[]), bind("", "", &[]), describe(b'P', ""), execute("", 0), sync()].concat(),
+        &[
+            parse("", sql, &[]),
+            bind("", "", &[]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ]
+        .concat(),
     );
-    assert_eq!(simple.tags(), extended.tags().trim_start_matches("12"), "{extended:#?}");
+    assert_eq!(
+        simple.tags(),
+        extended.tags().trim_start_matches("12"),
+        "{extended:#?}"
+    );
     let rows = simple.rows();
     assert_eq!(extended.expect_ok(sql).rows(), rows);
     rows
@@ -223,18 +299,35 @@ fn paceline_answers_questions_about_itself() {
     assert_eq!(client.ok("SHOW hotspot_for_autocommit").value(), "off");
     assert_eq!(rows(&mut client, "SHOW hotspot"), [[Some("on".to_owned())]]);
     let variables = rows(&mut client, "SHOW VARIABLES LIKE 'hotspot%'");
-    let names: Vec<&str> = variables.iter().map(|row| row[0].as_deref().unwrap()).collect();
+    let names: Vec<&str> = variables
+        .iter()
+        .map(|row| row[0].as_deref().unwrap())
+        .collect();
     assert_eq!(
         names,
-        ["hotspot", "hotspot_for_autocommit", "hotspot_lock_type", "hotspot_update_max_wait_time"]
+        [
+            "hotspot",
+            "hotspot_for_autocommit",
+            "hotspot_lock_type",
+            "hotspot_update_max_wait_time"
+        ]
     );
     let status = rows(&mut client, "SHOW GLOBAL STATUS LIKE 'Group_update%'");
     assert!(status.len() >= 7, "{status:?}");
-    assert_eq!(rows(&mut client, "SHOW GLOBAL STATUS LIKE 'Group_update_members'").len(), 1);
+    assert_eq!(
+        rows(
+            &mut client,
+            "SHOW GLOBAL STATUS LIKE 'Group_update_members'"
+        )
+        .len(),
+        1
+    );
     assert_eq!(rows(&mut client, "SHOW STATUS LIKE 'nothing%'").len(), 0);
     // What is not Paceline's is PostgreSQL's.
     assert_eq!(client.value("SHOW server_version_num").len(), 6);
-    client.simple("SHOW hotspot_of_nothing").expect_error("42704");
+    client
+        .simple("SHOW hotspot_of_nothing")
+        .expect_error("42704");
 }
 
 /// Also while every server connection is held up, and in the middle of a transaction.

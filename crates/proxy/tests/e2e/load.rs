@@ -41,12 +41,20 @@ pub(crate) struct Load {
 
 impl Tally {
     pub(crate) fn acknowledged(&self) -> i64 {
-        let each = self.acknowledged.iter().map(|count| count.load(Ordering::SeqCst));
+        let each = self
+            .acknowledged
+            .iter()
+            .map(|count| count.load(Ordering::SeqCst));
         each.sum()
     }
 
     pub(crate) fn refused(&self, state: &str) -> i64 {
-        self.refused.lock().unwrap().get(state).copied().unwrap_or(0)
+        self.refused
+            .lock()
+            .unwrap()
+            .get(state)
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -76,7 +84,10 @@ impl Load {
         };
         let refused = &self.tally.refused;
         if tokio::time::timeout(LIMIT, reached).await.is_err() {
-            panic!("the load makes no progress; refused so far: {:?}", refused.lock().unwrap());
+            panic!(
+                "the load makes no progress; refused so far: {:?}",
+                refused.lock().unwrap()
+            );
         }
     }
 
@@ -115,7 +126,12 @@ async fn work(url: String, number: usize, tally: Arc<Tally>) {
                 session = None;
             }
             Err(error) => {
-                *tally.refused.lock().unwrap().entry(sqlstate(&error)).or_default() += 1;
+                *tally
+                    .refused
+                    .lock()
+                    .unwrap()
+                    .entry(sqlstate(&error))
+                    .or_default() += 1;
             }
         }
     }
@@ -128,9 +144,16 @@ async fn open(url: &str) -> Option<(Client, Statement)> {
     Some((client, statement))
 }
 
-async fn add(client: &Client, statement: &Statement, number: usize, row: usize) -> Result<u64, Error> {
-    if number % 2 == 0 {
-        return client.execute(statement, &[&1_i32, &(row as i32 + 1)]).await;
+async fn add(
+    client: &Client,
+    statement: &Statement,
+    number: usize,
+    row: usize,
+) -> Result<u64, Error> {
+    if number.is_multiple_of(2) {
+        return client
+            .execute(statement, &[&1_i32, &(row as i32 + 1)])
+            .await;
     }
     let sql = ADD.replace("$1", "1").replace("$2", &(row + 1).to_string());
     let messages = client.simple_query(&sql).await?;

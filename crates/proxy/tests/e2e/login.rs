@@ -45,7 +45,9 @@ fn cluster() -> Option<Arc<Cluster>> {
         client.ok(ROLES);
         std::fs::write(client.value("SHOW hba_file"), HBA).unwrap();
         client.ok("SELECT pg_reload_conf()");
-        crate::harness::until("the new pg_hba.conf counts", || refuses(&cluster, "forbidden"));
+        crate::harness::until("the new pg_hba.conf counts", || {
+            refuses(&cluster, "forbidden")
+        });
         cluster
     });
     Some(cluster.clone())
@@ -77,7 +79,10 @@ fn every_kind_of_password() {
     for (role, login) in logins {
         println!("{role}");
         let paceline = paceline(&cluster, login);
-        let mut clients = [connect(&paceline, "whoever"), connect(&paceline, "postgres")];
+        let mut clients = [
+            connect(&paceline, "whoever"),
+            connect(&paceline, "postgres"),
+        ];
         for client in &mut clients {
             assert_eq!(client.value("SELECT current_user"), role);
             // A second server connection logs in, too.
@@ -99,9 +104,15 @@ fn each_client_is_itself() {
 /// The error that PostgreSQL has for this login, told to the client at once or when it first needs a server.
 fn refusal(port: u16, user: &str, database: &str) -> Vec<String> {
     let mut client = RawClient::open(port);
-    client.send(&startup(PROTOCOL, &[("user", user), ("database", database)]));
+    client.send(&startup(
+        PROTOCOL,
+        &[("user", user), ("database", database)],
+    ));
     let messages = client.receive_until(b"EZ");
-    let mut told: Vec<_> = messages.into_iter().filter(|message| message.tag == b'E').collect();
+    let mut told: Vec<_> = messages
+        .into_iter()
+        .filter(|message| message.tag == b'E')
+        .collect();
     if told.is_empty() {
         client.send(&crate::harness::message::query("SELECT 1"));
         told = client.receive_until(b"E");
@@ -121,7 +132,11 @@ fn refusals_are_postgresqls() {
     ];
     for (user, database) in logins {
         let bare = refusal(cluster.port(), user, database);
-        assert_eq!(refusal(paceline.port(), user, database), bare, "{user} {database}");
+        assert_eq!(
+            refusal(paceline.port(), user, database),
+            bare,
+            "{user} {database}"
+        );
         assert_eq!(connect(&paceline, "trusted").value("SELECT 1"), "1");
     }
 }
@@ -133,7 +148,12 @@ fn wrong_passwords_are_told_to_the_client() {
         let wrong = paceline(&cluster, &format!("{role}:wrong@"));
         let told = refusal(wrong.port(), "whoever", "postgres").concat();
         assert!(told.contains("28P01"), "{told}");
-        assert!(told.contains(&format!("password authentication failed for user \\\"{role}\\\"")), "{told}");
+        assert!(
+            told.contains(&format!(
+                "password authentication failed for user \\\"{role}\\\""
+            )),
+            "{told}"
+        );
         assert!(!told.contains("wrong"), "the password is shown: {told}");
         // A password is wanted and there is none.
         let none = paceline(&cluster, &format!("{role}@"));
@@ -146,7 +166,11 @@ fn wrong_passwords_are_told_to_the_client() {
 fn unix_socket_to_the_server() {
     let Some(cluster) = cluster() else { return };
     let folder = cluster.socket_dir();
-    let url = format!("postgres:///?host={}&port={}", folder.display(), cluster.port());
+    let url = format!(
+        "postgres:///?host={}&port={}",
+        folder.display(),
+        cluster.port()
+    );
     let paceline = Paceline::start(&url).spawn();
     let mut client = connect(&paceline, "postgres");
     assert_eq!(client.value("SELECT inet_server_addr() IS NULL"), "t");
@@ -162,10 +186,23 @@ fn unix_socket_for_clients() {
     let port = paceline.port().to_string();
     let mut psql = program("psql");
     psql.args(["-X", "-A", "-t", "-h"]).arg(&folder);
-    psql.args(["-p", &port, "-U", "trusted", "-d", "postgres", "-c", "SELECT 'by socket'"]);
+    psql.args([
+        "-p",
+        &port,
+        "-U",
+        "trusted",
+        "-d",
+        "postgres",
+        "-c",
+        "SELECT 'by socket'",
+    ]);
     assert_eq!(output(&mut psql).trim(), "by socket");
     assert_eq!(paceline.stop(), Some(0));
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the socket is left behind");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "the socket is left behind"
+    );
 }
 
 #[test]
@@ -192,7 +229,11 @@ fn psql_works() {
                   UPDATE p SET n = n + 1 WHERE id = 1;\nCOMMIT;\n\\copy p TO STDOUT\nSELECT count(*) FROM p \\gset\n\\echo :count\n";
     let file = caretaker::folder("p").join("script.sql");
     std::fs::write(&file, script).unwrap();
-    let printed = output(psql(&stage).args(["-v", "ON_ERROR_STOP=1", "-f"]).arg(&file));
+    let printed = output(
+        psql(&stage)
+            .args(["-v", "ON_ERROR_STOP=1", "-f"])
+            .arg(&file),
+    );
     assert!(printed.contains("1\t3\n1\n"), "{printed}");
 }
 
@@ -228,13 +269,25 @@ fn pgbench_works_in_every_mode() {
         "\\set amount random(1, 1)\n\\set row 1\nUPDATE hot SET n = n + :amount WHERE id = :row;\n",
     )
     .unwrap();
-    stage.direct().ok("CREATE TABLE hot (id int PRIMARY KEY, n bigint); INSERT INTO hot VALUES (1, 0)");
+    stage
+        .direct()
+        .ok("CREATE TABLE hot (id int PRIMARY KEY, n bigint); INSERT INTO hot VALUES (1, 0)");
     for mode in ["simple", "extended", "prepared"] {
         println!("{mode}");
         output(pgbench(stage.port(), &stage).args(["-M", mode, "-c", "16", "-j", "2", "-t", "20"]));
-        output(pgbench(stage.port(), &stage).args(["-M", mode, "-c", "4", "-j", "2", "-t", "10", "-C"]));
-        output(pgbench(stage.port(), &stage).args(["-M", mode, "-S", "-c", "16", "-j", "2", "-t", "50"]));
-        output(pgbench(stage.port(), &stage).args(["-M", mode, "-c", "32", "-j", "2", "-t", "20", "-f"]).arg(&hot));
+        output(
+            pgbench(stage.port(), &stage)
+                .args(["-M", mode, "-c", "4", "-j", "2", "-t", "10", "-C"]),
+        );
+        output(
+            pgbench(stage.port(), &stage)
+                .args(["-M", mode, "-S", "-c", "16", "-j", "2", "-t", "50"]),
+        );
+        output(
+            pgbench(stage.port(), &stage)
+                .args(["-M", mode, "-c", "32", "-j", "2", "-t", "20", "-f"])
+                .arg(&hot),
+        );
         check_sums(&stage);
     }
     assert_eq!(stage.direct().number("SELECT n FROM hot"), 3 * 32 * 20);

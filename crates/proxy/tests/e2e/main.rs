@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::cast_possible_truncation,
@@ -23,6 +22,7 @@ mod load;
 mod login;
 mod manners;
 mod outsider;
+mod prepared;
 mod scripts;
 mod sell_out;
 mod session_state;

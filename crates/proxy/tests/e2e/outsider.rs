@@ -33,7 +33,9 @@ fn bump(table: &str, id: usize) -> String {
 
 fn await_lock_waiters(stage: &Stage, count: i64) {
     let mut observer = stage.direct();
-    until(&format!("{count} sessions wait for a lock"), || lock_waiters(&mut observer) >= count);
+    until(&format!("{count} sessions wait for a lock"), || {
+        lock_waiters(&mut observer) >= count
+    });
 }
 
 /// A group over several rows, one of which an outsider holds: the others do not wait for it.
@@ -51,17 +53,26 @@ fn a_held_row_holds_up_its_own_members_only() {
         outsider.ok("BEGIN; UPDATE t SET n = n + 100 WHERE id = 1");
     }
     gate.open();
-    let (held, free): (Vec<_>, Vec<_>) = clients.into_iter().enumerate().partition(|(number, _)| number % 3 == 0);
+    let (held, free): (Vec<_>, Vec<_>) = clients
+        .into_iter()
+        .enumerate()
+        .partition(|(number, _)| number % 3 == 0);
     for (number, mut client) in free {
         let expected = (1 + number / 3).to_string();
-        assert_eq!(client.reply().expect_ok("not on the held row").value(), expected);
+        assert_eq!(
+            client.reply().expect_ok("not on the held row").value(),
+            expected
+        );
     }
     if stage.target() == Target::Paceline {
         await_lock_waiters(&stage, 1);
         outsider.ok("COMMIT");
         for (number, mut client) in held {
             let expected = (101 + number / 3).to_string();
-            assert_eq!(client.reply().expect_ok("on the held row").value(), expected);
+            assert_eq!(
+                client.reply().expect_ok("on the held row").value(),
+                expected
+            );
         }
     }
 }
@@ -83,7 +94,10 @@ fn others_pass_a_held_row() {
         assert_eq!(client.value("SELECT n FROM t WHERE id = 1"), "0");
     }
     outsider.ok("COMMIT");
-    let mut values: Vec<i64> = waiting.iter_mut().map(|client| client.reply().value().parse().unwrap()).collect();
+    let mut values: Vec<i64> = waiting
+        .iter_mut()
+        .map(|client| client.reply().value().parse().unwrap())
+        .collect();
     values.sort_unstable();
     assert_eq!(values, (51..=58).collect::<Vec<_>>());
 }
@@ -95,10 +109,15 @@ fn an_outsiders_rollback_leaves_no_trace() {
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; DELETE FROM t WHERE id = 1");
     let mut waiting = stage.clients(5);
-    waiting.iter_mut().for_each(|client| client.send(&query(&bump("t", 1))));
+    waiting
+        .iter_mut()
+        .for_each(|client| client.send(&query(&bump("t", 1))));
     await_lock_waiters(&stage, 1);
     outsider.ok("ROLLBACK");
-    let mut values: Vec<String> = waiting.iter_mut().map(|client| client.reply().value()).collect();
+    let mut values: Vec<String> = waiting
+        .iter_mut()
+        .map(|client| client.reply().value())
+        .collect();
     values.sort();
     assert_eq!(values, ["1", "2", "3", "4", "5"]);
 }
@@ -110,7 +129,9 @@ fn an_outsiders_delete_is_seen() {
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; DELETE FROM t WHERE id = 1");
     let mut waiting = stage.clients(5);
-    waiting.iter_mut().for_each(|client| client.send(&query(&bump("t", 1))));
+    waiting
+        .iter_mut()
+        .for_each(|client| client.send(&query(&bump("t", 1))));
     await_lock_waiters(&stage, 1);
     outsider.ok("COMMIT");
     for client in &mut waiting {
@@ -125,7 +146,9 @@ fn a_table_lock_holds_up_its_table_only() {
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE");
     let mut waiting = stage.clients(6);
-    waiting.iter_mut().for_each(|client| client.send(&query(&bump("t", 3))));
+    waiting
+        .iter_mut()
+        .for_each(|client| client.send(&query(&bump("t", 3))));
     await_lock_waiters(&stage, 1);
     let mut client = stage.client();
     for round in 1..=20 {
@@ -149,7 +172,10 @@ fn an_uncommitted_duplicate_key_holds_up_its_insert_only() {
     await_lock_waiters(&stage, 1);
     let mut client = stage.client();
     for id in 101..120 {
-        assert_eq!(client.ok(&format!("INSERT INTO t VALUES ({id}, 1)")).tag(), "INSERT 0 1");
+        assert_eq!(
+            client.ok(&format!("INSERT INTO t VALUES ({id}, 1)")).tag(),
+            "INSERT 0 1"
+        );
         client.ok(&bump("t", 4));
     }
     outsider.ok("COMMIT");
@@ -200,7 +226,9 @@ fn a_group_on_its_way_never_waits_while_it_holds_a_row() {
         second.ok(&bump("t", asked));
         first.ok("COMMIT");
         if stage.target() == Target::Paceline {
-            strangers.iter_mut().for_each(|stranger| drop(stranger.reply().expect_ok("a stranger")));
+            strangers
+                .iter_mut()
+                .for_each(|stranger| drop(stranger.reply().expect_ok("a stranger")));
         }
     }
 }

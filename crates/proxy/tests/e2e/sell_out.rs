@@ -62,12 +62,20 @@ async fn ask_simply(client: &Client, amount: i64) -> Option<i64> {
 /// Fails unless the sales are a serial history that starts with the whole stock and leaves `left`.
 fn check_history(mut sales: Vec<Sale>, left: i64) {
     let sold: i64 = sales.iter().map(|sale| sale.amount).sum();
-    assert_eq!(sold, STOCK - left, "sold amounts against the stock's decrease");
+    assert_eq!(
+        sold,
+        STOCK - left,
+        "sold amounts against the stock's decrease"
+    );
     sales.sort_by_key(|sale| -sale.left);
     let mut stock = STOCK;
     for sale in sales {
         assert!(sale.left >= 0, "negative: {sale:?}");
-        assert_eq!(sale.left, stock - sale.amount, "no serial history: {sale:?} after {stock}");
+        assert_eq!(
+            sale.left,
+            stock - sale.amount,
+            "no serial history: {sale:?} after {stock}"
+        );
         stock = sale.left;
     }
 }
@@ -119,11 +127,13 @@ fn the_checker_finds_mistakes() {
             .map(|&(amount, left)| Sale { amount, left })
             .collect::<Vec<_>>()
     };
-    let wrong = |sales: Vec<Sale>, left| {
-        std::panic::catch_unwind(|| check_history(sales, left)).is_err()
-    };
+    let wrong =
+        |sales: Vec<Sale>, left| std::panic::catch_unwind(|| check_history(sales, left)).is_err();
     check_history(history(&[(2, STOCK - 5), (3, STOCK - 3)]), STOCK - 5);
     assert!(wrong(history(&[(2, STOCK - 2)]), STOCK - 4), "a lost sale");
-    assert!(wrong(history(&[(2, STOCK - 2), (2, STOCK - 2)]), STOCK - 4), "the same stock twice");
+    assert!(
+        wrong(history(&[(2, STOCK - 2), (2, STOCK - 2)]), STOCK - 4),
+        "the same stock twice"
+    );
     assert!(wrong(history(&[(STOCK + 1, -1)]), -1), "more than there is");
 }

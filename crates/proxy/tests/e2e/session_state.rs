@@ -1,10 +1,8 @@
 //! Session state follows its client from server connection to server connection and never reaches another client. What
 //! cannot be carried keeps its server connection.
 
-use crate::harness::message::{bind, close, execute, parse, sync};
+use crate::harness::Stage;
 use crate::harness::raw::RawClient;
-use crate::harness::stage::Target;
-use crate::harness::{Reply, Stage};
 
 fn stage(servers: usize) -> Stage {
     Stage::on_shared()
@@ -32,7 +30,10 @@ fn all(client: &mut RawClient) -> Vec<String> {
         .map(|name| format!("coalesce(current_setting('{name}', true), '')"))
         .collect();
     let reply = client.ok(&format!("SELECT {}", asked.join(", ")));
-    reply.rows()[0].iter().map(|value| value.clone().unwrap()).collect()
+    reply.rows()[0]
+        .iter()
+        .map(|value| value.clone().unwrap())
+        .collect()
 }
 
 /// The same statements through Paceline, where another client uses the server in between, and on bare PostgreSQL.
@@ -42,15 +43,26 @@ fn check_followed(statements: &[&str]) {
     let mut fresh = stage.direct();
     for sql in statements {
         println!("{sql}");
-        assert_eq!(client.simple(sql).sqlstate(), bare.simple(sql).sqlstate(), "{sql}");
+        assert_eq!(
+            client.simple(sql).sqlstate(),
+            bare.simple(sql).sqlstate(),
+            "{sql}"
+        );
         let status = client.simple("").status();
         if status == 'I' {
-            assert_eq!(all(&mut neighbour), all(&mut fresh), "the neighbour after {sql}");
+            assert_eq!(
+                all(&mut neighbour),
+                all(&mut fresh),
+                "the neighbour after {sql}"
+            );
         }
         if status != 'E' {
             assert_eq!(all(&mut client), all(&mut bare), "after {sql}");
         }
-        assert_eq!(client.parameters, bare.parameters, "ParameterStatus after {sql}");
+        assert_eq!(
+            client.parameters, bare.parameters,
+            "ParameterStatus after {sql}"
+        );
     }
     assert_eq!(all(&mut stage.client()), all(&mut fresh), "a new client");
 }
@@ -122,21 +134,36 @@ fn startup_parameters_are_each_clients_own() {
         &[("application_name", "first")],
         &[("options", "-c statement_timeout=4s -c custom.flag=a\\ b")],
         &[("TimeZone", "America/New_York"), ("DateStyle", "SQL, DMY")],
-        &[("search_path", "mine, public"), ("options", "--application-name=second")],
+        &[
+            ("search_path", "mine, public"),
+            ("options", "--application-name=second"),
+        ],
         &[("client_encoding", "LATIN1")],
     ];
-    let mut clients: Vec<RawClient> = parameters.iter().map(|more| stage.client_with(more)).collect();
-    let mut bare: Vec<RawClient> = parameters.iter().map(|more| direct_with(&stage, more)).collect();
+    let mut clients: Vec<RawClient> = parameters
+        .iter()
+        .map(|more| stage.client_with(more))
+        .collect();
+    let mut bare: Vec<RawClient> = parameters
+        .iter()
+        .map(|more| direct_with(&stage, more))
+        .collect();
     for _ in 0..3 {
         for (client, bare) in clients.iter_mut().zip(&mut bare) {
             assert_eq!(all(client), all(bare));
             assert_eq!(client.parameters, bare.parameters);
-            assert_eq!(show(client, "client_encoding"), show(bare, "client_encoding"));
+            assert_eq!(
+                show(client, "client_encoding"),
+                show(bare, "client_encoding")
+            );
         }
     }
     // RESET goes back to what the client asked for at startup.
     for (client, bare) in clients.iter_mut().zip(&mut bare) {
-        for sql in ["SET application_name = 'x'; SET timezone = 'UTC'", "RESET ALL"] {
+        for sql in [
+            "SET application_name = 'x'; SET timezone = 'UTC'",
+            "RESET ALL",
+        ] {
             client.ok(sql);
             bare.ok(sql);
         }
@@ -155,9 +182,21 @@ fn direct_with(stage: &Stage, more: &[(&str, &str)]) -> RawClient {
 #[test]
 fn a_wrong_startup_parameter_is_refused_as_by_postgresql() {
     let stage = stage(1);
-    for more in [("options", "-c nosuchsetting=1"), ("TimeZone", "Nowhere/Land"), ("nosuchsetting", "1")] {
-        let parameters = [("user", "postgres"), ("database", stage.database.as_str()), more];
-        let refusal = |port| RawClient::try_connect(port, &parameters).err().map(|error| error.sqlstate().to_owned());
+    for more in [
+        ("options", "-c nosuchsetting=1"),
+        ("TimeZone", "Nowhere/Land"),
+        ("nosuchsetting", "1"),
+    ] {
+        let parameters = [
+            ("user", "postgres"),
+            ("database", stage.database.as_str()),
+            more,
+        ];
+        let refusal = |port| {
+            RawClient::try_connect(port, &parameters)
+                .err()
+                .map(|error| error.sqlstate().to_owned())
+        };
         let bare = refusal(stage.cluster.port());
         assert!(bare.is_some());
         // Paceline may find out only when the client first uses a server.
@@ -174,12 +213,36 @@ fn a_wrong_startup_parameter_is_refused_as_by_postgresql() {
 #[test]
 fn state_of_the_server_connection_stays_with_its_client() {
     let sessions: [(&str, &str, &str); 6] = [
-        ("CREATE TEMP TABLE mine (id int)", "INSERT INTO mine VALUES (1)", "DISCARD TEMP"),
-        ("PREPARE mine AS SELECT 7", "EXECUTE mine", "DEALLOCATE mine"),
-        ("SELECT pg_advisory_lock(42)", "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()", "SELECT pg_advisory_unlock_all()"),
-        ("DECLARE mine CURSOR WITH HOLD FOR SELECT generate_series(1, 1000)", "FETCH 3 FROM mine", "CLOSE mine"),
-        ("LISTEN mine", "SELECT 1 / count(*) FROM pg_listening_channels()", "UNLISTEN mine"),
-        ("CREATE TEMP SEQUENCE mine", "SELECT nextval('mine')", "DISCARD ALL"),
+        (
+            "CREATE TEMP TABLE mine (id int)",
+            "INSERT INTO mine VALUES (1)",
+            "DISCARD TEMP",
+        ),
+        (
+            "PREPARE mine AS SELECT 7",
+            "EXECUTE mine",
+            "DEALLOCATE mine",
+        ),
+        (
+            "SELECT pg_advisory_lock(42)",
+            "SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+            "SELECT pg_advisory_unlock_all()",
+        ),
+        (
+            "DECLARE mine CURSOR WITH HOLD FOR SELECT generate_series(1, 1000)",
+            "FETCH 3 FROM mine",
+            "CLOSE mine",
+        ),
+        (
+            "LISTEN mine",
+            "SELECT 1 / count(*) FROM pg_listening_channels()",
+            "UNLISTEN mine",
+        ),
+        (
+            "CREATE TEMP SEQUENCE mine",
+            "SELECT nextval('mine')",
+            "DISCARD ALL",
+        ),
     ];
     for (begin, go_on, end) in sessions {
         println!("{begin}");
@@ -199,7 +262,10 @@ fn state_of_the_server_connection_stays_with_its_client() {
         drop(client);
         // Its server connection is clean or gone: a temporary table or a lock would show.
         for neighbour in &mut neighbours {
-            assert_eq!(neighbour.value("SELECT to_regclass('pg_temp.mine') IS NULL"), "t");
+            assert_eq!(
+                neighbour.value("SELECT to_regclass('pg_temp.mine') IS NULL"),
+                "t"
+            );
             assert_eq!(neighbour.value("SELECT pg_try_advisory_xact_lock(42)"), "t");
         }
     }
@@ -226,8 +292,15 @@ fn a_client_that_leaves_takes_its_state_along() {
         let mut next = stage.client();
         next.simple("EXECUTE left_over").expect_error("26000");
         next.simple("SELECT * FROM left_over").expect_error("42P01");
-        assert_eq!(next.value("SELECT pg_try_advisory_xact_lock(77)"), "t", "{state}");
-        assert_eq!(next.value("SELECT count(*) FROM pg_listening_channels()"), "0");
+        assert_eq!(
+            next.value("SELECT pg_try_advisory_xact_lock(77)"),
+            "t",
+            "{state}"
+        );
+        assert_eq!(
+            next.value("SELECT count(*) FROM pg_listening_channels()"),
+            "0"
+        );
         assert_eq!(next.value("SELECT current_setting('application_name')"), "");
     }
 }
@@ -243,118 +316,4 @@ fn notifications_arrive() {
     assert_eq!(message.tag, b'A');
     assert!(message.body.ends_with(b"news\0hot\0"));
     listener.ok("UNLISTEN *");
-}
-
-fn run(name: &str, value: &str) -> Vec<u8> {
-    [bind("", name, &[Some(value)]), execute("", 0), sync()].concat()
-}
-
-/// Two clients with the same names for different statements, moved around between two servers by transactions.
-#[test]
-fn named_statements_move_between_servers() {
-    let stage = stage(2);
-    let mut clients = stage.clients(4);
-    for (number, client) in clients.iter_mut().enumerate() {
-        let sql = format!("SELECT $1::int + {number}, pg_backend_pid()");
-        client.ask(&[parse("same", &sql, &[]), sync()].concat()).expect_ok("parse");
-    }
-    let mut servers = std::collections::BTreeSet::new();
-    for round in 0..20 {
-        let lessee = round % clients.len();
-        clients[lessee].ok("BEGIN");
-        for (number, client) in clients.iter_mut().enumerate() {
-            let row = client.ask(&run("same", "100")).expect_ok("bind").rows().remove(0);
-            assert_eq!(row[0].as_deref(), Some((100 + number).to_string().as_str()));
-            servers.insert(row[1].clone());
-        }
-        clients[lessee].ok("COMMIT");
-    }
-    assert!(stage.target() == Target::Bare || servers.len() == 2, "{servers:?}");
-}
-
-/// More statements than a server connection may keep.
-#[test]
-fn statements_survive_eviction() {
-    let stage = Stage::on_shared()
-        .set("default_pool_size=1")
-        .set("max_prepared_statements=2")
-        .open();
-    let mut client = stage.client();
-    for number in 0..6 {
-        let sql = format!("SELECT $1::int * {number}");
-        client.ask(&[parse(&format!("s{number}"), &sql, &[]), sync()].concat()).expect_ok("parse");
-    }
-    for round in [1, 2, 3] {
-        for number in 0..6 {
-            let reply = client.ask(&run(&format!("s{number}"), &round.to_string()));
-            assert_eq!(reply.expect_ok("bind").value(), (round * number).to_string());
-        }
-    }
-    // Several of them in one unit, more than fit.
-    let mut unit: Vec<u8> = (0..6)
-        .flat_map(|number| [bind("", &format!("s{number}"), &[Some("1")]), execute("", 0)].concat())
-        .collect();
-    unit.extend(sync());
-    let values: Vec<_> = client.ask(&unit).expect_ok("one unit").rows().concat();
-    assert_eq!(values, ["0", "1", "2", "3", "4", "5"].map(|value| Some(value.to_owned())));
-    // PostgreSQL itself keeps no more than that, plus what Paceline needs for itself.
-    if stage.target() == Target::Paceline {
-        let kept = client.number("SELECT count(*) FROM pg_prepared_statements");
-        assert!(kept <= 8, "{kept} statements are kept on the server");
-    }
-}
-
-/// Close, DEALLOCATE, parsing a name twice: as PostgreSQL, on whatever server.
-#[test]
-fn statement_names_obey_postgresqls_rules() {
-    let stage = stage(2);
-    let mut client = stage.client();
-    let mut neighbour = stage.client();
-    let mut ask = |bytes: &[u8]| -> Reply {
-        // The neighbour's transaction takes the server that the client used last.
-        neighbour.ok("BEGIN");
-        let reply = client.ask(bytes);
-        neighbour.ok("COMMIT");
-        reply
-    };
-    let prepare = |name: &str| [parse(name, "SELECT $1::int", &[]), sync()].concat();
-    ask(&prepare("a")).expect_ok("first");
-    ask(&prepare("a")).expect_error("42P05");
-    ask(&run("a", "1")).expect_ok("still there");
-    ask(&[close(b'S', "a"), sync()].concat()).expect_ok("close");
-    ask(&run("a", "1")).expect_error("26000");
-    ask(&prepare("a")).expect_ok("again");
-    ask(&crate::harness::message::query("DEALLOCATE a")).expect_ok("deallocate");
-    ask(&run("a", "1")).expect_error("26000");
-    ask(&prepare("a")).expect_ok("third");
-    ask(&prepare("b")).expect_ok("another");
-    ask(&crate::harness::message::query("DEALLOCATE ALL")).expect_ok("deallocate all");
-    ask(&run("b", "1")).expect_error("26000");
-    ask(&prepare("c")).expect_ok("after deallocate all");
-    ask(&crate::harness::message::query("DISCARD ALL")).expect_ok("discard all");
-    ask(&run("c", "1")).expect_error("26000");
-    ask(&crate::harness::message::query("DEALLOCATE missing")).expect_error("26000");
-}
-
-/// A statement whose result changes its shape under a prepared statement, and a table that is made anew.
-#[test]
-fn prepared_statements_follow_the_tables() {
-    let stage = stage(1);
-    let mut direct = stage.direct();
-    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 5)");
-    let (mut client, mut bare) = (stage.client(), stage.direct());
-    let prepare = [parse("s", "SELECT * FROM t WHERE id = $1", &[]), sync()].concat();
-    let mut both = |bytes: &[u8]| {
-        let replies = [bare.ask(bytes), client.ask(bytes)];
-        crate::harness::assert_same("prepared", &replies[0].0, &replies[1].0);
-    };
-    both(&prepare);
-    both(&run("s", "1"));
-    direct.ok("ALTER TABLE t ADD COLUMN more text DEFAULT 'new'");
-    both(&run("s", "1"));
-    both(&run("s", "1"));
-    direct.ok("DROP TABLE t");
-    both(&run("s", "1"));
-    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int, more text); INSERT INTO t VALUES (1, 6, 'x')");
-    both(&run("s", "1"));
 }

@@ -186,9 +186,9 @@ fn what_changes_one_row_or_none_needs_no_wrap_to_be_told_that_it_missed() {
 #[test]
 fn bare_hints_reach_the_server_as_a_comment() {
     let mut stage = Stage::new();
-    let sent = stage.client([query("UPDATE COMMIT_ON_SUCCESS t SET a = 1")]);
+    let sent = stage.client([query("UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET a = 1")]);
     let [sent] = sent.as_slice() else {
         panic!("{sent:?}")
     };
-    assert!(sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS */"), "{sent}");
+    assert!(sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */"), "{sent}");
 }

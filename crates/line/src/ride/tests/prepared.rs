@@ -116,7 +116,7 @@ fn nobody_reaches_the_names_of_paceline_itself() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
     let template = stage.session.statement(b"a").expect("it is prepared");
-    let theirs = crate::server::server_name(template.id);
+    let theirs = stage.server.name(template.id);
     let sent = stage.client([bind(&theirs), sync()]);
     assert_eq!(sent, ["Bind s1 ", "Sync"], "with a space: nobody has it");
     stage.server([error("26000", "no"), ready('I')]);

@@ -139,7 +139,7 @@ impl Stage {
         self.shorten(read_out::to_server(bytes))
     }
 
-    /// `paceline_17` is `s1` if it is the first such name that was seen, and so on.
+    /// `paceline_17_0` is `s1` if it is the first such name that was seen, and so on.
     fn shorten(&mut self, lines: Vec<String>) -> Vec<String> {
         lines.into_iter().map(|line| self.shorten_line(&line)).collect()
     }
@@ -148,8 +148,8 @@ impl Stage {
         let Some((before, rest)) = line.split_once(crate::server::NAME_PREFIX) else {
             return line.to_owned();
         };
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (id, after) = rest.split_at(digits);
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(rest.len());
+        let (id, after) = rest.split_at(end);
         let seen = self.names.iter().position(|name| name == id);
         let number = seen.unwrap_or_else(|| {
             self.names.push(id.to_owned());

@@ -54,7 +54,12 @@ impl Case {
             .units
             .iter()
             .enumerate()
-            .map(|(number, unit)| format!("{number}: {}", unit.describe(&self.templates[unit.template])))
+            .map(|(number, unit)| {
+                format!(
+                    "{number}: {}",
+                    unit.describe(&self.templates[unit.template])
+                )
+            })
             .collect();
         format!("{}\n{}", self.table.sql(), units.join("\n"))
     }
@@ -113,10 +118,17 @@ impl Case {
         let reference = self.one_at_a_time(bare);
         let story = self.describe();
         for (number, (reference, paceline)) in reference.iter().zip(&paceline).enumerate() {
-            assert_same(&format!("{label}, unit {number} of\n{story}\n"), reference, paceline);
+            assert_same(
+                &format!("{label}, unit {number} of\n{story}\n"),
+                reference,
+                paceline,
+            );
         }
         let left_by_postgresql = self.table.content(bare);
-        assert_eq!(left_by_postgresql, left_by_paceline, "{label}: the table after\n{story}");
+        assert_eq!(
+            left_by_postgresql, left_by_paceline,
+            "{label}: the table after\n{story}"
+        );
         bare.ok("DEALLOCATE ALL");
     }
 

@@ -75,7 +75,12 @@ impl Table {
     pub(super) const KEYS: usize = ROWS + 1;
 
     pub(super) fn sql(&self) -> String {
-        let mut parts: Vec<String> = self.keys.iter().chain(&self.columns).map(definition).collect();
+        let mut parts: Vec<String> = self
+            .keys
+            .iter()
+            .chain(&self.columns)
+            .map(definition)
+            .collect();
         let keys: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
         parts.push(format!("PRIMARY KEY ({})", keys.join(", ")));
         parts.extend(self.sum_check.clone());
@@ -85,7 +90,9 @@ impl Table {
         };
         let mut sql = vec![format!("CREATE TABLE t ({}){by}", parts.join(", "))];
         for (number, bounds) in self.partitions.iter().skip(1).enumerate() {
-            sql.push(format!("CREATE TABLE t_{number} PARTITION OF t FOR VALUES {bounds}"));
+            sql.push(format!(
+                "CREATE TABLE t_{number} PARTITION OF t FOR VALUES {bounds}"
+            ));
         }
         sql.extend(self.rows.iter().map(|row| {
             let values: Vec<String> = row.iter().map(|value| quoted(value.as_deref())).collect();
@@ -105,7 +112,9 @@ impl Table {
     }
 
     pub(super) fn content(&self, client: &mut RawClient) -> Vec<Vec<Option<String>>> {
-        client.ok("SELECT tableoid::regclass, * FROM t ORDER BY k0::text, t::text").rows()
+        client
+            .ok("SELECT tableoid::regclass, * FROM t ORDER BY k0::text, t::text")
+            .rows()
     }
 }
 
@@ -120,7 +129,12 @@ fn definition(column: &Column) -> String {
     sql
 }
 
-fn initial_row(row: usize, keys: &[Column], columns: &[Column], rng: &mut Rng) -> Vec<Option<String>> {
+fn initial_row(
+    row: usize,
+    keys: &[Column],
+    columns: &[Column],
+    rng: &mut Rng,
+) -> Vec<Option<String>> {
     let keys = keys.iter().map(|key| Some(key.kind.key(row)));
     let values = columns.iter().map(|column| {
         let null = !column.not_null && rng.chance(15);
@@ -137,11 +151,7 @@ fn partitions(key: &Column, rng: &mut Rng) -> &'static [&'static str] {
             "WITH (MODULUS 2, REMAINDER 0)",
             "WITH (MODULUS 2, REMAINDER 1)",
         ],
-        1 if key.kind.is_number() => &[
-            "RANGE",
-            "FROM (MINVALUE) TO (2)",
-            "FROM (2) TO (MAXVALUE)",
-        ],
+        1 if key.kind.is_number() => &["RANGE", "FROM (MINVALUE) TO (2)", "FROM (2) TO (MAXVALUE)"],
         _ => &[],
     }
 }

@@ -20,12 +20,21 @@ pub(super) struct Template {
 }
 
 impl Template {
-    pub(super) fn generate(number: usize, table: &Table, oracle: &mut RawClient, rng: &mut Rng) -> Template {
+    pub(super) fn generate(
+        number: usize,
+        table: &Table,
+        oracle: &mut RawClient,
+        rng: &mut Rng,
+    ) -> Template {
         let mut build = Build {
             text: vec![String::new()],
             holes: Vec::new(),
         };
-        let hint = if rng.chance(35) { "/*+ COMMIT_ON_SUCCESS */ " } else { "" };
+        let hint = if rng.chance(35) {
+            "/*+ COMMIT_ON_SUCCESS */ "
+        } else {
+            ""
+        };
         build.push(&format!("UPDATE {hint}t SET "));
         build.assignments(table, rng);
         build.condition(table, rng);
@@ -43,7 +52,9 @@ impl Template {
 
     /// With `$1`, `$2`, … in the holes.
     pub(super) fn parametrised(&self) -> String {
-        let values: Vec<String> = (1..=self.holes.len()).map(|number| format!("${number}")).collect();
+        let values: Vec<String> = (1..=self.holes.len())
+            .map(|number| format!("${number}"))
+            .collect();
         self.filled(&values)
     }
 
@@ -195,7 +206,12 @@ fn assignments(kind: Kind) -> &'static [&'static str] {
             "date_trunc('hour', {c})",
         ],
         Kind::Bool => &["NOT {c}", "{own}", "{c} AND {bool}", "{c} IS NULL"],
-        Kind::Jsonb => &["{own}", "{c} || {json}", "{c} - {text}::text", "jsonb_set({c}, array['a'], {json})"],
+        Kind::Jsonb => &[
+            "{own}",
+            "{c} || {json}",
+            "{c} - {text}::text",
+            "jsonb_set({c}, array['a'], {json})",
+        ],
         Kind::IntArray => &["array_append({c}, {int})", "{own}", "{c}[1:2]"],
         Kind::TextArray => &["array_append({c}, {text})", "{own}"],
         _ => &["{own}", "NULL"],
@@ -204,10 +220,19 @@ fn assignments(kind: Kind) -> &'static [&'static str] {
 
 fn guards(kind: Kind) -> &'static [&'static str] {
     match kind {
-        kind if kind.is_number() => &["{c} >= {int}", "{c} <> {int}", "{c} IS NOT NULL", "{c} < 1000 / ({c} - {int})"],
+        kind if kind.is_number() => &[
+            "{c} >= {int}",
+            "{c} <> {int}",
+            "{c} IS NOT NULL",
+            "{c} < 1000 / ({c} - {int})",
+        ],
         kind if kind.is_text() => &["{c} <> {text}", "{c} LIKE {text}", "length({c}) < {int}"],
         Kind::Bool => &["{c}", "NOT {c}", "{c} IS NOT TRUE"],
-        _ => &["{c} IS NOT NULL", "{c} IS DISTINCT FROM {own}", "{c} IS NULL"],
+        _ => &[
+            "{c} IS NOT NULL",
+            "{c} IS DISTINCT FROM {own}",
+            "{c} IS NULL",
+        ],
     }
 }
 

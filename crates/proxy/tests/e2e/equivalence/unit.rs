@@ -87,12 +87,19 @@ impl Unit {
         if !named {
             bytes.extend(message::parse("", &template.parametrised(), &[]));
         }
-        let formats: Vec<u16> = binary.iter().map(|value| u16::from(value.is_some())).collect();
+        let formats: Vec<u16> = binary
+            .iter()
+            .map(|value| u16::from(value.is_some()))
+            .collect();
         let values: Vec<Option<Vec<u8>>> = self
             .values
             .iter()
             .zip(binary)
-            .map(|(text, binary)| binary.clone().or_else(|| text.clone().map(String::into_bytes)))
+            .map(|(text, binary)| {
+                binary
+                    .clone()
+                    .or_else(|| text.clone().map(String::into_bytes))
+            })
             .collect();
         let results = [u16::from(*binary_results)];
         bytes.extend(message::bind_formats("", name, &formats, &values, &results));
@@ -111,9 +118,20 @@ impl Unit {
                 let kinds: Vec<&str> = literals.iter().map(|(_, kind)| *kind).collect();
                 format!("{} {}", template.name(), kinds.join(" "))
             }
-            Way::Extended { named, describe, binary_results, binary } => {
-                let formats: String = binary.iter().map(|value| if value.is_some() { 'b' } else { 't' }).collect();
-                format!("{} {named} {describe} {binary_results} {formats}", template.name())
+            Way::Extended {
+                named,
+                describe,
+                binary_results,
+                binary,
+            } => {
+                let formats: String = binary
+                    .iter()
+                    .map(|value| if value.is_some() { 'b' } else { 't' })
+                    .collect();
+                format!(
+                    "{} {named} {describe} {binary_results} {formats}",
+                    template.name()
+                )
             }
         }
     }
@@ -132,7 +150,11 @@ impl Unit {
             match &mut unit.way {
                 Way::Simple(literals) => {
                     let bare = literals[at].1 == "int4";
-                    literals[at].0 = if bare { text.clone() } else { quoted(Some(&text)) };
+                    literals[at].0 = if bare {
+                        text.clone()
+                    } else {
+                        quoted(Some(&text))
+                    };
                 }
                 Way::Extended { binary, .. } => binary[at] = None,
             }
@@ -144,7 +166,11 @@ impl Unit {
     pub(super) fn describe(&self, template: &Template) -> String {
         match &self.way {
             Way::Simple(_) => self.sql(template),
-            way => format!("{} with {:?}, {way:?}", template.parametrised(), self.values),
+            way => format!(
+                "{} with {:?}, {way:?}",
+                template.parametrised(),
+                self.values
+            ),
         }
     }
 

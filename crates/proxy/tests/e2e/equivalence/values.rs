@@ -177,7 +177,14 @@ fn whole(rng: &mut Rng) -> String {
 }
 
 fn decimal(rng: &mut Rng) -> String {
-    let rare = ["0", "-2.25", "99999999.99", "1e3", "-0.005", "123456789012345678901234567890.5"];
+    let rare = [
+        "0",
+        "-2.25",
+        "99999999.99",
+        "1e3",
+        "-0.005",
+        "123456789012345678901234567890.5",
+    ];
     match rng.below(10) {
         0 => (*rng.pick(&rare)).to_owned(),
         _ => format!("{}.{}", rng.below(9), rng.below(100)),
@@ -193,7 +200,12 @@ pub(super) fn quoted(value: Option<&str>) -> String {
 }
 
 /// The value as a literal of some kind, and the kind's name.
-pub(super) fn literal(role: Role, key_is_number: bool, value: &Value, rng: &mut Rng) -> (String, &'static str) {
+pub(super) fn literal(
+    role: Role,
+    key_is_number: bool,
+    value: &Value,
+    rng: &mut Rng,
+) -> (String, &'static str) {
     let Some(text) = value else {
         return ("NULL".to_owned(), "null");
     };

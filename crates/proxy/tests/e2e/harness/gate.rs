@@ -26,9 +26,13 @@ impl Gate {
     #[track_caller]
     pub(crate) fn close_all(stage: &Stage, servers: usize) -> Self {
         let mut outsider = stage.direct();
-        outsider.ok("CREATE TABLE IF NOT EXISTS gate (id int PRIMARY KEY, passed int NOT NULL DEFAULT 0)");
+        outsider.ok(
+            "CREATE TABLE IF NOT EXISTS gate (id int PRIMARY KEY, passed int NOT NULL DEFAULT 0)",
+        );
         for id in 0..servers {
-            outsider.ok(&format!("INSERT INTO gate VALUES ({id}) ON CONFLICT DO NOTHING"));
+            outsider.ok(&format!(
+                "INSERT INTO gate VALUES ({id}) ON CONFLICT DO NOTHING"
+            ));
         }
         let hold: Vec<String> = (0..servers)
             .map(|id| format!("UPDATE gate SET passed = passed + 1 WHERE id = {id}"))

@@ -14,7 +14,6 @@ pub(crate) mod stage;
 pub(crate) mod wait;
 
 pub(crate) use gate::Gate;
-pub(crate) use raw::RawClient;
 pub(crate) use reply::{Message, Reply, assert_same};
 pub(crate) use rng::Rng;
 pub(crate) use stage::Stage;

@@ -1,7 +1,13 @@
 //! PostgreSQL's own programs: psql, pgbench, pg_isready. They are run against the target, never simulated.
 
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::caretaker;
+use super::wait::LIMIT;
 
 /// A command for one of PostgreSQL's programs: from PATH, else from where Debian puts them.
 #[track_caller]
@@ -15,21 +21,62 @@ pub(crate) fn program(name: &str) -> Command {
         panic!("{name} is not installed; on Debian: apt-get install postgresql postgresql-contrib")
     }));
     // The caller's own settings must not change what a test does.
-    for variable in ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGOPTIONS", "PGSERVICE", "PGPASSWORD"] {
+    for variable in [
+        "PGHOST",
+        "PGPORT",
+        "PGUSER",
+        "PGDATABASE",
+        "PGOPTIONS",
+        "PGSERVICE",
+        "PGPASSWORD",
+    ] {
         command.env_remove(variable);
     }
     command.env("PGSSLMODE", "prefer");
     command
 }
 
-/// Runs it, expects success and returns what it printed.
+/// Runs it, expects success within the limit and returns what it printed.
 #[track_caller]
 pub(crate) fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{printed}\n{complaints}");
-    printed
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _adopted = caretaker::adopt("KILL", child.id());
+    let printed = collect(child.stdout.take().unwrap());
+    let complaints = collect(child.stderr.take().unwrap());
+    let status = ended(&mut child);
+    let (printed, complaints) = (printed.join().unwrap(), complaints.join().unwrap());
+    match status {
+        Some(status) if status.success() => printed,
+        Some(_) => panic!("{command:?}\n{printed}\n{complaints}"),
+        None => panic!("{command:?} hangs\n{printed}\n{complaints}"),
+    }
+}
+
+/// How it ended; killed and `None` when it did not.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 fn debian_folders() -> Vec<PathBuf> {

@@ -80,14 +80,21 @@ impl Message {
             b'D' => format!("DataRow {}", show_values(&self.raw_values())),
             b'C' => format!("CommandComplete {:?}", cursor.string()),
             b'Z' => format!("ReadyForQuery {}", char::from(cursor.byte())),
-            b'S' => format!("ParameterStatus {:?}={:?}", cursor.string(), cursor.string()),
+            b'S' => format!(
+                "ParameterStatus {:?}={:?}",
+                cursor.string(),
+                cursor.string()
+            ),
             b't' => {
                 let count = cursor.u16();
                 let types: Vec<String> = (0..count).map(|_| alias(cursor.u32(), oids)).collect();
                 format!("ParameterDescription {types:?}")
             }
             // The notifying process differs.
-            b'A' => format!("NotificationResponse {:?}", String::from_utf8_lossy(&self.body[4..])),
+            b'A' => format!(
+                "NotificationResponse {:?}",
+                String::from_utf8_lossy(&self.body[4..])
+            ),
             tag => format!("{} {:?}", name(tag), String::from_utf8_lossy(&self.body)),
         }
     }
@@ -149,9 +156,9 @@ impl Reply {
 
     /// The last command tag; empty when there is none.
     pub(crate) fn tag(&self) -> String {
-        self.all(b'C').last().map_or_else(String::new, |message| {
-            Cursor(&message.body).string()
-        })
+        self.all(b'C')
+            .last()
+            .map_or_else(String::new, |message| Cursor(&message.body).string())
     }
 
     /// The transaction status of ReadyForQuery: `I`, `T` or `E`.
@@ -163,7 +170,10 @@ impl Reply {
 
     /// The tags of its messages, in order.
     pub(crate) fn tags(&self) -> String {
-        self.0.iter().map(|message| char::from(message.tag)).collect()
+        self.0
+            .iter()
+            .map(|message| char::from(message.tag))
+            .collect()
     }
 
     /// Fails the test when there is an error in it.

@@ -158,7 +158,11 @@ impl StageBuilder {
             Target::Paceline => {
                 let upstream = format!("postgres://127.0.0.1:{}", self.cluster.port());
                 let start = Paceline::start(&upstream);
-                let start = self.settings.iter().map(String::as_str).fold(start, Builder::set);
+                let start = self
+                    .settings
+                    .iter()
+                    .map(String::as_str)
+                    .fold(start, Builder::set);
                 Some(start.spawn())
             }
         };

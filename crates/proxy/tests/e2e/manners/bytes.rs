@@ -23,10 +23,19 @@ fn one_byte_at_a_time() {
     for round in [1, 3] {
         dribble(&mut client, &query(BUMP));
         assert_eq!(client.reply().value(), round.to_string());
-        dribble(&mut client, &unit("UPDATE t SET n = n + $1 WHERE id = $2 RETURNING n", &[Some("1"), Some("1")]));
+        dribble(
+            &mut client,
+            &unit(
+                "UPDATE t SET n = n + $1 WHERE id = $2 RETURNING n",
+                &[Some("1"), Some("1")],
+            ),
+        );
         assert_eq!(client.reply().value(), (round + 1).to_string());
     }
-    dribble(&mut client, &[query("BEGIN"), query("SELECT 1"), query("COMMIT")].concat());
+    dribble(
+        &mut client,
+        &[query("BEGIN"), query("SELECT 1"), query("COMMIT")].concat(),
+    );
     assert_eq!([(); 3].map(|()| client.reply().status()), ['T', 'T', 'I']);
 }
 
@@ -35,10 +44,24 @@ fn a_thousand_units_at_once() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     let mut client = stage.client();
-    let units: Vec<u8> = (0..500).flat_map(|_| [query(BUMP), unit("UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n", &[Some("1")])].concat()).collect();
+    let units: Vec<u8> = (0..500)
+        .flat_map(|_| {
+            [
+                query(BUMP),
+                unit(
+                    "UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n",
+                    &[Some("1")],
+                ),
+            ]
+            .concat()
+        })
+        .collect();
     client.send(&units);
     for expected in 1..=1000 {
-        assert_eq!(client.reply().expect_ok("unit").value(), expected.to_string());
+        assert_eq!(
+            client.reply().expect_ok("unit").value(),
+            expected.to_string()
+        );
     }
     neighbour.check();
 }
@@ -48,7 +71,11 @@ fn a_thousand_statements_with_one_sync() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     let mut client = stage.client();
-    let mut messages = parse("add", "UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n", &[]);
+    let mut messages = parse(
+        "add",
+        "UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n",
+        &[],
+    );
     for _ in 0..1000 {
         messages.extend(bind("", "add", &[Some("1")]));
         messages.extend(execute("", 0));
@@ -59,7 +86,14 @@ fn a_thousand_statements_with_one_sync() {
     assert_eq!(rows.len(), 1000);
     // The last one fails: none counts.
     messages.splice(..0, sync());
-    messages.drain(..5 + parse("add", "UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n", &[]).len());
+    messages.drain(
+        ..5 + parse(
+            "add",
+            "UPDATE t SET n = n + $1 WHERE id = 1 RETURNING n",
+            &[],
+        )
+        .len(),
+    );
     messages.extend(bind("", "add", &[Some("x")]));
     messages.extend(sync());
     client.ask(&messages).expect_error("22P02");
@@ -71,7 +105,11 @@ fn a_thousand_statements_with_one_sync() {
 fn many_clients_pipeline_at_once() {
     let stage = stage();
     let mut clients = stage.clients(20);
-    let burst = unit("UPDATE t SET n = n + $1 WHERE id = $2", &[Some("1"), Some("1")]).repeat(50);
+    let burst = unit(
+        "UPDATE t SET n = n + $1 WHERE id = $2",
+        &[Some("1"), Some("1")],
+    )
+    .repeat(50);
     clients.iter_mut().for_each(|client| client.send(&burst));
     for client in &mut clients {
         for _ in 0..50 {
@@ -172,7 +210,11 @@ fn malformed_messages_get_postgresqls_answers() {
             messages.extend(client.ask(&unit("SELECT 1", &[])).0);
             messages
         };
-        assert_same("malformed", &answer(stage.direct()), &answer(stage.client()));
+        assert_same(
+            "malformed",
+            &answer(stage.direct()),
+            &answer(stage.client()),
+        );
     }
 }
 

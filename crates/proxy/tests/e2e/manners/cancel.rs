@@ -20,7 +20,10 @@ fn a_unit_in_line_is_cancelled() {
     }
     clients[2].cancel();
     let reply = clients[2].reply().expect_error("57014");
-    assert_eq!(reply.error().unwrap().text(), "canceling statement due to user request");
+    assert_eq!(
+        reply.error().unwrap().text(),
+        "canceling statement due to user request"
+    );
     assert_eq!(reply.status(), 'I');
     gate.await_line(4);
     gate.open();
@@ -80,7 +83,9 @@ fn cancels_that_race_with_the_end_hit_nobody_else() {
     let mut neighbours = stage.clients(3);
     for _ in 0..30 {
         client.send(&query("SELECT pg_sleep(0.001)"));
-        neighbours.iter_mut().for_each(|neighbour| neighbour.send(&query(BUMP)));
+        neighbours
+            .iter_mut()
+            .for_each(|neighbour| neighbour.send(&query(BUMP)));
         client.cancel();
         let state = client.reply().sqlstate();
         assert!(state.is_empty() || state == "57014", "{state}");

@@ -103,10 +103,14 @@ fn who_has_said_everything_still_gets_the_answer() {
 
 #[test]
 fn a_large_result_that_nobody_reads_holds_nobody_up() {
-    let stage = crate::harness::Stage::on_shared().set("default_pool_size=2").open();
+    let stage = crate::harness::Stage::on_shared()
+        .set("default_pool_size=2")
+        .open();
     let mut neighbour = Neighbour::on(&stage);
     let mut client = stage.client();
-    client.send(&query("SELECT repeat('x', 1000) FROM generate_series(1, 200000)"));
+    client.send(&query(
+        "SELECT repeat('x', 1000) FROM generate_series(1, 200000)",
+    ));
     client.receive();
     for _ in 0..50 {
         neighbour.check();

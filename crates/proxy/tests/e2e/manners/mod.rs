@@ -12,11 +12,13 @@ use crate::harness::raw::RawClient;
 /// One server connection, un-hinted groups, a table with rows 1 to 5.
 fn stage() -> Stage {
     let stage = Stage::for_groups();
-    stage.direct().ok(
-        "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
-         INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i",
-    );
-    stage.client().ok("UPDATE t SET n = n + 1 WHERE id = 99 RETURNING n");
+    stage
+        .direct()
+        .ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
+         INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i");
+    stage
+        .client()
+        .ok("UPDATE t SET n = n + 1 WHERE id = 99 RETURNING n");
     stage
 }
 

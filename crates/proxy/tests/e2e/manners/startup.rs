@@ -7,7 +7,10 @@ use crate::harness::reply::transcript;
 use crate::harness::stage::Target;
 
 fn login(stage: &crate::harness::Stage) -> Vec<u8> {
-    startup(PROTOCOL, &[("user", "postgres"), ("database", &stage.database)])
+    startup(
+        PROTOCOL,
+        &[("user", "postgres"), ("database", &stage.database)],
+    )
 }
 
 #[test]
@@ -38,7 +41,11 @@ fn encryption_is_declined() {
 #[test]
 fn newer_protocols_are_negotiated_down() {
     let stage = stage();
-    for (version, more) in [(PROTOCOL | 2, None), (PROTOCOL | 9999, None), (PROTOCOL, Some(("_pq_.unknown", "on")))] {
+    for (version, more) in [
+        (PROTOCOL | 2, None),
+        (PROTOCOL | 9999, None),
+        (PROTOCOL, Some(("_pq_.unknown", "on"))),
+    ] {
         let negotiate = |port: u16| {
             let mut client = RawClient::open(port);
             let mut parameters = vec![("user", "postgres"), ("database", stage.database.as_str())];

@@ -11,7 +11,9 @@ const MEMORY_KIB_MAX: u64 = 64 << 10;
 
 #[track_caller]
 fn check_memory(stage: &mut Stage) {
-    let peak = stage.paceline().map_or(0, |paceline: &mut Paceline| paceline.memory_kib("VmHWM"));
+    let peak = stage
+        .paceline()
+        .map_or(0, |paceline: &mut Paceline| paceline.memory_kib("VmHWM"));
     println!("peak of resident memory: {peak} KiB");
     assert!(peak < MEMORY_KIB_MAX, "{peak} KiB");
 }
@@ -38,7 +40,15 @@ fn large_results_pass_through() {
     let mut client = stage.client();
     client.send(&query(&sql));
     assert!(count_bytes(&mut client) >= rows * 8000);
-    client.send(&[parse("", &sql, &[]), bind("", "", &[]), execute("", 0), sync()].concat());
+    client.send(
+        &[
+            parse("", &sql, &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ]
+        .concat(),
+    );
     assert!(count_bytes(&mut client) >= rows * 8000);
     client.send(&query(&format!("COPY ({sql}) TO STDOUT")));
     assert!(count_bytes(&mut client) >= rows * 8000);
@@ -51,7 +61,9 @@ fn a_slow_reader_fills_no_memory() {
     let mut stage = Stage::on_shared().set("default_pool_size=2").open();
     let mut neighbour = Neighbour::on(&stage);
     let mut client = stage.client();
-    client.send(&query("SELECT repeat('x', 8000) FROM generate_series(1, 26000)"));
+    client.send(&query(
+        "SELECT repeat('x', 8000) FROM generate_series(1, 26000)",
+    ));
     client.receive();
     for _ in 0..200 {
         neighbour.check();
@@ -74,6 +86,9 @@ fn large_copies_pass_through() {
     }
     client.send(&copy_done());
     assert_eq!(client.reply().expect_ok("copy").tag(), "COPY 64000");
-    assert_eq!(stage.direct().number("SELECT sum(length(text)) FROM big"), 64_000 * 999);
+    assert_eq!(
+        stage.direct().number("SELECT sum(length(text)) FROM big"),
+        64_000 * 999
+    );
     check_memory(&mut stage);
 }

@@ -28,21 +28,37 @@ fn one_statement() -> Vec<Step> {
         run(READ, &[Some("2")]),
         run(READ, &[Some("99")]),
         run(READ, &[None]),
-        run("SELECT $1::text, $2::int, $3::numeric", &[Some("x"), None, Some("1.50")]),
+        run(
+            "SELECT $1::text, $2::int, $3::numeric",
+            &[Some("x"), None, Some("1.50")],
+        ),
         run("", &[]),
         run("-- nothing", &[]),
         run(ADD, &[Some("5"), Some("1")]),
         run(ADD, &[Some("5"), Some("99")]),
         run(ADD, &[None, Some("1")]),
-        run("UPDATE t SET n = n + $1 WHERE id = $2", &[Some("1"), Some("2")]),
-        run("INSERT INTO pair VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", &[Some("8"), Some("q"), Some("1")]),
+        run(
+            "UPDATE t SET n = n + $1 WHERE id = $2",
+            &[Some("1"), Some("2")],
+        ),
+        run(
+            "INSERT INTO pair VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            &[Some("8"), Some("q"), Some("1")],
+        ),
         run("DELETE FROM pair WHERE a = $1", &[Some("8")]),
         run("SELECT $1", &[Some("untyped")]),
         x(&[parse("", READ, &[23]), describe(b'S', "")]),
         x(&[parse("", ADD, &[]), describe(b'S', "")]),
         x(&[parse("", "", &[]), describe(b'S', "")]),
-        x(&[parse("", "UPDATE t SET n = 1 WHERE id = 1", &[]), describe(b'S', "")]),
-        x(&[parse("", READ, &[20]), bind("", "", &[Some("3")]), execute("", 0)]),
+        x(&[
+            parse("", "UPDATE t SET n = 1 WHERE id = 1", &[]),
+            describe(b'S', ""),
+        ]),
+        x(&[
+            parse("", READ, &[20]),
+            bind("", "", &[Some("3")]),
+            execute("", 0),
+        ]),
         x(&[parse("", ALL, &[]), bind("", "", &[]), execute("", 0)]),
         x(&[]),
     ]
@@ -91,14 +107,28 @@ fn formats() -> Vec<Step> {
         ]),
         x(&[
             parse("", ADD, &[20, 20]),
-            bind_formats("", "", &[1], &[Some(7_i64.to_be_bytes().to_vec()), Some(1_i64.to_be_bytes().to_vec())], &[]),
+            bind_formats(
+                "",
+                "",
+                &[1],
+                &[
+                    Some(7_i64.to_be_bytes().to_vec()),
+                    Some(1_i64.to_be_bytes().to_vec()),
+                ],
+                &[],
+            ),
             execute("", 0),
         ]),
     ]
 }
 
 fn add(amount: &str, id: &str) -> Vec<u8> {
-    [parse("", ADD, &[]), bind("", "", &[Some(amount), Some(id)]), execute("", 0)].concat()
+    [
+        parse("", ADD, &[]),
+        bind("", "", &[Some(amount), Some(id)]),
+        execute("", 0),
+    ]
+    .concat()
 }
 
 fn pipelines() -> Vec<Step> {
@@ -122,7 +152,12 @@ fn pipelines() -> Vec<Step> {
             execute("a", 0),
             close(b'P', "a"),
         ]),
-        x(&[add("1", "4"), parse("", "SELECT n FROM t WHERE id = 4", &[]), bind("", "", &[]), execute("", 0)]),
+        x(&[
+            add("1", "4"),
+            parse("", "SELECT n FROM t WHERE id = 4", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+        ]),
         run(READ, &[Some("1")]),
     ]
 }
@@ -131,16 +166,49 @@ fn many_syncs() -> Vec<Step> {
     let units = |list: &[Vec<u8>]| ready(list.len(), list);
     let unit = |amount: &str, id: &str| [add(amount, id), sync()].concat();
     vec![
-        units(&[unit("1", "1"), unit("1", "2"), unit("-1000", "3"), unit("1", "3")]),
-        units(&[query("SELECT 1"), unit("1", "1"), query("SELEC"), unit("x", "1"), query("SELECT 2")]),
+        units(&[
+            unit("1", "1"),
+            unit("1", "2"),
+            unit("-1000", "3"),
+            unit("1", "3"),
+        ]),
+        units(&[
+            query("SELECT 1"),
+            unit("1", "1"),
+            query("SELEC"),
+            unit("x", "1"),
+            query("SELECT 2"),
+        ]),
         units(&[sync(), sync(), query(""), sync()]),
-        units(&[query("BEGIN"), unit("1", "1"), unit("-1000", "1"), unit("1", "1"), query("ROLLBACK"), unit("1", "1")]),
+        units(&[
+            query("BEGIN"),
+            unit("1", "1"),
+            unit("-1000", "1"),
+            unit("1", "1"),
+            query("ROLLBACK"),
+            unit("1", "1"),
+        ]),
         units(&[
             [parse("p", ADD, &[]), sync()].concat(),
-            [bind("", "p", &[Some("1"), Some("1")]), execute("", 0), sync()].concat(),
-            [bind("", "p", &[Some("1"), Some("2")]), execute("", 0), sync()].concat(),
+            [
+                bind("", "p", &[Some("1"), Some("1")]),
+                execute("", 0),
+                sync(),
+            ]
+            .concat(),
+            [
+                bind("", "p", &[Some("1"), Some("2")]),
+                execute("", 0),
+                sync(),
+            ]
+            .concat(),
             [close(b'S', "p"), sync()].concat(),
-            [bind("", "p", &[Some("1"), Some("2")]), execute("", 0), sync()].concat(),
+            [
+                bind("", "p", &[Some("1"), Some("2")]),
+                execute("", 0),
+                sync(),
+            ]
+            .concat(),
         ]),
     ]
 }
@@ -153,11 +221,27 @@ fn mistakes() -> Vec<Step> {
         x(&[describe(b'P', "missing")]),
         x(&[close(b'S', "missing"), close(b'P', "missing")]),
         x(&[parse("", READ, &[]), bind("", "", &[]), execute("", 0)]),
-        x(&[parse("", READ, &[]), bind("", "", &[Some("1"), Some("2")]), execute("", 0)]),
-        x(&[parse("", READ, &[]), bind_formats("", "", &[0, 0, 0], &[Some(b"1".to_vec())], &[]), execute("", 0)]),
+        x(&[
+            parse("", READ, &[]),
+            bind("", "", &[Some("1"), Some("2")]),
+            execute("", 0),
+        ]),
+        x(&[
+            parse("", READ, &[]),
+            bind_formats("", "", &[0, 0, 0], &[Some(b"1".to_vec())], &[]),
+            execute("", 0),
+        ]),
         x(&[parse("", "SELECT 1; SELECT 2", &[])]),
-        x(&[parse("", "SELECT $1 + $2", &[]), bind("", "", &[Some("1"), Some("2")]), execute("", 0)]),
-        x(&[parse("", READ, &[25]), bind("", "", &[Some("1")]), execute("", 0)]),
+        x(&[
+            parse("", "SELECT $1 + $2", &[]),
+            bind("", "", &[Some("1"), Some("2")]),
+            execute("", 0),
+        ]),
+        x(&[
+            parse("", READ, &[25]),
+            bind("", "", &[Some("1")]),
+            execute("", 0),
+        ]),
         x(&[parse("", ADD, &[25, 23]), describe(b'S', "")]),
         run(READ, &[Some("not a number")]),
         run("SELECT 1 / $1", &[Some("0")]),
@@ -170,8 +254,19 @@ fn names() -> Vec<Step> {
         x(&[parse("a", READ, &[]), describe(b'S', "a")]),
         x(&[parse("a", READ, &[])]),
         x(&[bind("", "a", &[Some("1")]), execute("", 0)]),
-        x(&[parse("b", ADD, &[]), bind("", "b", &[Some("1"), Some("1")]), execute("", 0), bind("", "a", &[Some("1")]), execute("", 0)]),
-        x(&[close(b'S', "a"), parse("a", ALL, &[]), bind("", "a", &[]), execute("", 0)]),
+        x(&[
+            parse("b", ADD, &[]),
+            bind("", "b", &[Some("1"), Some("1")]),
+            execute("", 0),
+            bind("", "a", &[Some("1")]),
+            execute("", 0),
+        ]),
+        x(&[
+            close(b'S', "a"),
+            parse("a", ALL, &[]),
+            bind("", "a", &[]),
+            execute("", 0),
+        ]),
         x(&[parse("c", "SELEC", &[])]),
         x(&[bind("", "c", &[])]),
         x(&[parse("d", "SELECT 7", &[]), parse("e", "SELEC", &[])]),
@@ -180,7 +275,11 @@ fn names() -> Vec<Step> {
         x(&[parse("", ADD, &[])]),
         x(&[bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
         x(&[bind("", "", &[Some("x"), Some("2")]), execute("", 0)]),
-        x(&[describe(b'S', ""), bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
+        x(&[
+            describe(b'S', ""),
+            bind("", "", &[Some("2"), Some("2")]),
+            execute("", 0),
+        ]),
         q("SELECT 'a simple query drops it'"),
         x(&[bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
         q("DEALLOCATE b"),
@@ -188,7 +287,9 @@ fn names() -> Vec<Step> {
         q("DEALLOCATE ALL"),
         x(&[bind("", "a", &[]), execute("", 0)]),
         x(&[parse("a", ALL, &[]), parse("b", READ, &[])]),
-        q("SELECT name, statement, parameter_types, from_sql FROM pg_prepared_statements ORDER BY name"),
+        q(
+            "SELECT name, statement, parameter_types, from_sql FROM pg_prepared_statements ORDER BY name",
+        ),
         q("DISCARD ALL"),
         x(&[bind("", "a", &[]), execute("", 0)]),
     ]
@@ -196,16 +297,37 @@ fn names() -> Vec<Step> {
 
 fn portals() -> Vec<Step> {
     vec![
-        x(&[parse("", ALL, &[]), bind("", "", &[]), execute("", 2), execute("", 2), execute("", 0), execute("", 0)]),
+        x(&[
+            parse("", ALL, &[]),
+            bind("", "", &[]),
+            execute("", 2),
+            execute("", 2),
+            execute("", 0),
+            execute("", 0),
+        ]),
         x(&[execute("", 1)]),
-        x(&[parse("", ALL, &[]), bind("", "", &[]), execute("", 5), execute("", 1)]),
+        x(&[
+            parse("", ALL, &[]),
+            bind("", "", &[]),
+            execute("", 5),
+            execute("", 1),
+        ]),
         q("BEGIN"),
-        x(&[parse("", ALL, &[]), bind("cursor", "", &[]), execute("cursor", 2)]),
+        x(&[
+            parse("", ALL, &[]),
+            bind("cursor", "", &[]),
+            execute("cursor", 2),
+        ]),
         x(&[describe(b'P', "cursor"), execute("cursor", 2)]),
         x(&[bind("cursor", "", &[])]),
         q("ROLLBACK"),
         q("BEGIN"),
-        x(&[parse("", ALL, &[]), bind("cursor", "", &[]), execute("cursor", 1), close(b'P', "cursor")]),
+        x(&[
+            parse("", ALL, &[]),
+            bind("cursor", "", &[]),
+            execute("cursor", 1),
+            close(b'P', "cursor"),
+        ]),
         x(&[execute("cursor", 1)]),
         q("COMMIT"),
         q("BEGIN"),
@@ -216,7 +338,12 @@ fn portals() -> Vec<Step> {
         q("FETCH ALL FROM c"),
         q("CLOSE c"),
         q("COMMIT"),
-        x(&[parse("", "UPDATE t SET n = n + 1 RETURNING id", &[]), bind("", "", &[]), execute("", 2), execute("", 2)]),
+        x(&[
+            parse("", "UPDATE t SET n = n + 1 RETURNING id", &[]),
+            bind("", "", &[]),
+            execute("", 2),
+            execute("", 2),
+        ]),
         q("SELECT n FROM t ORDER BY id"),
     ]
 }
@@ -229,12 +356,18 @@ fn flushes() -> Vec<Step> {
         up_to(b"CE", &[execute("", 0), flush()]),
         ready(1, &[sync()]),
         up_to(b"E", &[parse("", "SELEC", &[]), flush()]),
-        ready(1, &[bind("", "", &[]), flush(), execute("", 0), flush(), sync()]),
+        ready(
+            1,
+            &[bind("", "", &[]), flush(), execute("", 0), flush(), sync()],
+        ),
         up_to(b"CE", &[add("1", "1"), flush()]),
         up_to(b"E", &[add("-1000", "1"), flush()]),
         ready(1, &[sync()]),
         q("SELECT n FROM t WHERE id = 1"),
-        up_to(b"nTE", &[parse("f", READ, &[]), describe(b'S', "f"), flush()]),
+        up_to(
+            b"nTE",
+            &[parse("f", READ, &[]), describe(b'S', "f"), flush()],
+        ),
         ready(1, &[flush(), flush(), sync()]),
         x(&[bind("", "f", &[Some("2")]), execute("", 0)]),
     ]
@@ -243,8 +376,19 @@ fn flushes() -> Vec<Step> {
 fn mixed() -> Vec<Step> {
     vec![
         ready(2, &[parse("", READ, &[]), query("SELECT 1"), sync()]),
-        ready(2, &[add("1", "1"), query("SELECT n FROM t WHERE id = 1"), sync()]),
-        ready(2, &[add("-1000", "1"), query("SELECT 1"), sync(), query("SELECT 2")]),
+        ready(
+            2,
+            &[add("1", "1"), query("SELECT n FROM t WHERE id = 1"), sync()],
+        ),
+        ready(
+            2,
+            &[
+                add("-1000", "1"),
+                query("SELECT 1"),
+                sync(),
+                query("SELECT 2"),
+            ],
+        ),
         q("SELECT n FROM t WHERE id = 1"),
     ]
 }

@@ -7,6 +7,8 @@ mod simple;
 mod special;
 mod updates;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::harness::raw::RawClient;
 use crate::harness::reply::Message;
 use crate::harness::stage::Target;
@@ -61,16 +63,28 @@ fn state(direct: &mut RawClient) -> Vec<Message> {
     STATE.iter().flat_map(|sql| direct.ok(sql).0).collect()
 }
 
+/// Checks every script, also behind one that has failed, and then fails with the names of those that did.
+#[track_caller]
+fn check_each(scripts: &[Script], check: impl Fn(&Script)) {
+    let fails = |script: &&Script| catch_unwind(AssertUnwindSafe(|| check(script))).is_err();
+    let failed: Vec<&str> = scripts
+        .iter()
+        .filter(fails)
+        .map(|script| script.name)
+        .collect();
+    assert!(failed.is_empty(), "these scripts fail: {failed:?}");
+}
+
 #[track_caller]
 fn compare_alone(stage: &Stage) {
-    let mut direct = stage.direct();
-    for script in scripts() {
+    check_each(&scripts(), |script| {
+        let mut direct = stage.direct();
         direct.ok(SETUP);
-        let bare = perform(&script, &mut stage.direct(), &mut direct);
+        let bare = perform(script, &mut stage.direct(), &mut direct);
         direct.ok(SETUP);
-        let paceline = perform(&script, &mut stage.client(), &mut direct);
+        let paceline = perform(script, &mut stage.client(), &mut direct);
         assert_same(script.name, &bare, &paceline);
-    }
+    });
 }
 
 #[test]
@@ -109,26 +123,32 @@ fn together(stage: &Stage, step: &Step, clients: &mut [RawClient]) -> Vec<Messag
 #[test]
 fn answers_in_lockstep_are_those_of_postgresql() {
     let stage = Stage::for_groups();
-    let mut direct = stage.direct();
-    for script in scripts().iter().filter(|script| script.lockstep) {
-        direct.ok(SETUP);
-        let mut clients: Vec<_> = (0..RIDERS).map(|_| stage.direct()).collect();
-        let mut bare: Vec<_> = script.steps.iter().map(|step| in_turn(step, &mut clients)).collect();
-        bare.push(state(&mut direct));
-        direct.ok(SETUP);
-        let mut clients = stage.clients(RIDERS);
-        let mut paceline: Vec<_> = script
-            .steps
-            .iter()
-            .map(|step| together(&stage, step, &mut clients))
-            .collect();
-        paceline.push(state(&mut direct));
-        println!("{}", script.name);
-        for (number, (bare, paceline)) in bare.iter().zip(&paceline).enumerate() {
-            assert_same(&format!("{}, step {number}", script.name), bare, paceline);
-        }
-    }
+    let scripts: Vec<Script> = scripts()
+        .into_iter()
+        .filter(|script| script.lockstep)
+        .collect();
+    check_each(&scripts, |script| compare_in_lockstep(&stage, script));
     stage.assert_grouped(20, RIDERS as i64);
+}
+
+#[track_caller]
+fn compare_in_lockstep(stage: &Stage, script: &Script) {
+    let mut direct = stage.direct();
+    direct.ok(SETUP);
+    let mut clients: Vec<_> = (0..RIDERS).map(|_| stage.direct()).collect();
+    let bare: Vec<_> = script
+        .steps
+        .iter()
+        .map(|step| in_turn(step, &mut clients))
+        .collect();
+    let left_by_postgresql = state(&mut direct);
+    direct.ok(SETUP);
+    let mut clients = stage.clients(RIDERS);
+    for (number, (step, bare)) in script.steps.iter().zip(&bare).enumerate() {
+        let paceline = together(stage, step, &mut clients);
+        assert_same(&format!("{}, step {number}", script.name), bare, &paceline);
+    }
+    assert_same(script.name, &left_by_postgresql, &state(&mut direct));
 }
 
 /// What a client is told at login: the same parameters as PostgreSQL's, its key, ready.

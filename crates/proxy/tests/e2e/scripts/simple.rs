@@ -24,7 +24,13 @@ pub(super) fn scripts() -> Vec<Script> {
         ),
         lockstep(
             "nothing to do",
-            vec![q(""), q(";"), q(" ; ; "), q("-- only a comment"), q("/* /* nested */ */")],
+            vec![
+                q(""),
+                q(";"),
+                q(" ; ; "),
+                q("-- only a comment"),
+                q("/* /* nested */ */"),
+            ],
         ),
         lockstep(
             "simple errors",
@@ -47,7 +53,9 @@ pub(super) fn scripts() -> Vec<Script> {
         lockstep(
             "simple writes",
             vec![
-                q("INSERT INTO t VALUES (6, 60, 'six', 6) ON CONFLICT (id) DO UPDATE SET n = t.n + 1 RETURNING n"),
+                q(
+                    "INSERT INTO t VALUES (6, 60, 'six', 6) ON CONFLICT (id) DO UPDATE SET n = t.n + 1 RETURNING n",
+                ),
                 q("INSERT INTO pair VALUES (7, 'z', 1) ON CONFLICT DO NOTHING"),
                 q("DELETE FROM t WHERE id = 5 RETURNING *"),
                 q("DELETE FROM t WHERE id = 98"),
@@ -60,10 +68,16 @@ pub(super) fn scripts() -> Vec<Script> {
             "several statements at once",
             vec![
                 q("SELECT 1; SELECT 2"),
-                q("UPDATE t SET n = n + 1 WHERE id = 1; UPDATE t SET n = n + 1 WHERE id = 2 RETURNING n"),
-                q("UPDATE t SET n = n + 1 WHERE id = 1; SELECT 1/0; UPDATE t SET n = n + 1 WHERE id = 2"),
+                q(
+                    "UPDATE t SET n = n + 1 WHERE id = 1; UPDATE t SET n = n + 1 WHERE id = 2 RETURNING n",
+                ),
+                q(
+                    "UPDATE t SET n = n + 1 WHERE id = 1; SELECT 1/0; UPDATE t SET n = n + 1 WHERE id = 2",
+                ),
                 q("BEGIN; UPDATE t SET n = n + 1 WHERE id = 3; COMMIT"),
-                q("BEGIN; UPDATE t SET n = n + 1 WHERE id = 3; ROLLBACK; SELECT n FROM t WHERE id = 3"),
+                q(
+                    "BEGIN; UPDATE t SET n = n + 1 WHERE id = 3; ROLLBACK; SELECT n FROM t WHERE id = 3",
+                ),
                 q("UPDATE t SET n = n + 1 WHERE id = 4; COMMIT; UPDATE t SET n = -1 WHERE id = 4"),
                 q("SELECT 1; SELEC 2"),
                 q(";;SELECT 5;;"),

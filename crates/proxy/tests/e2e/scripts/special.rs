@@ -25,11 +25,26 @@ pub(super) fn scripts() -> Vec<Script> {
 fn copy_in() -> Vec<Step> {
     vec![
         up_to(b"GE", &[query(COPY_IN)]),
-        ready(1, &[copy_data(b"10\t1\tten\n11\t2\t\\N\n"), copy_data(b"12\t3\ttwel"), copy_data(b"ve\n"), copy_done()]),
+        ready(
+            1,
+            &[
+                copy_data(b"10\t1\tten\n11\t2\t\\N\n"),
+                copy_data(b"12\t3\ttwel"),
+                copy_data(b"ve\n"),
+                copy_done(),
+            ],
+        ),
         up_to(b"GE", &[query(COPY_IN)]),
         ready(1, &[copy_data(b"13\t1\tx\n"), copy_fail("changed my mind")]),
         up_to(b"GE", &[query(COPY_IN)]),
-        ready(1, &[copy_data(b"14\tnot a number\tx\n"), copy_data(b"15\t1\tx\n"), copy_done()]),
+        ready(
+            1,
+            &[
+                copy_data(b"14\tnot a number\tx\n"),
+                copy_data(b"15\t1\tx\n"),
+                copy_done(),
+            ],
+        ),
         up_to(b"GE", &[query(COPY_IN)]),
         ready(1, &[copy_data(b"16\t-1\tnegative\n"), copy_done()]),
         up_to(b"GE", &[query(COPY_IN)]),
@@ -37,14 +52,53 @@ fn copy_in() -> Vec<Step> {
         up_to(b"GE", &[query(COPY_IN)]),
         ready(1, &[copy_done()]),
         // All at once, and something behind it.
-        ready(2, &[query(COPY_IN), copy_data(b"17\t1\tx\n"), copy_done(), query("SELECT count(*) FROM t")]),
-        up_to(b"GE", &[query("COPY t (id, n) FROM STDIN; SELECT 1; COPY t (id, n) FROM STDIN")]),
+        ready(
+            2,
+            &[
+                query(COPY_IN),
+                copy_data(b"17\t1\tx\n"),
+                copy_done(),
+                query("SELECT count(*) FROM t"),
+            ],
+        ),
+        up_to(
+            b"GE",
+            &[query(
+                "COPY t (id, n) FROM STDIN; SELECT 1; COPY t (id, n) FROM STDIN",
+            )],
+        ),
         up_to(b"GE", &[copy_data(b"18\t1\n"), copy_done()]),
         ready(1, &[copy_data(b"19\t1\n"), copy_done()]),
-        up_to(b"GE", &[parse("", COPY_IN, &[]), bind("", "", &[]), execute("", 0), flush()]),
+        up_to(
+            b"GE",
+            &[
+                parse("", COPY_IN, &[]),
+                bind("", "", &[]),
+                execute("", 0),
+                flush(),
+            ],
+        ),
         ready(1, &[copy_data(b"20\t1\tx\n"), copy_done(), sync()]),
-        ready(1, &[parse("", COPY_IN, &[]), bind("", "", &[]), execute("", 0), copy_data(b"21\t1\tx\n"), copy_done(), sync()]),
-        up_to(b"GE", &[parse("", COPY_IN, &[]), bind("", "", &[]), execute("", 0), flush()]),
+        ready(
+            1,
+            &[
+                parse("", COPY_IN, &[]),
+                bind("", "", &[]),
+                execute("", 0),
+                copy_data(b"21\t1\tx\n"),
+                copy_done(),
+                sync(),
+            ],
+        ),
+        up_to(
+            b"GE",
+            &[
+                parse("", COPY_IN, &[]),
+                bind("", "", &[]),
+                execute("", 0),
+                flush(),
+            ],
+        ),
         ready(1, &[copy_data(b"22\tx\tx\n"), copy_done(), sync()]),
         q("SELECT id FROM t ORDER BY id"),
         q("COPY missing FROM STDIN"),
@@ -65,7 +119,11 @@ fn copy_out() -> Vec<Step> {
         q("COPY t TO STDOUT (FORMAT binary)"),
         q("COPY (SELECT 1/0) TO STDOUT"),
         q("COPY (SELECT 1 WHERE false) TO STDOUT; SELECT 1"),
-        x(&[parse("", "COPY pair TO STDOUT", &[]), bind("", "", &[]), execute("", 0)]),
+        x(&[
+            parse("", "COPY pair TO STDOUT", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+        ]),
         q("COPY (SELECT 10 / (3 - i) FROM generate_series(1, 3) i) TO STDOUT"),
         q("SELECT 1"),
     ]
@@ -101,12 +159,23 @@ fn settings() -> Vec<Step> {
         q("SET work_mem = 'lots'"),
         q("SELECT set_config('statement_timeout', '11s', false)"),
         q("SHOW statement_timeout"),
-        run("SELECT set_config($1, $2, false)", &[Some("lock_timeout"), Some("5s")]),
+        run(
+            "SELECT set_config($1, $2, false)",
+            &[Some("lock_timeout"), Some("5s")],
+        ),
         q("SHOW lock_timeout"),
         q("SET custom.flag = 'on'"),
         q("SHOW custom.flag"),
-        x(&[parse("", "SET application_name = 'extended'", &[]), bind("", "", &[]), execute("", 0)]),
-        x(&[parse("", "SHOW application_name", &[]), bind("", "", &[]), execute("", 0)]),
+        x(&[
+            parse("", "SET application_name = 'extended'", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+        ]),
+        x(&[
+            parse("", "SHOW application_name", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+        ]),
         q("BEGIN"),
         q("SET application_name = 'inside'"),
         q("ROLLBACK"),
@@ -157,7 +226,9 @@ fn cursors() -> Vec<Step> {
 fn notices() -> Vec<Step> {
     vec![
         q("DO $$ BEGIN RAISE NOTICE 'one'; RAISE WARNING 'two' USING HINT = 'none'; END $$"),
-        q("DO $$ BEGIN RAISE NOTICE 'before'; RAISE EXCEPTION 'after' USING ERRCODE = 'XX123', DETAIL = 'detail'; END $$"),
+        q(
+            "DO $$ BEGIN RAISE NOTICE 'before'; RAISE EXCEPTION 'after' USING ERRCODE = 'XX123', DETAIL = 'detail'; END $$",
+        ),
         q("DROP TABLE IF EXISTS missing"),
         run("DROP TABLE IF EXISTS missing", &[]),
     ]

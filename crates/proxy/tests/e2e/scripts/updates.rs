@@ -64,12 +64,27 @@ fn foldable_extended() -> Vec<Step> {
         run(sale, &[Some("2147483648"), Some("1")]),
         described(&[Some("1"), Some("2")]),
         described(&[Some("1"), Some("2")]),
-        run("UPDATE pair SET n = n * $3 WHERE a = $1 AND b = $2 RETURNING *", &[Some("1"), Some("y"), Some("3")]),
-        run("UPDATE pair SET n = n * $3 WHERE a = $1 AND b = $2 RETURNING *", &[Some("1"), Some("y"), Some("3")]),
+        run(
+            "UPDATE pair SET n = n * $3 WHERE a = $1 AND b = $2 RETURNING *",
+            &[Some("1"), Some("y"), Some("3")],
+        ),
+        run(
+            "UPDATE pair SET n = n * $3 WHERE a = $1 AND b = $2 RETURNING *",
+            &[Some("1"), Some("y"), Some("3")],
+        ),
         run("UPDATE part SET n = $1 WHERE id = $2", &[None, Some("4")]),
-        run("UPDATE part SET n = $1 WHERE id = $2", &[Some("6"), Some("4")]),
-        run("UPDATE t SET s = s || $1, d = $2 WHERE id = $3 RETURNING s, d", &[Some("é"), Some("1.005"), Some("5")]),
-        run("UPDATE t SET s = s || $1, d = $2 WHERE id = $3 RETURNING s, d", &[Some("é"), Some("NaN"), Some("5")]),
+        run(
+            "UPDATE part SET n = $1 WHERE id = $2",
+            &[Some("6"), Some("4")],
+        ),
+        run(
+            "UPDATE t SET s = s || $1, d = $2 WHERE id = $3 RETURNING s, d",
+            &[Some("é"), Some("1.005"), Some("5")],
+        ),
+        run(
+            "UPDATE t SET s = s || $1, d = $2 WHERE id = $3 RETURNING s, d",
+            &[Some("é"), Some("NaN"), Some("5")],
+        ),
     ]
 }
 
@@ -81,7 +96,9 @@ fn others() -> Vec<Step> {
         q("UPDATE t SET n = n + 1 WHERE id = 1 AND id = 2"),
         q("UPDATE t SET id = 50 WHERE id = 5 RETURNING id"),
         q("UPDATE t SET n = (SELECT max(n) + 1 FROM t) WHERE id = 1 RETURNING n"),
-        q("UPDATE t SET n = t.n + pair.n FROM pair WHERE t.id = 1 AND pair.a = 2 RETURNING t.n, pair.b"),
+        q(
+            "UPDATE t SET n = t.n + pair.n FROM pair WHERE t.id = 1 AND pair.a = 2 RETURNING t.n, pair.b",
+        ),
         q("UPDATE t SET n = DEFAULT WHERE id = 1"),
         q("UPDATE t SET s = DEFAULT WHERE id = 1 RETURNING s"),
         q("UPDATE ONLY t SET n = n + 1 WHERE id = 2 RETURNING n"),
@@ -91,7 +108,9 @@ fn others() -> Vec<Step> {
         q("UPDATE t SET n = n + (random() * 0)::int WHERE id = 3 RETURNING n"),
         q("WITH x AS (SELECT 2 AS n) UPDATE t SET n = t.n + x.n FROM x WHERE id = 3 RETURNING t.n"),
         q("EXPLAIN (COSTS OFF) UPDATE t SET n = n + 1 WHERE id = 1"),
-        q("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) UPDATE t SET n = n + 1 WHERE id = 1"),
+        q(
+            "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) UPDATE t SET n = n + 1 WHERE id = 1",
+        ),
         q("UPDATE t SET n = 1 WHERE id = 1; UPDATE t SET n = 2 WHERE id = 1 RETURNING n"),
     ]
 }
@@ -100,13 +119,24 @@ fn hinted() -> Vec<Step> {
     vec![
         q("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + 1 WHERE id = 1 RETURNING n"),
         q("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + 1 WHERE id = 1 RETURNING n"),
-        q("UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */ t SET n = n - 1000 WHERE id = 1 RETURNING n"),
+        q(
+            "UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */ t SET n = n - 1000 WHERE id = 1 RETURNING n",
+        ),
         q("/*+ COMMIT_ON_SUCCESS */ UPDATE t SET n = n + 1 WHERE id = 2"),
         q("INSERT /*+ COMMIT_ON_SUCCESS */ INTO pair VALUES (9, 'h', 1) ON CONFLICT DO NOTHING"),
         q("DELETE /*+ COMMIT_ON_SUCCESS */ FROM pair WHERE a = 9"),
-        run("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n", &[Some("2"), Some("3")]),
-        run("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n", &[Some("2"), Some("3")]),
-        run("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n", &[Some("-900"), Some("3")]),
+        run(
+            "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n",
+            &[Some("2"), Some("3")],
+        ),
+        run(
+            "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n",
+            &[Some("2"), Some("3")],
+        ),
+        run(
+            "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2 RETURNING n",
+            &[Some("-900"), Some("3")],
+        ),
         q("UPDATE /*+ NO_SUCH_HINT */ t SET n = n + 1 WHERE id = 1"),
     ]
 }

@@ -1,0 +1,173 @@
+//! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
+
+use super::{Prelude, fits};
+use crate::line::Strategy;
+use crate::server::ServerSide;
+use crate::session::Session;
+use crate::settings::SettingsBook;
+use crate::template::Templates;
+use crate::testing::folding::single;
+use crate::testing::messages::Wire;
+use crate::testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
+use crate::testing::messages::server::*;
+use crate::testing::trip::Trip;
+use crate::unit::Unit;
+
+const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
+
+struct Scene {
+    templates: Templates,
+    session: Session,
+    prelude: Prelude,
+    server: ServerSide,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (templates, none) = (Templates::default(), SettingsBook::default().none());
+        Self {
+            prelude: Prelude::new(&templates),
+            templates,
+            session: Session::new(none.clone()),
+            server: ServerSide::new(none, 100),
+        }
+    }
+
+    fn unit(&mut self, messages: Wire) -> Unit {
+        single(&mut self.session, &self.templates, messages)
+    }
+
+    fn extended(&mut self, text: &str) -> Unit {
+        self.unit([parse("", text), bind(""), describe_portal(), execute(), sync()].concat())
+    }
+
+    fn leave(&mut self, members: &[Unit]) -> Trip<'_> {
+        let trip = Trip::leave(Strategy::Chain, members, &self.prelude, &mut self.server);
+        trip.expect("a chain always travels")
+    }
+
+    /// Two by the extended protocol and a simple query between them.
+    fn three(&mut self) -> [Unit; 3] {
+        [self.extended(INSERT), self.unit(query("DELETE FROM t WHERE id = 7")), self.extended(INSERT)]
+    }
+}
+
+/// The server's answers up to the first member's.
+fn prelude() -> Wire {
+    [parsed(), bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat()
+}
+
+#[test]
+fn only_hinted_writes_that_are_known_to_be_short_fit() {
+    let mut scene = Scene::new();
+    let unit = scene.extended(INSERT);
+    assert_eq!(fits(&unit), None, "not known to be short");
+    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+    assert_eq!(fits(&unit).map(|group| group.strategy), Some(Strategy::Chain));
+    for text in [
+        "INSERT INTO log DEFAULT VALUES",
+        "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
+        "SELECT 1",
+    ] {
+        let unit = scene.extended(text);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        assert_eq!(fits(&unit), None, "{text}");
+    }
+    unit.template.pace.record(1_000_000, 100);
+    assert_eq!(fits(&unit), None, "it has turned out long");
+}
+
+#[test]
+fn all_members_stand_before_one_sync() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let sent = scene.leave(&members).sent();
+    let kinds: Vec<&str> = sent.iter().filter_map(|line| line.split(' ').next()).collect();
+    let expected = [
+        "Parse", "Bind", "Execute", // lock_timeout
+        "Parse", "Bind", "Describe", "Execute", //
+        "Parse", "Bind", "Describe", "Execute", //
+        "Bind", "Describe", "Execute", "Sync",
+    ];
+    assert_eq!(kinds, expected);
+    assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
+    assert_eq!(sent[7], "Parse unnamed: DELETE FROM t WHERE id = 7", "its own text");
+}
+
+#[test]
+fn each_gets_its_own_answer_after_the_commit() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    let insert = |id| [bound(), columns(&["id"]), row(&[id]), complete("INSERT 0 1")].concat();
+    let answers = [
+        prelude(),
+        parsed(),
+        insert("1"),
+        parsed(),
+        [bound(), no_data(), complete("DELETE 1")].concat(),
+        insert("2"),
+    ];
+    assert!(trip.answer(answers).is_empty(), "nobody hears of it before the commit");
+    let dealt = trip.answer([ready('I')]);
+    let expected = [
+        "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
+        "1: DELETE 1, ready I",
+        "2: parsed, bound, columns id, row 2, INSERT 0 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.is_over() && !trip.batch.failed());
+}
+
+#[test]
+fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([prelude(), parsed(), bound(), columns(&["id"]), row(&["1"]), complete("INSERT 0 1")]);
+    let dealt = trip.answer([error("23505", "duplicate key"), ready('I')]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again FirstHalf", "2: again SecondHalf"]);
+    assert!(trip.batch.failed());
+    // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
+    let sent = scene.leave(&members).sent();
+    assert!(sent[0].starts_with("Bind") && sent[2].starts_with("Bind"), "{sent:?}");
+}
+
+#[test]
+fn a_borrowed_wait_sends_each_alone() {
+    for sqlstate in ["55P03", "57014", "40P01"] {
+        let mut scene = Scene::new();
+        let members = scene.three();
+        let mut trip = scene.leave(&members);
+        let dealt = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
+        assert_eq!(dealt, ["0: again Alone", "1: again Alone", "2: again Alone"]);
+    }
+}
+
+#[test]
+fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([parsed(), error("42501", "no"), ready('I')]);
+    let sent = scene.leave(&members).sent();
+    assert!(sent[0].starts_with("Bind") && sent[2].starts_with("Parse"), "{sent:?}");
+}
+
+#[test]
+fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
+    let mut scene = Scene::new();
+    let members = [scene.extended("DELETE FROM t")];
+    let mut trip = scene.leave(&members);
+    let dealt = trip.answer([
+        notice("of the chain"),
+        prelude(),
+        parsed(),
+        bound(),
+        no_data(),
+        notice("of the member"),
+        complete("DELETE 1"),
+        ready('I'),
+    ]);
+    assert_eq!(dealt, ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]);
+}

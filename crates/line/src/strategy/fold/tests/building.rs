@@ -1,0 +1,139 @@
+//! What a group becomes.
+
+use super::{a_server, counter, leave, stock};
+use crate::testing::folding::{Folding, INT4, INT8, NUMERIC, TEXT, table};
+use paceline_wire::frontend::{BindNames, BindValues, tag};
+use paceline_wire::reader::Reader;
+use paceline_wire::{Frame, Frames};
+
+/// The `Bind` in what was sent: its parameters as text, and its result formats.
+fn bound(sent: &[u8]) -> (Vec<String>, Vec<i16>) {
+    let bind = Frames::new(sent).find(|f: &Frame<'_>| f.tag == tag::BIND).expect("a Bind");
+    let rest = BindNames::read(bind.body()).expect("a Bind").rest;
+    let read = BindValues::read(rest, 0).expect("values");
+    let values = read.values.iter().zip(&read.binary).map(|(range, binary)| {
+        let bytes = &rest[range.clone().expect("no array is NULL")];
+        match binary {
+            false => String::from_utf8(bytes.to_vec()).expect("text"),
+            true => integers(bytes),
+        }
+    });
+    (values.collect(), read.result_formats)
+}
+
+/// A binary array of int4, its element type in front.
+fn integers(bytes: &[u8]) -> String {
+    let mut r = Reader::new(bytes);
+    let head: Vec<i32> = (0..5).map(|_| r.i32().expect("a header")).collect();
+    let [1, has_null, element, len, 1] = head[..] else {
+        panic!("not a plain array: {head:?}")
+    };
+    let value = |value: Option<&[u8]>| match value {
+        None => "NULL".to_owned(),
+        Some(bytes) => i32::from_be_bytes(bytes.try_into().expect("an int4")).to_string(),
+    };
+    let values: Vec<_> = (0..len).map(|_| value(r.value().expect("a value"))).collect();
+    assert!(r.rest().is_empty());
+    assert_eq!(has_null == 1, values.iter().any(|v| v == "NULL"));
+    format!("{element}:{{{}}}", values.join(","))
+}
+
+#[test]
+fn members_stand_in_order_of_row_and_arrival() {
+    let mut folding = stock();
+    let members: Vec<_> = [["1", "7"], ["2", "5"], ["3", "7"], ["4", "6"], ["5", "5"]]
+        .iter()
+        .map(|values| folding.texts(values))
+        .collect();
+    let mut server = a_server();
+    let trip = leave(&members, &mut server).expect("it travels");
+    let (values, formats) = bound(&trip.sent);
+    let expected = [
+        "{7,5,6}",
+        "23:{0,2,4}",
+        "23:{2,4,5}",
+        "(16400,{7})",
+        "{1,3,2,5,4}",
+    ];
+    assert_eq!(values, expected);
+    assert_eq!(formats, [1, 1, 1, 1, 0]);
+}
+
+#[test]
+fn a_group_is_one_statement_that_is_prepared_once() {
+    let mut folding = stock();
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
+    let mut server = a_server();
+    let sent = leave(&members, &mut server).expect("it travels").sent();
+    let [parse, bind, execute, sync] = sent.as_slice() else {
+        panic!("{sent:?}")
+    };
+    assert!(parse.contains("SKIP LOCKED"), "{parse}");
+    assert!(bind.starts_with("Bind paceline_"), "{bind}");
+    assert_eq!((execute.as_str(), sync.as_str()), ("Execute", "Sync"));
+    let sent = leave(&members, &mut server).expect("it travels").sent();
+    assert_eq!(sent[0], *bind);
+}
+
+#[test]
+fn a_group_on_one_row_waits_for_it() {
+    let mut folding = stock();
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "7"])];
+    let mut server = a_server();
+    let trip = leave(&members, &mut server).expect("it travels");
+    let parse = &trip.sent()[0];
+    assert!(parse.starts_with("Parse") && !parse.contains("SKIP LOCKED"), "{parse}");
+    assert_eq!(bound(&trip.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
+}
+
+#[test]
+fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
+    let mut folding = counter("");
+    let (one, key) = (1_i32.to_be_bytes(), 7_i64.to_be_bytes());
+    let members = [
+        folding.bound(&[(true, Some(&one)), (true, Some(&key))], &[1]),
+        folding.bound(&[(true, None), (false, Some(b"7"))], &[1]),
+    ];
+    let mut server = a_server();
+    let (values, formats) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    assert_eq!((values[0].as_str(), values[4].as_str()), ("{7}", "23:{1,NULL}"));
+    assert_eq!(formats, [1, 1, 1, 1]);
+}
+
+#[test]
+fn text_values_are_quoted() {
+    let table = table(&[("id", INT8), ("a", TEXT)], &["id"]);
+    let text = "UPDATE t SET a = $2 WHERE id = $1";
+    let mut folding = Folding::prepared(text, &table, &[INT8, TEXT], Vec::new());
+    let members = [
+        folding.texts(&["1", "NULL"]),
+        folding.texts(&["1", r#"a,"b"\"#]),
+        folding.bound(&[(false, Some(b"1")), (false, None)], &[]),
+    ];
+    let mut server = a_server();
+    let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    assert_eq!(values[4], r#"{"NULL","a,\"b\"\\",NULL}"#);
+}
+
+#[test]
+fn a_composite_key_has_an_array_for_each_column() {
+    let table = table(&[("a", INT4), ("b", TEXT), ("n", INT4)], &["a", "b"]);
+    let text = "UPDATE t SET n = $3 WHERE b = $1 AND a = $2";
+    let mut folding = Folding::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
+    let members = [folding.texts(&["x", "1", "8"]), folding.texts(&["y", "1", "9"])];
+    let mut server = a_server();
+    let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    assert_eq!(values, ["{1,1}", r#"{"x","y"}"#, "23:{0,1}", "23:{1,2}", "(16400,{7})", "{8,9}"]);
+}
+
+#[test]
+fn keys_that_only_postgresql_can_compare_do_not_share_a_group() {
+    let table = table(&[("id", NUMERIC), ("a", INT4)], &["id"]);
+    let text = "UPDATE t SET a = a + 1 WHERE id = $1";
+    let mut folding = Folding::prepared(text, &table, &[NUMERIC], Vec::new());
+    let members = [folding.texts(&["1.0"]), folding.texts(&["1.00"])];
+    let mut server = a_server();
+    assert!(leave(&members, &mut server).is_none());
+    let members = [folding.texts(&["1.0"]), folding.texts(&["1.0"])];
+    assert!(leave(&members, &mut server).is_some());
+}

@@ -1,0 +1,232 @@
+//! What each member gets.
+
+use super::{a_server, counter, leave, stock};
+use crate::server::ServerSide;
+use crate::testing::folding::{Folding, INT4, INT8, single, table};
+use crate::testing::messages::Wire;
+use crate::testing::messages::client;
+use crate::testing::messages::server::*;
+use crate::testing::trip::Trip;
+
+const MISSED: &str = "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+
+fn bit(yes: bool) -> Option<&'static [u8]> {
+    Some(if yes { &[1] } else { &[0] })
+}
+
+/// A member's row in the fold's result: its place (from 1), do constraints hold?, was it updated?, RETURNING.
+fn member(place: i32, fine: bool, hit: bool, returning: &[Option<&[u8]>]) -> Wire {
+    let place = place.to_be_bytes();
+    let mut row = vec![bit(true), Some(&place[..]), bit(fine), bit(hit)];
+    row.extend_from_slice(returning);
+    values(&row)
+}
+
+/// The one row of a fold that found nothing to do.
+fn nobody(same_facts: bool) -> Wire {
+    values(&[bit(same_facts), None, None, None])
+}
+
+fn end() -> Wire {
+    [complete("SELECT 9"), ready('I')].concat()
+}
+
+/// A group of the counter on these rows.
+fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> Trip<'a> {
+    let mut folding = counter("");
+    let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
+    leave(&members, server).expect("it travels")
+}
+
+#[test]
+fn each_member_is_answered_as_if_it_had_come_alone() {
+    let mut folding = stock();
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["9", "8"]), folding.texts(&["2", "7"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [
+        parsed(),
+        bound(),
+        member(3, true, false, &[None]),
+        member(1, true, true, &[Some(b"41")]),
+        member(2, true, true, &[Some(b"39")]),
+    ];
+    assert!(trip.answer(rows).is_empty(), "nobody hears of it before the commit");
+    let mut dealt = trip.answer([end()]);
+    dealt.sort();
+    let expected = [
+        "0: parsed, bound, columns qty, row 41, UPDATE 1, ready I",
+        "1: parsed, bound, columns qty, UPDATE 0, ready I",
+        "2: parsed, bound, columns qty, row 39, UPDATE 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.void().is_none());
+}
+
+#[test]
+fn the_answer_has_the_form_of_the_question() {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    let text = "UPDATE t SET qty = 1 WHERE id = 5 RETURNING qty";
+    let mut folding = Folding::simple(text, &table, &[INT4, INT4], vec![column("qty", 23)]);
+    let members = [folding.query(text)];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([parsed(), bound(), member(1, true, true, &[Some(b"1")]), end()]);
+    assert_eq!(dealt, ["0: columns qty, row 1, UPDATE 1, ready I"]);
+}
+
+#[test]
+fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
+    let mut folding = stock();
+    let template = folding.texts(&["1", "7"]).template;
+    folding.session.prepare(b"p", template);
+    let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
+    let messages = [client::bind_values("p", &values, &[1]), client::execute(), client::sync()];
+    let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
+    unit.fold = Some(folding.plan.clone());
+    let mut server = a_server();
+    let mut trip = leave(&[unit], &mut server).expect("it travels");
+    let dealt = trip.answer([parsed(), bound(), member(1, true, true, &[Some(b"\0\0\0\x07")]), end()]);
+    assert_eq!(dealt, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
+}
+
+#[test]
+fn described_columns_carry_the_format_that_was_bound() {
+    let mut folding = stock();
+    let unit = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
+    let mut server = a_server();
+    let mut trip = leave(&[unit], &mut server).expect("it travels");
+    let dealt = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
+    assert_eq!(dealt, ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]);
+}
+
+#[test]
+fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
+    let mut server = a_server();
+    // Places in the batch: row 7 has 1 to 4, row 8 has 5.
+    let mut trip = group(&["7", "7", "8", "7", "7"], &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[]),
+        member(2, false, false, &[]),
+        member(5, true, true, &[]),
+        end(),
+    ]);
+    let expected = [
+        "0: parsed, bound, no data, UPDATE 1, ready I",
+        "1: again Alone",
+        "3: again Line",
+        "4: again Line",
+        "2: parsed, bound, no data, UPDATE 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+}
+
+#[test]
+fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
+    let mut server = a_server();
+    let mut one_row = group(&["7", "7"], &mut server);
+    let dealt = one_row.answer([parsed(), bound(), nobody(true), end()]);
+    let none = "parsed, bound, no data, UPDATE 0, ready I";
+    assert_eq!(dealt, [format!("0: {none}"), format!("1: {none}")]);
+    let mut many_rows = group(&["7", "8", "9"], &mut server);
+    let dealt = many_rows.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
+    let hit = "1: parsed, bound, no data, UPDATE 1, ready I";
+    assert_eq!(dealt, ["0: again Row", hit, "2: again Row"]);
+}
+
+#[test]
+fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8"], &mut server);
+    let dealt = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Row"]);
+}
+
+#[test]
+fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
+    let mut folding = counter("/*+ TARGET_AFFECT_ROW(1) */");
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [member(1, true, true, &[]), member(2, true, false, &[])];
+    let [one, two] = rows;
+    let dealt = trip.answer([parsed(), bound(), one, two, end()]);
+    let expected = [
+        "0: parsed, bound, no data, UPDATE 1, ready I".to_owned(),
+        format!("1: parsed, bound, no data, {MISSED}, ready I"),
+    ];
+    assert_eq!(dealt, expected);
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([bound(), nobody(true), end()]);
+    assert!(dealt.iter().all(|line| line.contains(MISSED)), "{dealt:?}");
+}
+
+#[test]
+fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8"], &mut server);
+    let dealt = trip.answer([parsed(), bound(), nobody(false), end()]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert!(matches!(trip.batch.void(), Some(None)), "the facts must be read again");
+    assert!(!trip.batch.failed());
+}
+
+#[test]
+fn an_error_sends_the_group_again_in_halves() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8", "7", "9", "8"], &mut server);
+    let rows = [parsed(), bound(), member(1, true, true, &[]), error("22003", "integer out of range")];
+    assert!(trip.answer(rows).is_empty());
+    let dealt = trip.answer([ready('I')]);
+    let expected = [
+        "0: again FirstHalf",
+        "1: again FirstHalf",
+        "2: again FirstHalf",
+        "3: again SecondHalf",
+        "4: again SecondHalf",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.batch.failed() && trip.batch.void().is_none());
+}
+
+#[test]
+fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8"], &mut server);
+    let dealt = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let learned = trip.batch.void().flatten().expect("something was learned");
+    assert!(learned.fold.is_err());
+    // The Parse did not take place.
+    let mut trip = group(&["7", "8"], &mut server);
+    assert!(trip.sent()[0].starts_with("Parse"));
+    trip.answer([parsed(), bound(), nobody(true), end()]);
+}
+
+#[test]
+fn a_timeout_on_one_row_is_everybodys_and_on_many_it_is_not() {
+    for (sqlstate, message) in [
+        ("55P03", "canceling statement due to lock timeout"),
+        ("57014", "canceling statement due to statement timeout"),
+    ] {
+        let mut server = a_server();
+        let mut one_row = group(&["7", "7"], &mut server);
+        let dealt = one_row.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        let told = format!("parsed, bound, ERROR {sqlstate}: {message}, ready I");
+        assert_eq!(dealt, [format!("0: {told}"), format!("1: {told}")]);
+        let mut many_rows = group(&["7", "8"], &mut server);
+        let dealt = many_rows.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    }
+}
+
+#[test]
+fn somebody_elses_cancellation_is_not_a_timeout() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "7"], &mut server);
+    let cancelled = error("57014", "canceling statement due to user request");
+    let dealt = trip.answer([parsed(), bound(), cancelled, ready('I')]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+}

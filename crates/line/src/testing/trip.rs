@@ -1,0 +1,69 @@
+//! A group on its way: the test is the server.
+
+use super::messages::Wire;
+use super::read_out;
+use crate::line::Strategy;
+use crate::server::ServerSide;
+use crate::strategy::chain::Prelude;
+use crate::strategy::{Batch, Dealt, Verdict};
+use crate::unit::Unit;
+use bytes::BytesMut;
+use paceline_wire::Frames;
+
+/// A batch, and the server that it went to.
+pub(crate) struct Trip<'a> {
+    pub(crate) batch: Batch,
+    server: &'a mut ServerSide,
+    /// What was sent.
+    pub(crate) sent: Vec<u8>,
+    over: bool,
+}
+
+impl<'a> Trip<'a> {
+    /// A group leaves. `None`: it cannot travel together.
+    pub(crate) fn leave(
+        strategy: Strategy,
+        members: &[Unit],
+        prelude: &Prelude,
+        server: &'a mut ServerSide,
+    ) -> Option<Self> {
+        let members: Vec<&Unit> = members.iter().collect();
+        let mut out = BytesMut::new();
+        let batch = Batch::build(strategy, &members, prelude, server, &mut out)?;
+        Some(Self {
+            batch,
+            server,
+            sent: out.to_vec(),
+            over: false,
+        })
+    }
+
+    /// What was sent, message by message.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        read_out::to_server(&self.sent)
+    }
+
+    /// The server answers; returns what is dealt because of it.
+    pub(crate) fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        let mut dealt = Vec::new();
+        for frame in Frames::new(&messages.concat()) {
+            assert!(!self.over, "a message after the batch was over: {frame:?}");
+            self.over = self.batch.receive(frame, self.server, &mut dealt);
+        }
+        dealt.iter().map(line).collect()
+    }
+
+    /// Nothing more is expected from the server.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+/// A member and what becomes of it, in words.
+pub(crate) fn line(dealt: &Dealt) -> String {
+    let verdict = match &dealt.verdict {
+        Verdict::Answer(answer) => read_out::to_client(answer).join(", "),
+        Verdict::Again(how) => format!("again {how:?}"),
+    };
+    format!("{}: {verdict}", dealt.member)
+}

@@ -1,0 +1,144 @@
+//! What does not fold, and why.
+
+use super::{column, rewritten, stock, stock_with, types, update};
+use crate::facts::{Column, TableFacts};
+use crate::fold::{Refusal, TypeName, rewrite};
+
+const COUNT: &str = "UPDATE stock SET qty = qty - $1 WHERE id = $2";
+
+fn refused(sql: &str, table: &TableFacts, parameters: &[&str]) -> Refusal {
+    match rewritten(sql, table, parameters, &[]) {
+        Err(refusal) => refusal,
+        Ok(fold) => panic!("{sql} folds: {}", fold.one_row),
+    }
+}
+
+fn named(name: &str) -> String {
+    name.to_owned()
+}
+
+#[test]
+fn a_table_that_the_catalog_refuses() {
+    let mut table = stock();
+    table.refused = Some("triggers".to_owned());
+    let refusal = refused(COUNT, &table, &["integer", "bigint"]);
+    assert_eq!(refusal, Refusal::Table(named("triggers")));
+    assert_eq!(refusal.to_string(), "table: triggers");
+}
+
+#[test]
+fn where_must_name_all_columns_of_a_unique_key() {
+    let refusal = refused("UPDATE stock SET qty = 1 WHERE note = $1", &stock(), &["text"]);
+    assert_eq!(refusal, Refusal::Key);
+    let mut table = stock();
+    table.keys = vec![vec![named("id"), named("note")]];
+    assert_eq!(refused(COUNT, &table, &["integer", "bigint"]), Refusal::Key);
+    table.keys = Vec::new();
+    assert_eq!(refused(COUNT, &table, &["integer", "bigint"]), Refusal::Key);
+}
+
+#[test]
+fn a_key_must_be_comparable_without_postgresql() {
+    let key = || Refusal::KeyType(named("id"));
+    let parameters = ["integer", "bigint"];
+    let foreign = stock_with("id", |id| {
+        id.type_oid = 16_500;
+        id.builtin = false;
+    });
+    assert_eq!(refused(COUNT, &foreign, &parameters), Refusal::Type(named("id")));
+    let loose = stock_with("id", |id| {
+        id.type_oid = 25;
+        id.deterministic = false;
+    });
+    assert_eq!(refused(COUNT, &loose, &["integer", "text"]), key());
+}
+
+#[test]
+fn a_key_must_be_asked_for_in_its_own_type() {
+    let key = || Refusal::KeyType(named("id"));
+    for parameter in ["numeric", "double precision", "text"] {
+        assert_eq!(refused(COUNT, &stock(), &["integer", parameter]), key(), "{parameter}");
+    }
+    let constant = |id: &str| format!("UPDATE stock SET qty = 1 WHERE id = {id}");
+    assert_eq!(refused(&constant("7.0"), &stock(), &[]), key());
+    let text = stock_with("id", |id| *id = column("id", "text", 25));
+    assert_eq!(refused(&constant("7"), &text, &[]), key());
+    assert_eq!(refused(COUNT, &text, &["integer", "bigint"]), key());
+    let money = stock_with("id", |id| *id = column("id", "numeric", 1700));
+    assert_eq!(refused(COUNT, &money, &["integer", "bigint"]), key(), "1 and 1.0 are other bytes");
+}
+
+#[test]
+fn columns_that_something_depends_on_are_not_assigned() {
+    let table = stock_with("qty", |qty| qty.fixed = true);
+    let refusal = refused(COUNT, &table, &["integer", "bigint"]);
+    assert_eq!(refusal, Refusal::Assigned(named("qty")));
+    let other = "UPDATE stock SET price = qty + $1 WHERE id = $2";
+    assert!(rewritten(other, &table, &["integer", "bigint"], &[]).is_ok(), "reading it does no harm");
+}
+
+#[test]
+fn types_whose_casts_cut_silently_are_not_assigned() {
+    let sql = "UPDATE stock SET note = $1 WHERE id = $2";
+    let cut: [(&str, fn(&mut Column)); 6] = [
+        ("char(n)", |note| (note.type_oid, note.base_type_oid) = (1042, 1042)),
+        ("bit(n)", |note| (note.type_oid, note.base_type_oid) = (1560, 1560)),
+        ("a domain over varbit(n)", |note| note.base_type_oid = 1562),
+        ("a domain over varchar(n)", |note| {
+            (note.type_oid, note.base_type_oid, note.type_modifier) = (16_500, 1043, 14);
+        }),
+        ("interval day", |note| (note.base_type_oid, note.type_modifier) = (1186, 589_823)),
+        ("varchar(n)[]", |note| (note.array, note.type_modifier) = (true, 14)),
+    ];
+    for (what, change) in cut {
+        let refusal = refused(sql, &stock_with("note", change), &["text", "bigint"]);
+        assert_eq!(refusal, Refusal::Type(named("note")), "{what}");
+    }
+    let unlimited = stock_with("note", |note| (note.type_oid, note.base_type_oid) = (16_500, 1043));
+    assert!(rewritten(sql, &unlimited, &["text", "bigint"], &[]).is_ok());
+}
+
+#[test]
+fn types_that_are_not_postgresqls_own_are_not_carried() {
+    let table = stock_with("note", |note| note.builtin = false);
+    let reads = "UPDATE stock SET qty = $1 WHERE id = $2 AND note IS NULL";
+    let refusal = refused(reads, &table, &["integer", "bigint"]);
+    assert_eq!(refusal, Refusal::Type(named("note")));
+    let foreign = TypeName {
+        builtin: false,
+        ..types(&["integer"]).remove(0)
+    };
+    let parameters = [foreign, types(&["bigint"]).remove(0)];
+    let refusal = rewrite(&update(COUNT), &stock(), &parameters, &[]);
+    assert_eq!(refusal, Err(Refusal::Type(named("parameter $1"))));
+    let refusal = refused(COUNT, &stock(), &["box", "bigint"]);
+    assert_eq!(refusal, Refusal::Type(named("parameter $1")), "arrays of box have semicolons");
+}
+
+#[test]
+fn unknown_columns_and_parameters() {
+    for sql in [
+        "UPDATE stock SET colour = 1 WHERE id = 7",
+        "UPDATE stock SET qty = 1 WHERE id = 7 AND colour = 1",
+        "UPDATE stock SET qty = 1 WHERE id = 7 AND colour > 1",
+        "UPDATE stock SET qty = colour WHERE id = 7",
+    ] {
+        assert_eq!(refused(sql, &stock(), &[]), Refusal::Column(named("colour")), "{sql}");
+    }
+    assert_eq!(refused(COUNT, &stock(), &["integer"]), Refusal::Type(named("parameter $2")));
+    assert_eq!(refused(COUNT, &stock(), &[]), Refusal::Type(named("parameter $1")));
+}
+
+#[test]
+fn a_check_that_cannot_be_taken_apart() {
+    let mut table = stock();
+    table.checks = vec![named("(qty > (SELECT 1))")];
+    assert_eq!(refused(COUNT, &table, &["integer", "bigint"]), Refusal::Expression);
+}
+
+#[test]
+fn returning_must_be_what_postgresql_described() {
+    let sql = "UPDATE stock SET qty = 1 WHERE id = 7 RETURNING qty";
+    assert_eq!(rewritten(sql, &stock(), &[], &[]), Err(Refusal::Expression));
+    assert_eq!(rewritten(sql, &stock(), &[], &["integer", "text"]), Err(Refusal::Expression));
+}

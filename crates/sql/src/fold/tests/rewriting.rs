@@ -1,0 +1,220 @@
+//! What an UPDATE becomes.
+
+use super::{column, folded, stock, stock_with};
+use crate::KeyValue;
+use crate::fold::{Carried, KeyClass};
+
+/// A parameter that travels in its own type.
+fn carried(parameter: u32) -> Carried {
+    Carried {
+        parameter,
+        as_text: false,
+    }
+}
+
+#[test]
+fn parameters_follow_the_key_its_places_and_the_fingerprint() {
+    let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty, id";
+    let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer", "bigint"]);
+    assert_eq!(fold.carried, [carried(1)]);
+    assert_eq!(fold.returning, 2);
+    let [key] = fold.key.as_slice() else {
+        panic!("{:?}", fold.key)
+    };
+    assert_eq!((&key.value, key.class), (&KeyValue::Parameter(2), KeyClass::Integer));
+    let text = &fold.one_row;
+    assert!(text.contains("unnest($1::bigint[])"), "{text}");
+    assert!(text.contains("unnest($2::pg_catalog.int4[])") && text.contains("unnest($3::pg_catalog.int4[])"));
+    assert!(text.contains("= $4 AS same"), "{text}");
+    assert!(text.contains("($5::integer[])[f.pos + 1]"), "{text}");
+    assert!(text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="), "{text}");
+}
+
+#[test]
+fn only_parameters_that_members_need_are_carried() {
+    let sql = "UPDATE stock SET note = $3 WHERE id = $2 AND $1 > price";
+    let fold = folded(sql, &stock(), &["numeric", "bigint", "text"], &[]);
+    assert_eq!(fold.carried, [carried(1), carried(3)]);
+    assert!(fold.one_row.contains("($5::numeric[])[f.pos + 1]"), "{}", fold.one_row);
+    assert!(fold.one_row.contains("($6::text[])[f.pos + 1]"), "{}", fold.one_row);
+}
+
+#[test]
+fn a_composite_key_stands_in_the_order_of_its_index() {
+    let mut table = stock();
+    table.keys = vec![vec!["note".to_owned(), "id".to_owned()]];
+    let sql = "UPDATE stock SET qty = $1 WHERE id = $2 AND note = $3";
+    let fold = folded(sql, &table, &["integer", "bigint", "text"], &[]);
+    let key: Vec<_> = fold.key.iter().map(|k| (k.value.clone(), k.class)).collect();
+    let expected = [(KeyValue::Parameter(3), KeyClass::Text), (KeyValue::Parameter(2), KeyClass::Integer)];
+    assert_eq!(key, expected);
+    let text = &fold.one_row;
+    assert!(text.contains("t.\"note\" = k.k1 AND t.\"id\" = k.k2"), "{text}");
+    assert!(text.contains("= $5 AS same") && text.contains("($6::integer[])"), "{text}");
+}
+
+#[test]
+fn the_shortest_key_is_taken_and_other_equalities_guard() {
+    let mut table = stock();
+    table.keys = vec![vec!["note".to_owned(), "price".to_owned()], vec!["id".to_owned()]];
+    let sql = "UPDATE stock SET qty = 1 WHERE note = $1 AND price = $2 AND id = $3";
+    let fold = folded(sql, &table, &["text", "numeric", "bigint"], &[]);
+    assert_eq!(fold.key.len(), 1);
+    assert_eq!(fold.carried, [carried(1), carried(2)]);
+    assert!(fold.one_row.contains("IS TRUE AS hit"), "{}", fold.one_row);
+}
+
+#[test]
+fn constants_stay_constants() {
+    let sql = "UPDATE stock SET qty = qty + 1 WHERE id = 7 AND note = 'it''s' AND price = 1.5";
+    let fold = folded(sql, &stock(), &[], &[]);
+    assert!(matches!(&fold.key[0].value, KeyValue::Constant { text, .. } if text == "7"));
+    assert!(fold.carried.is_empty());
+    assert!(fold.one_row.contains("= 'it''s'") && fold.one_row.contains("= 1.5"), "{}", fold.one_row);
+}
+
+#[test]
+fn an_array_travels_as_text() {
+    let table = stock_with("note", |note| *note = column("note", "text[]", 1009));
+    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text[]", "bigint"], &[]);
+    let as_text = Carried {
+        parameter: 1,
+        as_text: true,
+    };
+    assert_eq!(fold.carried, [as_text]);
+    assert!(fold.one_row.contains("($5::pg_catalog.text[])[f.pos + 1]::text[]"), "{}", fold.one_row);
+}
+
+#[test]
+fn keys_of_every_class() {
+    for (type_name, oid, class) in [
+        ("smallint", 21, KeyClass::Integer),
+        ("integer", 23, KeyClass::Integer),
+        ("uuid", 2950, KeyClass::Uuid),
+        ("text", 25, KeyClass::Text),
+        ("character varying", 1043, KeyClass::Text),
+        ("numeric", 1700, KeyClass::Opaque),
+        ("timestamp with time zone", 1184, KeyClass::Opaque),
+    ] {
+        let table = stock_with("id", |id| *id = column("id", type_name, oid));
+        let fold = folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &[type_name], &[]);
+        assert_eq!((fold.key[0].class, fold.key[0].type_oid), (class, oid), "{type_name}");
+    }
+}
+
+#[test]
+fn an_integer_key_may_be_asked_for_in_any_integer_type() {
+    let table = stock_with("id", |id| *id = column("id", "smallint", 21));
+    for parameter in ["smallint", "integer", "bigint"] {
+        folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &[parameter], &[]);
+    }
+}
+
+#[test]
+fn without_guards_and_constraints_every_member_is_done() {
+    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &stock(), &["integer", "bigint"], &[]);
+    assert!(fold.one_row.contains("f.touched OR true, true, true"), "{}", fold.one_row);
+}
+
+#[test]
+fn checks_that_read_an_assigned_column_are_kept_after_every_member() {
+    let mut table = stock();
+    table.checks = vec!["(qty >= 0)".to_owned(), "(price > (0)::numeric)".to_owned()];
+    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    let text = &fold.one_row;
+    assert_eq!(text.matches("IS NOT FALSE").count(), 1, "the price does not change: {text}");
+    assert!(text.contains("(n.c2) >= "), "the new value is checked: {text}");
+}
+
+#[test]
+fn a_check_may_read_columns_that_do_not_change() {
+    let mut table = stock();
+    table.checks = vec!["(qty >= price)".to_owned()];
+    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    let text = &fold.one_row;
+    assert!(text.contains("n.c2") && text.contains("f.c3") && text.contains("t.\"price\" AS c3"), "{text}");
+}
+
+#[test]
+fn not_null_is_kept_after_every_member() {
+    let table = stock_with("qty", |qty| qty.not_null = true);
+    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    assert!(fold.one_row.contains("n.c2 IS NOT NULL"), "{}", fold.one_row);
+    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text", "bigint"], &[]);
+    assert!(!fold.one_row.contains("IS NOT NULL"), "{}", fold.one_row);
+}
+
+#[test]
+fn a_limit_of_characters_is_checked_and_never_cut_to() {
+    let table = stock_with("note", |note| {
+        *note = column("note", "character varying", 1043);
+        note.type_name = "character varying(10)".to_owned();
+        note.type_modifier = 14;
+    });
+    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text", "bigint"], &[]);
+    let text = &fold.one_row;
+    assert!(text.contains("char_length(n.c2) <= 10"), "{text}");
+    assert!(!text.contains("varying(10)"), "{text}");
+}
+
+#[test]
+fn a_domain_checks_its_own_values() {
+    let table = stock_with("qty", |qty| {
+        qty.type_name = "shop.count".to_owned();
+        qty.bare_type_name = "shop.count".to_owned();
+        qty.type_oid = 16_500;
+    });
+    let fold = folded("UPDATE stock SET qty = qty - $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    assert!(fold.one_row.contains(")::shop.count"), "{}", fold.one_row);
+}
+
+#[test]
+fn returning_gives_the_row_after_the_member() {
+    let sql = "UPDATE stock SET qty = qty + 1 WHERE id = $1 RETURNING qty * 2 AS twice, note";
+    let fold = folded(sql, &stock(), &["bigint"], &["integer", "text"]);
+    let text = &fold.one_row;
+    assert_eq!(fold.returning, 2);
+    assert!(text.contains("NULL::integer, NULL::text"), "{text}");
+    assert!(text.ends_with("FROM facts LEFT JOIN fold AS f ON f.pos > f.first"), "{text}");
+    assert!(text.contains("f.fine, f.hit, f.r1, f.r2 FROM"), "{text}");
+}
+
+#[test]
+fn returning_star_is_every_column_in_order() {
+    let sql = "UPDATE stock SET qty = qty + 1 WHERE id = $1 RETURNING *, qty";
+    let returning = ["bigint", "integer", "text", "numeric", "integer"];
+    let fold = folded(sql, &stock(), &["bigint"], &returning);
+    assert_eq!(fold.returning, 5);
+    let text = &fold.one_row;
+    let values = "(f.c1)::bigint, (n.c2)::integer, (f.c3)::text, (f.c4)::numeric, (";
+    assert!(text.contains(values), "{text}");
+}
+
+#[test]
+fn odd_names_cannot_break_out() {
+    let mut table = stock();
+    (table.schema, table.name) = ("a\"b".to_owned(), "select".to_owned());
+    table.columns[1].name = "q\"; DROP TABLE x --".to_owned();
+    let sql = "UPDATE \"select\" SET \"q\"\"; DROP TABLE x --\" = $1 WHERE id = $2";
+    let fold = folded(sql, &table, &["integer", "bigint"], &[]);
+    assert!(fold.one_row.contains("\"a\"\"b\".\"select\""), "{}", fold.one_row);
+}
+
+#[test]
+fn columns_named_like_the_folds_own_do_no_harm() {
+    for name in ["pos", "first", "last", "hit", "fine", "touched", "c1", "r1", "k1", "same"] {
+        let mut table = stock();
+        table.columns[1].name = name.to_owned();
+        let sql = format!("UPDATE stock SET {name} = {name} + $1 WHERE id = $2 AND {name} > 0 RETURNING {name}");
+        let fold = folded(&sql, &table, &["integer", "bigint"], &["integer"]);
+        assert!(fold.one_row.contains(&format!("t.\"{name}\" AS c2")), "{}", fold.one_row);
+    }
+}
+
+#[test]
+fn a_partitioned_table_is_watched_with_all_its_parts() {
+    let mut table = stock();
+    table.extent.tree = vec![16_400, 16_401, 16_402];
+    let fold = folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &["bigint"], &[]);
+    assert!(fold.one_row.contains("{16400,16401,16402}"), "{}", fold.one_row);
+}
