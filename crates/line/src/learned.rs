@@ -40,11 +40,30 @@ pub struct Travel {
     pub would_group: bool,
 }
 
+impl Travel {
+    /// How a unit travels about whose template nothing is known yet: alone, and in its place.
+    pub fn unlearned(unit: &Unit, policy: Policy) -> Self {
+        let mut travel = Self::default();
+        travel.slip.barrier = may_change_a_shared_row(unit, policy);
+        travel
+    }
+}
+
+/// It is written as an update that folds, and would fold if more were known of it.
+fn may_change_a_shared_row(unit: &Unit, policy: Policy) -> bool {
+    let statement = unit.template.statement.as_ref();
+    let groups =
+        policy.for_autocommit || (policy.hotspot && unit.template.hints().commit_on_success);
+    groups && statement.is_some_and(|s| s.update.is_some())
+}
+
 impl Learned {
     /// How `unit` travels; notes the fold in it if it may fold.
     pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
         match unit.template.effect() {
-            Some(Effect::Read) if policy.pipeline && self.plain_read && unit.template.pace.is_short() => {
+            Some(Effect::Read)
+                if policy.pipeline && self.plain_read && unit.template.pace.is_short() =>
+            {
                 alone_or(Some(pipeline::fits(unit)))
             }
             Some(Effect::Write) => self.travel_write(unit, policy),
@@ -55,9 +74,15 @@ impl Learned {
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let hinted = policy.hotspot && unit.template.hints().commit_on_success;
         let chain = if hinted { chain::fits(unit) } else { None };
-        let fold = self.fold.as_ref().ok().and_then(|plan| Some((plan, plan.fits(unit)?)));
+        let fold = self
+            .fold
+            .as_ref()
+            .ok()
+            .and_then(|plan| Some((plan, plan.fits(unit)?)));
         let Some((plan, (group, key))) = fold else {
-            return alone_or(chain);
+            let mut travel = alone_or(chain);
+            travel.slip.barrier = may_change_a_shared_row(unit, policy);
+            return travel;
         };
         if !hinted && !policy.for_autocommit {
             return Travel {
@@ -76,6 +101,7 @@ impl Learned {
             slip: Slip {
                 group,
                 key: Some(key),
+                barrier: false,
             },
             would_group: false,
         }
@@ -84,7 +110,10 @@ impl Learned {
 
 fn alone_or(group: Option<GroupId>) -> Travel {
     Travel {
-        slip: Slip { group, key: None },
+        slip: Slip {
+            group,
+            ..Slip::default()
+        },
         would_group: false,
     }
 }

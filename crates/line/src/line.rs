@@ -7,6 +7,7 @@
 //! - units on one key leave strictly in order of arrival, whatever their group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 #[cfg(test)]
@@ -55,6 +56,9 @@ pub struct Slip {
     pub group: Option<GroupId>,
     /// The row it changes; `None`: not known, it waits for no row.
     pub key: Option<Key>,
+    /// It changes a row that others in the line may change too, but which one is not known: nobody who came later may
+    /// leave with somebody who came earlier.
+    pub barrier: bool,
 }
 
 /// A unit in the line or on its way.
@@ -110,13 +114,13 @@ pub struct Line<T> {
     next_ticket: u64,
     next_cohort: u64,
     waiting: HashMap<Ticket, Entry<T>>,
-    arrivals: BTreeMap<Ticket, Instant>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
     ready: BTreeMap<Ticket, Ready>,
     mates: HashMap<GroupId, BTreeSet<Ticket>>,
     /// Units that would be ready but wait for mates until then.
     held: BTreeSet<(Instant, Ticket)>,
     rows: HashMap<Key, Row>,
+    barriers: BTreeSet<Ticket>,
 }
 
 impl<T> Line<T> {
@@ -127,11 +131,11 @@ impl<T> Line<T> {
             next_ticket: 0,
             next_cohort: 0,
             waiting: HashMap::new(),
-            arrivals: BTreeMap::new(),
             ready: BTreeMap::new(),
             mates: HashMap::new(),
             held: BTreeSet::new(),
             rows: HashMap::new(),
+            barriers: BTreeSet::new(),
         }
     }
 
@@ -152,7 +156,11 @@ impl<T> Line<T> {
 
     /// How many could leave if connections were free, alone or at the head of a group.
     pub fn ready_len(&self) -> usize {
-        let alone = self.ready.values().filter(|ready| ready.group.is_none()).count();
+        let alone = self
+            .ready
+            .values()
+            .filter(|ready| ready.group.is_none())
+            .count();
         alone + self.mates.len()
     }
 
@@ -165,7 +173,6 @@ impl<T> Line<T> {
     pub fn submit(&mut self, now: Instant, slip: Slip, unit: T) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.arrivals.insert(ticket, now);
         let entry = Entry {
             ticket,
             slip,
@@ -173,6 +180,9 @@ impl<T> Line<T> {
             unit,
         };
         self.waiting.insert(ticket, entry);
+        if slip.barrier {
+            self.barriers.insert(ticket);
+        }
         match slip.key {
             None => self.make_ready(now, ticket),
             Some(key) => {
@@ -209,12 +219,18 @@ impl<T> Line<T> {
             Some(_) => self.limits.group_size_max,
         };
         let mut entries = Vec::new();
+        let barrier = self.barrier_behind(first, group);
         let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
-            Some(mates) => mates.iter().take(most).copied().collect(),
+            Some(mates) => mates
+                .iter()
+                .take(most)
+                .take_while(|m| barrier.is_none_or(|b| **m < b))
+                .copied()
+                .collect(),
             None => vec![first],
         };
         for ticket in mates {
-            self.take_row(ticket, group, most, &mut entries);
+            self.take_row(ticket, group, most, barrier, &mut entries);
             if entries.len() >= most {
                 break;
             }
@@ -223,16 +239,28 @@ impl<T> Line<T> {
         Some(Departure { entries })
     }
 
+    /// The first barrier behind a unit. Those of its own group are none to it: they leave in order on the same trip.
+    fn barrier_behind(&self, first: Ticket, group: Option<GroupId>) -> Option<Ticket> {
+        let behind = self
+            .barriers
+            .range((Bound::Excluded(first), Bound::Unbounded));
+        let group_of = |ticket: &Ticket| self.waiting.get(ticket).and_then(|e| e.slip.group);
+        behind
+            .copied()
+            .find(|ticket| group.is_none() || group_of(ticket) != group)
+    }
+
     /// Takes a ready unit and those right behind it on its row that belong to the same group.
     fn take_row(
         &mut self,
         ticket: Ticket,
         group: Option<GroupId>,
         most: usize,
+        barrier: Option<Ticket>,
         entries: &mut Vec<Entry<T>>,
     ) {
         self.unready(ticket);
-        let Some(entry) = self.remove(ticket) else {
+        let Some(entry) = self.waiting.remove(&ticket) else {
             return;
         };
         let key = entry.slip.key;
@@ -245,11 +273,10 @@ impl<T> Line<T> {
         while let Some(&next) = row.queue.front() {
             match self.waiting.get(&next) {
                 Some(entry) if group.is_none() || entry.slip.group != group => break,
-                Some(_) if entries.len() >= most => break,
+                Some(_) if entries.len() >= most || barrier.is_some_and(|b| next > b) => break,
                 Some(_) => entries.extend(self.waiting.remove(&next)),
                 None => {} // withdrawn
             }
-            self.arrivals.remove(&next);
             row.queue.pop_front();
         }
     }
@@ -289,7 +316,9 @@ impl<T> Line<T> {
         entries.sort_by_key(|e| e.ticket);
         for entry in entries.into_iter().rev() {
             let (ticket, key) = (entry.ticket, entry.slip.key);
-            self.arrivals.insert(ticket, entry.arrived);
+            if entry.slip.barrier {
+                self.barriers.insert(ticket);
+            }
             self.waiting.insert(ticket, entry);
             match key {
                 None => self.make_ready(now, ticket),
@@ -307,7 +336,7 @@ impl<T> Line<T> {
     /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
     pub fn withdraw(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
         self.unready(ticket);
-        let entry = self.remove(ticket)?;
+        let entry = self.waiting.remove(&ticket)?;
         if let Some(key) = entry.slip.key {
             self.promote(now, key);
         }
@@ -317,15 +346,23 @@ impl<T> Line<T> {
     /// Takes out every unit that could have left since `deadline` or longer. Who waits for a row is not late: alone it
     /// would wait for the row, too.
     pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<Entry<T>> {
-        let late = self.ready.iter().filter(|(_, ready)| ready.since <= deadline);
+        let late = self
+            .ready
+            .iter()
+            .filter(|(_, ready)| ready.since <= deadline);
         let late: Vec<Ticket> = late.map(|(ticket, _)| *ticket).collect();
-        late.into_iter().filter_map(|ticket| self.withdraw(now, ticket)).collect()
+        late.into_iter()
+            .filter_map(|ticket| self.withdraw(now, ticket))
+            .collect()
     }
 
     /// Takes out everybody.
     pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
-        let all: Vec<Ticket> = self.arrivals.keys().copied().collect();
-        all.into_iter().filter_map(|ticket| self.withdraw(now, ticket)).collect()
+        let mut all: Vec<Ticket> = self.waiting.keys().copied().collect();
+        all.sort_unstable();
+        all.into_iter()
+            .filter_map(|ticket| self.withdraw(now, ticket))
+            .collect()
     }
 
     /// When a unit that waits for mates may leave, if any does.
@@ -367,7 +404,10 @@ impl<T> Line<T> {
     }
 
     fn unready(&mut self, ticket: Ticket) {
-        if let Some(Ready { group: Some(id), .. }) = self.ready.remove(&ticket)
+        self.barriers.remove(&ticket);
+        if let Some(Ready {
+            group: Some(id), ..
+        }) = self.ready.remove(&ticket)
             && let Some(mates) = self.mates.get_mut(&id)
         {
             mates.remove(&ticket);
@@ -375,13 +415,9 @@ impl<T> Line<T> {
                 self.mates.remove(&id);
             }
         }
-        if let Some(arrived) = self.arrivals.get(&ticket) {
-            self.held.remove(&(*arrived + self.limits.max_wait, ticket));
+        if let Some(entry) = self.waiting.get(&ticket).filter(|_| !self.held.is_empty()) {
+            self.held
+                .remove(&(entry.arrived + self.limits.max_wait, ticket));
         }
-    }
-
-    fn remove(&mut self, ticket: Ticket) -> Option<Entry<T>> {
-        self.arrivals.remove(&ticket);
-        self.waiting.remove(&ticket)
     }
 }

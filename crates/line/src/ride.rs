@@ -77,6 +77,7 @@ pub struct Ride {
     /// The server said that it ends the connection.
     fatal: bool,
     saw_error: bool,
+    accepted: Vec<u64>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
 }
@@ -137,6 +138,7 @@ impl Ride {
             wrap,
             fatal: false,
             saw_error: false,
+            accepted: Vec::new(),
             forwarded: 0,
         };
         for name in desk.server.take_leftovers() {
@@ -186,6 +188,11 @@ impl Ride {
     /// The client was told of an error.
     pub fn saw_error(&self) -> bool {
         self.saw_error
+    }
+
+    /// Named statements of the client that PostgreSQL has taken, by template.
+    pub fn accepted(&self) -> &[u64] {
+        &self.accepted
     }
 
     /// Bytes of answers forwarded so far.

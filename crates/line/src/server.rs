@@ -39,6 +39,11 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
+    /// Id of its template.
+    pub fn template(self) -> u64 {
+        self.id
+    }
+
     /// Its name on servers.
     pub fn name(self) -> String {
         format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
@@ -135,7 +140,11 @@ impl ServerSide {
         if self.prepared.len() < self.prepared_max {
             return None;
         }
-        let oldest = self.prepared.iter().min_by_key(|(_, used)| **used).map(|(key, _)| *key)?;
+        let oldest = self
+            .prepared
+            .iter()
+            .min_by_key(|(_, used)| **used)
+            .map(|(key, _)| *key)?;
         self.prepared.remove(&oldest);
         Target::Statement(oldest.name().as_bytes()).write(out, tag::CLOSE);
         Some(oldest)
@@ -158,7 +167,10 @@ impl ServerSide {
 
     /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
     pub fn retire_all(&mut self) {
-        let names = self.prepared.drain().map(|(key, _)| key.name().into_bytes());
+        let names = self
+            .prepared
+            .drain()
+            .map(|(key, _)| key.name().into_bytes());
         self.leftovers.extend(names);
     }
 
@@ -215,7 +227,8 @@ impl Injected {
     /// [`ServerSide::ensure`] was called.
     pub fn push(&mut self, ensured: Ensured) {
         self.0.extend(ensured.closed.map(Injection::Close));
-        self.0.extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
+        self.0
+            .extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
     }
 
     /// A `Parse` of the unnamed statement was written.

@@ -113,13 +113,33 @@ impl Session {
     }
 
     /// Decides about a complete unit.
-    pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
+    ///
+    /// `accepted` says whether PostgreSQL has taken a statement before.
+    pub fn plan(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Plan {
         let mut frames = Frames::new(bytes);
         match frames.next() {
-            Some(first) if first.tag == tag::QUERY => self.plan_query(first, bytes, templates, console),
+            Some(first) if first.tag == tag::QUERY => {
+                self.plan_query(first, bytes, templates, console)
+            }
+            Some(first)
+                if matches!(first.tag, tag::PARSE | tag::CLOSE) && self.only_names(bytes) =>
+            {
+                match self.answer_names(bytes, templates, accepted) {
+                    Some(answer) => Plan::Answer(answer),
+                    None => Plan::Alone,
+                }
+            }
             Some(_) => match self.answer_locally(bytes, templates, console) {
                 Some(answer) => Plan::Answer(answer),
-                None => self.plan_extended(bytes, templates).map_or(Plan::Alone, plan_single),
+                None => self
+                    .plan_extended(bytes, templates)
+                    .map_or(Plan::Alone, plan_single),
             },
             None => Plan::Alone,
         }
@@ -169,9 +189,11 @@ impl Session {
             // Only worth a look when the word is there.
             let named = text.to_ascii_lowercase().contains("target_affect_row");
             let plain = || templates.prepared(&without_bare_hints(text), &[0, 0]);
-            named && plain().statement.as_ref().is_some_and(|s| {
-                s.statements == 1 && s.hints.target_affect_row.is_some()
-            })
+            named
+                && plain()
+                    .statement
+                    .as_ref()
+                    .is_some_and(|s| s.statements == 1 && s.hints.target_affect_row.is_some())
         };
         Frames::new(bytes).any(|frame| match frame.tag {
             tag::QUERY => Reader::new(frame.body()).cstr().is_ok_and(targeted),
@@ -205,7 +227,9 @@ impl Session {
         }
         let template = match parse {
             Some(parse) if parse.name != names.statement => return None,
-            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => return None,
+            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => {
+                return None;
+            }
             Some(parse) => {
                 let text = std::str::from_utf8(parse.text).ok()?;
                 templates.prepared(&without_bare_hints(text), parse.types)
@@ -226,6 +250,65 @@ impl Session {
         })
     }
 
+    /// `Parse` and `Close` of named statements, and `Sync`.
+    fn only_names(&self, bytes: &Bytes) -> bool {
+        Frames::new(bytes).all(|frame| match frame.tag {
+            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
+            tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
+            tag::SYNC => true,
+            _ => false,
+        })
+    }
+
+    /// Statements that PostgreSQL has taken before are prepared without it: servers get them when they are used. So a
+    /// driver that prepares its statements while its other connections hold all servers does not wait for ever.
+    fn answer_names(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Option<BytesMut> {
+        let mut out = BytesMut::new();
+        let mut undo = Vec::new();
+        for frame in Frames::new(bytes) {
+            match frame.tag {
+                tag::PARSE => match self.parse_accepted(frame, templates, accepted) {
+                    Some(done) => {
+                        undo.push(done);
+                        frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                    }
+                    None => {
+                        undo.into_iter().rev().for_each(|done| self.undo(done));
+                        return None;
+                    }
+                },
+                tag::CLOSE => {
+                    if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
+                        undo.push(self.close(name));
+                    }
+                    frame::write_empty(&mut out, back::CLOSE_COMPLETE);
+                }
+                _ => Status::Idle.write(&mut out),
+            }
+        }
+        Some(out)
+    }
+
+    fn parse_accepted(
+        &mut self,
+        frame: Frame<'_>,
+        templates: &Templates,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Option<Undo> {
+        let parse = Parse::read(frame.body()).ok()?;
+        let text = std::str::from_utf8(parse.text).ok()?;
+        if self.statement(parse.name).is_some() {
+            return None;
+        }
+        let template = templates.prepared(&without_bare_hints(text), parse.types);
+        accepted(&template).then(|| self.prepare(parse.name, template))
+    }
+
     /// Answers a unit that is only about statements which Paceline answers itself.
     fn answer_locally(
         &mut self,
@@ -235,7 +318,9 @@ impl Session {
     ) -> Option<BytesMut> {
         let first = Frames::new(bytes).next()?;
         let asked = match first.tag {
-            tag::PARSE => Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?),
+            tag::PARSE => {
+                Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
+            }
             tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
             tag::DESCRIBE => match Target::read(first.body()).ok()? {
                 Target::Statement(name) => self.show_of(name),
@@ -254,7 +339,9 @@ impl Session {
                 tag::BIND => frame::write_empty(&mut out, back::BIND_COMPLETE),
                 tag::DESCRIBE => {
                     if let Ok(Target::Statement(_)) = Target::read(frame.body()) {
-                        frame::write(&mut out, back::PARAMETER_DESCRIPTION, |out| out.extend([0, 0]));
+                        frame::write(&mut out, back::PARAMETER_DESCRIPTION, |out| {
+                            out.extend([0, 0])
+                        });
                     }
                     table.write_columns(&mut out);
                 }

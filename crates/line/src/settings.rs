@@ -56,7 +56,9 @@ impl Settings {
         let mut sql = String::new();
         if tainted {
             // What a function or DO may have left behind besides settings.
-            sql.push_str("CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ");
+            sql.push_str(
+                "CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ",
+            );
         }
         if tainted || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
@@ -123,7 +125,9 @@ impl SettingsBook {
                 }
             },
             SessionChange::ResetAll => {
-                let identities = sets.into_iter().filter(|(n, _)| IDENTITY.contains(&n.as_str()));
+                let identities = sets
+                    .into_iter()
+                    .filter(|(n, _)| IDENTITY.contains(&n.as_str()));
                 let mut kept: BTreeMap<_, _> = identities.collect();
                 kept.extend(base.sets.clone());
                 sets = kept;
@@ -177,7 +181,10 @@ mod tests {
         assert_ne!(base.id, changed.id);
         let reset = SessionChange::Reset { name: "a".into() };
         assert_eq!(book.after(&changed, &base, &reset).id, base.id);
-        assert_eq!(book.after(&changed, &base, &SessionChange::DiscardAll).id, base.id);
+        assert_eq!(
+            book.after(&changed, &base, &SessionChange::DiscardAll).id,
+            base.id
+        );
         assert_eq!(book.after(&changed, &base, &set("a", "1")).id, base.id);
     }
 
@@ -187,7 +194,12 @@ mod tests {
         let a = book.after(&book.none(), &book.none(), &set("a", "1"));
         assert_eq!(a.adopt_sql(&a, false), None);
         assert_eq!(a.adopt_sql(&book.none(), false).unwrap(), "SET a TO 1; ");
-        assert!(book.none().adopt_sql(&a, false).unwrap().contains("RESET ALL"));
+        assert!(
+            book.none()
+                .adopt_sql(&a, false)
+                .unwrap()
+                .contains("RESET ALL")
+        );
         assert!(a.adopt_sql(&a, true).unwrap().contains("RESET ALL"));
     }
 
@@ -196,7 +208,14 @@ mod tests {
         let book = SettingsBook::default();
         let role = book.after(&book.none(), &book.none(), &set("role", "r"));
         let both = book.after(&role, &book.none(), &set("z", "1"));
-        assert!(both.adopt_sql(&book.none(), false).unwrap().ends_with("SET role TO r; "));
-        assert_eq!(book.after(&both, &book.none(), &SessionChange::ResetAll).id, role.id);
+        assert!(
+            both.adopt_sql(&book.none(), false)
+                .unwrap()
+                .ends_with("SET role TO r; ")
+        );
+        assert_eq!(
+            book.after(&both, &book.none(), &SessionChange::ResetAll).id,
+            role.id
+        );
     }
 }

@@ -74,7 +74,10 @@ impl Show {
             Self::Variables(pattern) => Some(pairs(console.variables(), pattern)),
             Self::Status(pattern) => Some(pairs(console.status(), pattern)),
             Self::Parameter(wanted) => {
-                let found = console.variables().into_iter().find(|(name, _)| name == wanted);
+                let found = console
+                    .variables()
+                    .into_iter()
+                    .find(|(name, _)| name == wanted);
                 found.map(|(name, value)| Table {
                     columns: vec![name],
                     rows: vec![vec![value]],
@@ -101,7 +104,11 @@ impl Table {
 
     /// A SELECT that answers the same, for clients whose messages go to a server.
     pub fn to_select(&self) -> String {
-        let names: Vec<_> = self.columns.iter().map(|n| paceline_sql::quote_ident(n)).collect();
+        let names: Vec<_> = self
+            .columns
+            .iter()
+            .map(|n| paceline_sql::quote_ident(n))
+            .collect();
         let row = |row: &Vec<String>| {
             let values: Vec<_> = row.iter().map(|v| paceline_sql::quote_literal(v)).collect();
             format!("SELECT {}", values.join(", "))
@@ -111,7 +118,11 @@ impl Table {
             let nulls = vec!["NULL::pg_catalog.text"; self.columns.len()];
             rows.push(format!("SELECT {} WHERE false", nulls.join(", ")));
         }
-        format!("SELECT * FROM ({}) AS t({})", rows.join(" UNION ALL "), names.join(", "))
+        format!(
+            "SELECT * FROM ({}) AS t({})",
+            rows.join(" UNION ALL "),
+            names.join(", ")
+        )
     }
 }
 
@@ -140,12 +151,20 @@ mod tests {
     #[test]
     fn the_three_spellings_are_recognised_and_nothing_else() {
         let parse = Show::parse;
-        assert_eq!(parse(" show hotspot ; "), Some(Show::Parameter("hotspot".into())));
+        assert_eq!(
+            parse(" show hotspot ; "),
+            Some(Show::Parameter("hotspot".into()))
+        );
         let variables = Some(Show::Variables("hotspot%".into()));
         assert_eq!(parse("SHOW VARIABLES LIKE 'hotspot%'"), variables);
         let status = Some(Show::Status("Group_update%".into()));
         assert_eq!(parse("show global status like 'Group_update%';"), status);
-        for other in ["show search_path", "select 'show hotspot'", "show", "show hotspot, x"] {
+        for other in [
+            "show search_path",
+            "select 'show hotspot'",
+            "show",
+            "show hotspot, x",
+        ] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -73,7 +73,9 @@ impl Batch {
         Some(Self(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
             Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
-            Strategy::Fold => Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?)),
+            Strategy::Fold => {
+                Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
+            }
         }))
     }
 
@@ -156,7 +158,9 @@ fn write_member(
             injected.push(ensured);
             let name = ensured.key.name();
             let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
-            let rest = bind.and_then(|f| BindNames::read(f.body()).ok()).map(|names| names.rest);
+            let rest = bind
+                .and_then(|f| BindNames::read(f.body()).ok())
+                .map(|names| names.rest);
             BindNames {
                 portal: b"",
                 statement: name.as_bytes(),
@@ -174,7 +178,12 @@ fn write_member(
 }
 
 /// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
-fn write_simple_member(unit: &Unit, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+fn write_simple_member(
+    unit: &Unit,
+    server: &mut ServerSide,
+    injected: &mut Injected,
+    out: &mut BytesMut,
+) {
     let query = unit.frames().next().map(|f| f.body()).unwrap_or_default();
     frontend::Parse {
         name: b"",
@@ -190,7 +199,8 @@ fn write_simple_member(unit: &Unit, server: &mut ServerSide, injected: &mut Inje
 
 /// PostgreSQL says that a plan no longer fits its table ("cached plan must not change result type").
 pub(crate) fn is_stale_plan(error: &[u8]) -> bool {
-    let says = |code, text| backend::error_field(error, code).is_some_and(|found| found.contains(text));
+    let says =
+        |code, text| backend::error_field(error, code).is_some_and(|found| found.contains(text));
     says(b'C', "0A000") && says(b'M', "cached plan")
 }
 

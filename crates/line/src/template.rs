@@ -322,7 +322,9 @@ pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
 fn as_comment(plain: &str, hints: paceline_sql::Hints) -> String {
     let start = plain.len() - plain.trim_start().len();
     let rest = plain.get(start..).unwrap_or_default();
-    let word = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let word = rest
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
     let (head, tail) = plain.split_at(start + word);
     let mut words = String::new();
     if hints.commit_on_success {

@@ -186,6 +186,9 @@ mod tests {
 
     #[test]
     fn unknown_message_types_are_errors() {
-        assert_eq!(Scanner::default().scan(b"G\0\0\0\x04"), Err(WireError::Tag(b'G')));
+        assert_eq!(
+            Scanner::default().scan(b"G\0\0\0\x04"),
+            Err(WireError::Tag(b'G'))
+        );
     }
 }

@@ -14,6 +14,7 @@ use paceline_line::learned::Travel;
 use paceline_line::line::{Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
+use paceline_line::template::Template;
 use paceline_line::unit::{Boundary, Scanner, Unit};
 use paceline_wire::{ErrorResponse, WireError};
 use std::io;
@@ -120,7 +121,12 @@ impl Client {
             for_autocommit: self.pool.policy.for_autocommit,
             counters: &self.proxy.counters,
         };
-        match self.session.plan(&bytes, &self.proxy.templates, &board) {
+        let settings = self.session.settings.id;
+        let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
+        match self
+            .session
+            .plan(&bytes, &self.proxy.templates, &board, &accepted)
+        {
             Plan::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
             Plan::Single(unit) => self.carry_out_single(unit).await,
             Plan::Alone => {
@@ -150,8 +156,11 @@ impl Client {
         let knowledge = self.pool.knowledge(unit.template.id, unit.settings.id);
         let (travel, learn) = match &knowledge {
             Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
-            Knowledge::Pending => (Travel::default(), None),
-            Knowledge::Ask => (Travel::default(), Some(Question::new(&self.pool, &unit))),
+            Knowledge::Pending => (Travel::unlearned(&unit, self.pool.policy), None),
+            Knowledge::Ask => {
+                let question = Question::new(&self.pool, &unit);
+                (Travel::unlearned(&unit, self.pool.policy), Some(question))
+            }
         };
         let wrap = match (unit.template.hints().target_affect_row, travel.slip.key) {
             (None, _) => Wrap::No,
@@ -159,8 +168,10 @@ impl Client {
             _ => Wrap::Begin,
         };
         let group = travel.slip.group.is_some();
-        let in_line = unit.clone();
-        let submitted = self.pool.submit(travel.slip, travel.would_group, || group.then_some(*in_line));
+        let unit = Arc::new(*unit);
+        let submitted = self.pool.submit(travel.slip, travel.would_group, || {
+            group.then(|| Arc::clone(&unit))
+        });
         let (ticket, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
             Submitted::Waiting(ticket, waits) => (ticket, waits),
@@ -179,7 +190,7 @@ impl Client {
     async fn ride_single(
         &mut self,
         seat: Box<Seat>,
-        unit: Box<Unit>,
+        unit: Arc<Unit>,
         wrap: Wrap,
         learn: Option<Question>,
     ) -> Result<(), End> {
@@ -242,7 +253,10 @@ impl Client {
 /// The process ends.
 fn shut_down() -> End {
     let mut out = BytesMut::new();
-    ErrorResponse::fatal("57P01", "terminating connection due to administrator command")
-        .write(&mut out);
+    ErrorResponse::fatal(
+        "57P01",
+        "terminating connection due to administrator command",
+    )
+    .write(&mut out);
     End::Told(out.freeze())
 }

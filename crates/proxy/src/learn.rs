@@ -8,8 +8,8 @@ use paceline_line::settings::Settings;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
-use paceline_sql::fold::{self, TypeName};
 use paceline_sql::facts::Extent;
+use paceline_sql::fold::{self, TypeName};
 use paceline_sql::{Column, Effect, Expr, Statement, TableFacts, Update, facts};
 use paceline_wire::backend;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(crate) struct Question {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        self.pool.learn(self.template.id, self.settings.id, self.answer.take());
+        self.pool
+            .learn(self.template.id, self.settings.id, self.answer.take());
     }
 }
 
@@ -51,7 +52,14 @@ impl Question {
             let Some(conn) = seat.conn() else {
                 return;
             };
-            match learn(conn, &question.template, &question.settings, &question.pool.proxy.templates).await {
+            match learn(
+                conn,
+                &question.template,
+                &question.settings,
+                &question.pool.proxy.templates,
+            )
+            .await
+            {
                 Ok(answer) => {
                     question.answer = answer;
                     seat.leave();
@@ -93,7 +101,9 @@ async fn learn(
 
 /// Somebody holds a lock on the table, or the question was cancelled.
 fn is_busy(error: &[u8]) -> bool {
-    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    let body = error
+        .get(paceline_wire::frame::HEADER_LEN..)
+        .unwrap_or_default();
     matches!(backend::error_field(body, b'C'), Some("55P03" | "57014"))
 }
 
@@ -115,7 +125,9 @@ async fn ask(
     let functions = facts::harmless_sql(&statement.functions, &[], &[]);
     let tables = facts::plain_tables_sql(&statement.relations);
     let taints = facts::foreign_functions_sql(&statement.functions);
-    let answers = conn.query(&format!("{functions}; {tables}; {taints}")).await?;
+    let answers = conn
+        .query(&format!("{functions}; {tables}; {taints}"))
+        .await?;
     let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
     let fold = match &statement.update {
         Some(update) => ask_fold(conn, template, update, templates).await?,
@@ -153,10 +165,16 @@ async fn ask_fold(
         return Ok(Err("there is no such table".to_owned()));
     };
     if !is_harmless(conn, update, &table).await? {
-        return Ok(Err("a function, operator or type that is not PostgreSQL's own".to_owned()));
+        return Ok(Err(
+            "a function, operator or type that is not PostgreSQL's own".to_owned(),
+        ));
     }
-    let parameter_names = type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
-    let returned = fields.iter().map(|f| (f.type_oid, f.type_modifier)).collect();
+    let parameter_names =
+        type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
+    let returned = fields
+        .iter()
+        .map(|f| (f.type_oid, f.type_modifier))
+        .collect();
     let returning_names = type_names(conn, returned).await?;
     if parameter_names.len() != parameters.len() || returning_names.len() != fields.len() {
         return Ok(Err("a type that is not known".to_owned()));
@@ -176,17 +194,29 @@ async fn is_harmless(
     update: &Update,
     table: &TableFacts,
 ) -> Result<bool, ServerError> {
-    let checks: Vec<Expr> = table.checks.iter().filter_map(|text| Expr::parse(text).ok()).collect();
+    let checks: Vec<Expr> = table
+        .checks
+        .iter()
+        .filter_map(|text| Expr::parse(text).ok())
+        .collect();
     let returning = update.returning.iter().filter_map(|item| match item {
         paceline_sql::Returning::Expr { expr, .. } => Some(expr),
         paceline_sql::Returning::All => None,
     });
     let assigned = update.assignments.iter().map(|(_, expr)| expr);
-    let exprs: Vec<&Expr> = update.guards.iter().chain(assigned).chain(returning).chain(&checks).collect();
+    let exprs: Vec<&Expr> = update
+        .guards
+        .iter()
+        .chain(assigned)
+        .chain(returning)
+        .chain(&checks)
+        .collect();
     let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
     let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
     let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
-    let answers = conn.query(&facts::harmless_sql(&functions, &operators, &types)).await?;
+    let answers = conn
+        .query(&facts::harmless_sql(&functions, &operators, &types))
+        .await?;
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
 }
 
@@ -216,10 +246,15 @@ fn first(rows: &Rows) -> Option<&str> {
 }
 
 fn read_extent(answers: &[Rows]) -> Option<Extent> {
-    let [tree, domains] = <[Option<String>; 2]>::try_from(answers.first()?.first()?.clone()).ok()?;
+    let [tree, domains] =
+        <[Option<String>; 2]>::try_from(answers.first()?.first()?.clone()).ok()?;
     let tree = tree.filter(|tree| !tree.is_empty())?;
     Some(Extent {
-        tree: tree.split(',').map(str::parse).collect::<Result<_, _>>().ok()?,
+        tree: tree
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?,
         domains: domains? == "t",
     })
 }
@@ -235,16 +270,34 @@ fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
         extent,
         refused,
         fingerprint: first(fingerprint)?.to_owned(),
-        columns: columns.iter().cloned().map(read_column).collect::<Option<_>>()?,
+        columns: columns
+            .iter()
+            .cloned()
+            .map(read_column)
+            .collect::<Option<_>>()?,
         keys: read_keys(keys)?,
-        checks: checks.iter().map(|row| row.first()?.clone()).collect::<Option<_>>()?,
+        checks: checks
+            .iter()
+            .map(|row| row.first()?.clone())
+            .collect::<Option<_>>()?,
     })
 }
 
 fn read_column(row: Vec<Option<String>>) -> Option<Column> {
     let row: Option<Vec<String>> = row.into_iter().collect();
-    let [name, type_name, bare_type_name, oid, modifier, base, array, not_null, deterministic, builtin, fixed] =
-        <[String; 11]>::try_from(row?).ok()?;
+    let [
+        name,
+        type_name,
+        bare_type_name,
+        oid,
+        modifier,
+        base,
+        array,
+        not_null,
+        deterministic,
+        builtin,
+        fixed,
+    ] = <[String; 11]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,

@@ -16,8 +16,9 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
     let own = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let file = own.try_clone()?;
     let _ = STANDARD_ERROR.set(own);
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| anyhow::anyhow!("log level: {error}; use error, warn, info, debug or trace"))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        anyhow::anyhow!("log level: {error}; use error, warn, info, debug or trace")
+    })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)

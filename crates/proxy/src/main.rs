@@ -74,7 +74,10 @@ fn runtime(threads: usize) -> anyhow::Result<Runtime> {
     if threads > 1 {
         builder.worker_threads(threads);
     }
-    builder.enable_all().build().context("the runtime could not be started")
+    builder
+        .enable_all()
+        .build()
+        .context("the runtime could not be started")
 }
 
 /// Starts PostgreSQL and makes it the server of every database.
@@ -90,7 +93,9 @@ fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Resul
         dbname: None,
     };
     tracing::info!(version = %server.version(), port = server.port(), "PostgreSQL is ready");
-    config.databases.insert(ANY_DATABASE.to_owned(), Database::at(upstream));
+    config
+        .databases
+        .insert(ANY_DATABASE.to_owned(), Database::at(upstream));
     Ok(server)
 }
 

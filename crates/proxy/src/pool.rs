@@ -14,7 +14,7 @@ use paceline_line::strategy::{Again, fold};
 use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,6 +36,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Templates about which something is remembered, per pool.
 const LEARNED_MAX: usize = 8_192;
+
+/// Statements of which it is remembered that PostgreSQL has taken them, per pool.
+const ACCEPTED_MAX: usize = 8_192;
 
 /// Settings whose parameters are remembered, per pool.
 const WELCOMES_MAX: usize = 1_024;
@@ -68,6 +71,8 @@ struct Inner {
     grow_not_before: Instant,
     /// By template and settings.
     learned: HashMap<(u64, u64), Known>,
+    /// Statements that PostgreSQL has taken, by template and settings.
+    accepted: HashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
     welcomes: HashMap<u64, Vec<(String, String)>>,
     /// Somebody watches the line's clock.
@@ -86,7 +91,7 @@ enum Known {
 /// A unit in line and the client that waits for it.
 pub(crate) struct Waiter {
     /// `None`: its client carries it out itself.
-    pub(crate) unit: Option<Unit>,
+    pub(crate) unit: Option<Arc<Unit>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<Delivery>,
 }
@@ -183,6 +188,7 @@ impl Pool {
                 opening: 0,
                 grow_not_before: Instant::now(),
                 learned: HashMap::new(),
+                accepted: HashSet::new(),
                 welcomes: HashMap::new(),
                 tended: false,
             }),
@@ -204,7 +210,7 @@ impl Pool {
         self: &Arc<Self>,
         slip: Slip,
         would_group: bool,
-        unit: impl FnOnce() -> Option<Unit>,
+        unit: impl FnOnce() -> Option<Arc<Unit>>,
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -237,7 +243,8 @@ impl Pool {
         if let Some(entry) = withdrawn {
             self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
             let mut out = BytesMut::new();
-            ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
+            ErrorResponse::error("57014", "canceling statement due to user request")
+                .write(&mut out);
             Status::Idle.write(&mut out);
             let _ = entry.unit.answer.send(Delivery::Answer(out.freeze()));
         }
@@ -289,6 +296,8 @@ impl Pool {
         inner.line.land(now, keys);
         conn.idle_since = now;
         let next = self.depart(&mut inner, now);
+        // Rows that have landed may let others leave on connections that were idle for want of them.
+        self.dispatch(&mut inner, now);
         self.tend(&mut inner);
         next
     }
@@ -342,7 +351,9 @@ impl Pool {
                 }
                 (Again::Alone | Again::Row, _) => *group = None,
                 (Again::FirstHalf | Again::SecondHalf, _) => {
-                    let cohort = cohorts.entry(how).or_insert_with(|| inner.line.new_cohort());
+                    let cohort = cohorts
+                        .entry(how)
+                        .or_insert_with(|| inner.line.new_cohort());
                     *group = group.map(|mut id| {
                         id.cohort = *cohort;
                         id
@@ -364,8 +375,15 @@ impl Pool {
                 Some(conn) => self.board(inner, conn, departure),
                 None => {
                     // All idle connections turned out dead.
-                    let keys: Vec<Key> = departure.entries.iter().filter_map(|e| e.slip.key).collect();
-                    let again = departure.entries.into_iter().map(|entry| (entry, Again::Line));
+                    let keys: Vec<Key> = departure
+                        .entries
+                        .iter()
+                        .filter_map(|e| e.slip.key)
+                        .collect();
+                    let again = departure
+                        .entries
+                        .into_iter()
+                        .map(|entry| (entry, Again::Line));
                     self.put_back(inner, now, again.collect());
                     inner.line.land(now, keys);
                 }
@@ -379,9 +397,14 @@ impl Pool {
     fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Departure<Waiter>> {
         let departure = inner.line.next(now)?;
         let leaving = departure.entries.len();
-        self.counters().waiting.fetch_sub(leaving as u64, Ordering::Relaxed);
+        self.counters()
+            .waiting
+            .fetch_sub(leaving as u64, Ordering::Relaxed);
         let reads = |entry: &Entry<Waiter>| {
-            entry.slip.group.is_some_and(|group| group.strategy == Strategy::Pipeline)
+            entry
+                .slip
+                .group
+                .is_some_and(|group| group.strategy == Strategy::Pipeline)
         };
         if leaving > 1 && !departure.entries.first().is_some_and(reads) {
             self.counters().departed(leaving);
@@ -400,7 +423,12 @@ impl Pool {
     }
 
     /// One entry rides with its client, several take a trip.
-    fn board(self: &Arc<Self>, inner: &mut Inner, conn: ServerConn, mut departure: Departure<Waiter>) {
+    fn board(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        conn: ServerConn,
+        mut departure: Departure<Waiter>,
+    ) {
         if departure.entries.len() > 1 {
             tokio::spawn(trip::drive(Arc::clone(self), conn, departure));
             return;
@@ -484,7 +512,9 @@ impl Pool {
     }
 
     fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
-        self.counters().waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        self.counters()
+            .waiting
+            .fetch_sub(entries.len() as u64, Ordering::Relaxed);
         for entry in entries {
             // A client that has gone needs no answer.
             let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
@@ -508,10 +538,8 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         self.expire(&mut inner, now);
-        if inner.line.held_until().is_some_and(|until| until <= now) {
-            // Units that waited for mates may leave now.
-            self.dispatch(&mut inner, now);
-        }
+        // Units that waited for mates may leave now.
+        self.dispatch(&mut inner, now);
         if inner.line.is_empty() {
             inner.tended = false;
             return None;
@@ -576,6 +604,22 @@ impl Pool {
         }
         inner.learned.insert(key, Known::Asking);
         Knowledge::Ask
+    }
+
+    /// PostgreSQL has taken these statements under these settings.
+    pub(crate) fn accepted(&self, templates: &[u64], settings: u64) {
+        let mut inner = self.lock();
+        if inner.accepted.len() >= ACCEPTED_MAX {
+            inner.accepted.clear();
+        }
+        inner
+            .accepted
+            .extend(templates.iter().map(|template| (*template, settings)));
+    }
+
+    /// Has PostgreSQL taken this statement under these settings before?
+    pub(crate) fn has_accepted(&self, template: u64, settings: u64) -> bool {
+        self.lock().accepted.contains(&(template, settings))
     }
 
     /// Notes what was found out; `None`: nothing, the next one asks again.

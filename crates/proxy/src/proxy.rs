@@ -68,7 +68,11 @@ impl Proxy {
             pipeline: settings.pipeline,
         };
         let address = Address {
-            user: entry.primary.user.clone().unwrap_or_else(|| user.to_owned()),
+            user: entry
+                .primary
+                .user
+                .clone()
+                .unwrap_or_else(|| user.to_owned()),
             upstream: entry.primary.clone(),
             database: on_server,
         };

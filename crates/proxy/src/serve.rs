@@ -25,10 +25,7 @@ const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 const IDLE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves clients until a signal ends it (INT or TERM).
-pub(crate) async fn serve(
-    config: crate::config::Config,
-    signals: Signals,
-) -> anyhow::Result<()> {
+pub(crate) async fn serve(config: crate::config::Config, signals: Signals) -> anyhow::Result<()> {
     let (close, closing) = watch::channel(false);
     let proxy = Arc::new(Proxy::new(config, closing));
     let settings = &proxy.config.paceline;
@@ -97,7 +94,10 @@ impl Drop for SocketFile {
     }
 }
 
-fn listen_unix(settings: &Settings, port: u16) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
+fn listen_unix(
+    settings: &Settings,
+    port: u16,
+) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
     let Some(folder) = &settings.unix_socket_dir else {
         return Ok(None);
     };
@@ -108,9 +108,8 @@ fn listen_unix(settings: &Settings, port: u16) -> anyhow::Result<Option<(UnixLis
     if dead {
         std::fs::remove_file(&path)?;
     }
-    let listener = UnixListener::bind(&path).with_context(|| {
-        format!("cannot listen on {}: check unix_socket_dir", path.display())
-    })?;
+    let listener = UnixListener::bind(&path)
+        .with_context(|| format!("cannot listen on {}: check unix_socket_dir", path.display()))?;
     Ok(Some((listener, SocketFile(path))))
 }
 
@@ -162,6 +161,9 @@ async fn drain(proxy: &Proxy) {
     };
     if tokio::time::timeout(limit, drained).await.is_err() {
         let left = proxy.clients.load(Ordering::Relaxed);
-        tracing::warn!(clients = left, "shutdown_timeout: closing clients in the middle of their work");
+        tracing::warn!(
+            clients = left,
+            "shutdown_timeout: closing clients in the middle of their work"
+        );
     }
 }

@@ -133,7 +133,11 @@ impl ServerConn {
         };
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;
-        let password = address.upstream.password.as_ref().map(|secret| secret.reveal());
+        let password = address
+            .upstream
+            .password
+            .as_ref()
+            .map(|secret| secret.reveal());
         let mut login = Login::new(&address.user, password);
         loop {
             let (kind, message) = self.message().await?;
@@ -253,7 +257,9 @@ impl ServerConn {
                 _ => {}
             }
         }
-        refused.map_or(Ok((parameters, fields)), |error| Err(ServerError::Refused(error)))
+        refused.map_or(Ok((parameters, fields)), |error| {
+            Err(ServerError::Refused(error))
+        })
     }
 
     /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.

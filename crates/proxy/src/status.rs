@@ -61,7 +61,8 @@ impl Console for Board<'_> {
             "false" => "off".to_owned(),
             other => other.trim_matches('"').to_owned(),
         };
-        keys.map(|key| (key.name.to_owned(), value(key.show(&in_force)))).collect()
+        keys.map(|key| (key.name.to_owned(), value(key.show(&in_force))))
+            .collect()
     }
 
     fn status(&self) -> Vec<(String, String)> {

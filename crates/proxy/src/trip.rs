@@ -69,7 +69,10 @@ impl Trip {
         let entries = departure.entries;
         Self {
             keys: entries.iter().filter_map(|entry| entry.slip.key).collect(),
-            strategy: entries.first().and_then(|e| e.slip.group).map(|id| id.strategy),
+            strategy: entries
+                .first()
+                .and_then(|e| e.slip.group)
+                .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
         }
@@ -83,8 +86,12 @@ impl Trip {
         out: &mut BytesMut,
     ) -> Result<(), ServerError> {
         out.clear();
-        let units: Vec<&Unit> =
-            self.entries.iter().flatten().filter_map(|e| e.unit.unit.as_ref()).collect();
+        let units: Vec<&Unit> = self
+            .entries
+            .iter()
+            .flatten()
+            .filter_map(|e| e.unit.unit.as_deref())
+            .collect();
         let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
             return Ok(());
         };
@@ -154,7 +161,11 @@ impl Trip {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
             }
-            let first = self.entries.iter().flatten().find_map(|e| e.unit.unit.as_ref());
+            let first = self
+                .entries
+                .iter()
+                .flatten()
+                .find_map(|e| e.unit.unit.as_ref());
             if let Some(unit) = first
                 && let Some(void) = batch.void()
             {
@@ -225,7 +236,11 @@ pub(crate) fn lost() -> Bytes {
 }
 
 /// Feeds whole messages to the batch. True: it is over.
-fn receive(batch: &mut Batch, conn: &mut ServerConn, dealt: &mut Vec<Dealt>) -> Result<bool, ServerError> {
+fn receive(
+    batch: &mut Batch,
+    conn: &mut ServerConn,
+    dealt: &mut Vec<Dealt>,
+) -> Result<bool, ServerError> {
     let mut frames = Frames::new(&conn.input);
     let mut over = false;
     while !over && let Some(frame) = frames.next_frame()? {

@@ -94,7 +94,14 @@ impl Expr {
     pub fn computes_without_columns(&self) -> bool {
         let mut found = false;
         self.tree().walk(&mut |node| {
-            let computes = matches!(node.kind, "AExpr" | "FuncCall");
+            // A single cast of a parameter only gives it its type.
+            let casts = || {
+                node.kind == "TypeCast"
+                    && node
+                        .record("arg")
+                        .is_some_and(|arg| arg.contains(&["TypeCast"]))
+            };
+            let computes = matches!(node.kind, "AExpr" | "FuncCall") || casts();
             found |= computes && !node.contains(&["ColumnRef"]);
         });
         found

@@ -188,10 +188,15 @@ pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
         all => format!("= ANY ('{{{}}}'::pg_catalog.oid[])", all.join(",")),
     };
     let versions = |table: &str, column: &str, order: &str| {
-        format!("ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} {ours} ORDER BY {order})")
+        format!(
+            "ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} {ours} ORDER BY {order})"
+        )
     };
     let mut parts = vec![
-        format!("pg_catalog.to_regclass({})::pg_catalog.oid", regclass_literal(name)),
+        format!(
+            "pg_catalog.to_regclass({})::pg_catalog.oid",
+            regclass_literal(name)
+        ),
         versions("pg_class", "oid", "v.oid"),
         versions("pg_attribute", "attrelid", "v.attrelid, v.attnum"),
         versions("pg_index", "indrelid", "v.indexrelid"),
@@ -218,7 +223,9 @@ pub fn harmless_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> S
         format!("ARRAY[{}]::pg_catalog.name[]", list.join(","))
     };
     let foreign = functions.iter().chain(operators).chain(types);
-    let foreign = foreign.filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog")).count();
+    let foreign = foreign
+        .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
+        .count();
     format!(
         "SELECT {foreign} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \

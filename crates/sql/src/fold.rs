@@ -173,7 +173,10 @@ impl<'a> Rewriter<'a> {
             state: Vec::new(),
             carried: Vec::new(),
         };
-        if this.member_exprs().any(|e| e.casts_to().iter().any(|name| name.name == "interval")) {
+        if this
+            .member_exprs()
+            .any(|e| e.casts_to().iter().any(|name| name.name == "interval"))
+        {
             return Err(Refusal::Type("a cast to interval".to_owned()));
         }
         this.checks = this.relevant_checks()?;
@@ -204,20 +207,41 @@ impl<'a> Rewriter<'a> {
 
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
         let assigned: Vec<&'a Expr> = self.assigned.iter().map(|(_, e)| *e).collect();
-        assigned.into_iter().chain(self.update.guards.iter()).chain(self.returning_exprs())
+        assigned
+            .into_iter()
+            .chain(self.update.guards.iter())
+            .chain(self.returning_exprs())
     }
 
     fn state_columns(&self) -> Result<Vec<&'a Column>, Refusal> {
-        let mut names: BTreeSet<String> = self.assigned.iter().map(|(c, _)| c.name.clone()).collect();
-        names.extend(self.key.iter().chain(&self.other_equalities).map(|(c, _)| c.name.clone()));
-        self.member_exprs().chain(&self.checks).for_each(|e| names.extend(e.columns()));
-        if self.update.returning.iter().any(|r| matches!(r, Returning::All)) {
+        let mut names: BTreeSet<String> =
+            self.assigned.iter().map(|(c, _)| c.name.clone()).collect();
+        names.extend(
+            self.key
+                .iter()
+                .chain(&self.other_equalities)
+                .map(|(c, _)| c.name.clone()),
+        );
+        self.member_exprs()
+            .chain(&self.checks)
+            .for_each(|e| names.extend(e.columns()));
+        if self
+            .update
+            .returning
+            .iter()
+            .any(|r| matches!(r, Returning::All))
+        {
             names.extend(self.table.columns.iter().map(|c| c.name.clone()));
         }
         if let Some(unknown) = names.iter().find(|n| self.table.column(n).is_none()) {
             return Err(Refusal::Column(unknown.clone()));
         }
-        let state: Vec<_> = self.table.columns.iter().filter(|c| names.contains(&c.name)).collect();
+        let state: Vec<_> = self
+            .table
+            .columns
+            .iter()
+            .filter(|c| names.contains(&c.name))
+            .collect();
         match state.iter().find(|c| !c.builtin) {
             Some(column) => Err(Refusal::Type(column.name.clone())),
             None => Ok(state),
@@ -226,10 +250,14 @@ impl<'a> Rewriter<'a> {
 
     fn carried_parameters(&self) -> Result<Vec<Carried>, Refusal> {
         let mut numbers: BTreeSet<u32> = self.member_exprs().flat_map(Expr::parameters).collect();
-        numbers.extend(self.other_equalities.iter().filter_map(|(_, value)| match value {
-            KeyValue::Parameter(n) => Some(*n),
-            KeyValue::Constant { .. } => None,
-        }));
+        numbers.extend(
+            self.other_equalities
+                .iter()
+                .filter_map(|(_, value)| match value {
+                    KeyValue::Parameter(n) => Some(*n),
+                    KeyValue::Constant { .. } => None,
+                }),
+        );
         numbers
             .into_iter()
             .map(|parameter| {
@@ -323,9 +351,14 @@ impl<'a> Rewriter<'a> {
     fn expr(&self, expr: &Expr, after: bool) -> Result<String, Refusal> {
         let column = |name: &str| {
             let changed = after && self.assigned.iter().any(|(c, _)| c.name == name);
-            format!("{}.{}", if changed { 'n' } else { 'f' }, self.state_name(name))
+            format!(
+                "{}.{}",
+                if changed { 'n' } else { 'f' },
+                self.state_name(name)
+            )
         };
-        expr.to_sql(&column, &|n| self.parameter(n)).map_err(|_| Refusal::Expression)
+        expr.to_sql(&column, &|n| self.parameter(n))
+            .map_err(|_| Refusal::Expression)
     }
 
     /// Columns are renamed so that none can clash with the fold's own.
@@ -342,7 +375,11 @@ impl<'a> Rewriter<'a> {
                 Returning::Expr { expr, .. } => values.push(self.expr(expr, true)?),
                 Returning::All => values.extend(self.table.columns.iter().map(|c| {
                     let changed = self.assigned.iter().any(|(a, _)| a.name == c.name);
-                    format!("{}.{}", if changed { 'n' } else { 'f' }, self.state_name(&c.name))
+                    format!(
+                        "{}.{}",
+                        if changed { 'n' } else { 'f' },
+                        self.state_name(&c.name)
+                    )
                 })),
             }
         }
@@ -358,7 +395,9 @@ impl<'a> Rewriter<'a> {
         for (column, value) in &self.other_equalities {
             let value = match value {
                 KeyValue::Parameter(n) => self.parameter(*n),
-                KeyValue::Constant { kind, text } if *kind == LiteralKind::Unknown => quote_literal(text),
+                KeyValue::Constant { kind, text } if *kind == LiteralKind::Unknown => {
+                    quote_literal(text)
+                }
                 KeyValue::Constant { text, .. } => text.clone(),
             };
             parts.push(format!("f.{} = {value}", self.state_name(&column.name)));
@@ -381,7 +420,9 @@ impl<'a> Rewriter<'a> {
                 parts.push(format!("n.{name} IS NOT NULL"));
             }
             if let Some(chars) = char_limit(column) {
-                parts.push(format!("coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"));
+                parts.push(format!(
+                    "coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"
+                ));
             }
         }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
@@ -391,9 +432,10 @@ impl<'a> Rewriter<'a> {
         let mut out = String::with_capacity(2_000);
         let keys = self.key.len();
         let answer_names = (1..=answers.len()).fold(String::new(), |s, n| s + &format!(", r{n}"));
-        let state_names = self.state.iter().fold(String::new(), |s, c| {
-            s + ", " + &self.state_name(&c.name)
-        });
+        let state_names = self
+            .state
+            .iter()
+            .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
         let relation = &self.update.relation;
         let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
         // Facts are compared after the table's lock was taken (when the statement was planned) and with the
@@ -405,12 +447,26 @@ impl<'a> Rewriter<'a> {
         );
         let _ = write!(out, "held AS MATERIALIZED (SELECT k.first, k.last");
         for column in &self.state {
-            let cast = if char_limit(column).is_some() { "::pg_catalog.varchar" } else { "" };
-            let _ = write!(out, ", t.{}{cast} AS {}", quote_ident(&column.name), self.state_name(&column.name));
+            let cast = if char_limit(column).is_some() {
+                "::pg_catalog.varchar"
+            } else {
+                ""
+            };
+            let _ = write!(
+                out,
+                ", t.{}{cast} AS {}",
+                quote_ident(&column.name),
+                self.state_name(&column.name)
+            );
         }
         let _ = write!(out, " FROM facts, ROWS FROM (");
         for (n, (column, _)) in self.key.iter().enumerate() {
-            let _ = write!(out, "pg_catalog.unnest(${}::{}[]), ", n + 1, column.bare_type_name);
+            let _ = write!(
+                out,
+                "pg_catalog.unnest(${}::{}[]), ",
+                n + 1,
+                column.bare_type_name
+            );
         }
         let _ = write!(
             out,
@@ -423,9 +479,21 @@ impl<'a> Rewriter<'a> {
         });
         let _ = write!(out, "first, last) JOIN {} AS t ON ", self.table.qualified());
         let equal = |n: usize, c: &Column| format!("t.{} = k.k{}", quote_ident(&c.name), n + 1);
-        let on: Vec<String> = self.key.iter().enumerate().map(|(n, (c, _))| equal(n, c)).collect();
-        let _ = write!(out, "{} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), ", on.join(" AND "));
-        let _ = write!(out, "fold(first, pos, last{state_names}, touched, fine, hit{answer_names}) AS (");
+        let on: Vec<String> = self
+            .key
+            .iter()
+            .enumerate()
+            .map(|(n, (c, _))| equal(n, c))
+            .collect();
+        let _ = write!(
+            out,
+            "{} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), ",
+            on.join(" AND ")
+        );
+        let _ = write!(
+            out,
+            "fold(first, pos, last{state_names}, touched, fine, hit{answer_names}) AS ("
+        );
         let _ = write!(out, "SELECT h.first, h.first, h.last");
         for column in &self.state {
             let _ = write!(out, ", h.{}", self.state_name(&column.name));
@@ -451,7 +519,11 @@ impl<'a> Rewriter<'a> {
         let guard = self.guard()?;
         let constraints = self.constraints()?;
         let hit = if guard.is_some() { "g.hit" } else { "true" };
-        let fine = if constraints.is_some() { "v.fine" } else { "true" };
+        let fine = if constraints.is_some() {
+            "v.fine"
+        } else {
+            "true"
+        };
         let _ = write!(out, "SELECT f.first, f.pos + 1, f.last");
         for column in &self.state {
             let name = self.state_name(&column.name);
@@ -479,7 +551,10 @@ impl<'a> Rewriter<'a> {
         let _ = write!(out, " FROM fold AS f");
         if let Some(guard) = &guard {
             // OFFSET 0 keeps the guard from being evaluated once per use.
-            let _ = write!(out, " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g");
+            let _ = write!(
+                out,
+                " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g"
+            );
         }
         let mut assigned = Vec::new();
         for (column, expr) in &self.assigned {
@@ -490,13 +565,20 @@ impl<'a> Rewriter<'a> {
                 _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),
             });
         }
-        let _ = write!(out, " CROSS JOIN LATERAL (SELECT {}) AS n", assigned.join(", "));
+        let _ = write!(
+            out,
+            " CROSS JOIN LATERAL (SELECT {}) AS n",
+            assigned.join(", ")
+        );
         if let Some(constraints) = &constraints {
             let holds = match &guard {
                 Some(_) => format!("NOT g.hit OR ({constraints})"),
                 None => constraints.clone(),
             };
-            let _ = write!(out, " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v");
+            let _ = write!(
+                out,
+                " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v"
+            );
         }
         let _ = write!(out, " WHERE f.pos < f.last AND f.fine");
         Ok(())
@@ -512,7 +594,13 @@ impl<'a> Rewriter<'a> {
         let on: Vec<String> = self
             .key
             .iter()
-            .map(|(c, _)| format!("t.{} = f.{}", quote_ident(&c.name), self.state_name(&c.name)))
+            .map(|(c, _)| {
+                format!(
+                    "t.{} = f.{}",
+                    quote_ident(&c.name),
+                    self.state_name(&c.name)
+                )
+            })
             .collect();
         let _ = write!(
             out,
@@ -537,19 +625,27 @@ fn split_equalities<'a>(
         let column = column.ok_or_else(|| Refusal::Column(equality.column.clone()))?;
         equalities.push((column, &equality.value));
     }
-    let covered = |key: &&Vec<String>| key.iter().all(|k| equalities.iter().any(|(c, _)| c.name == *k));
+    let covered = |key: &&Vec<String>| {
+        key.iter()
+            .all(|k| equalities.iter().any(|(c, _)| c.name == *k))
+    };
     let key = table.keys.iter().filter(covered).min_by_key(|k| k.len());
     let key = key.ok_or(Refusal::Key)?;
     let mut chosen = Vec::new();
     for name in key {
-        let place = equalities.iter().position(|(c, _)| c.name == *name).ok_or(Refusal::Key)?;
+        let place = equalities
+            .iter()
+            .position(|(c, _)| c.name == *name)
+            .ok_or(Refusal::Key)?;
         chosen.push(equalities.remove(place));
     }
     Ok((chosen, equalities))
 }
 
 fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refusal> {
-    let column = table.column(name).ok_or_else(|| Refusal::Column(name.to_owned()))?;
+    let column = table
+        .column(name)
+        .ok_or_else(|| Refusal::Column(name.to_owned()))?;
     if column.fixed {
         return Err(Refusal::Assigned(name.to_owned()));
     }

@@ -55,8 +55,9 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
 /// Takes the bare words out of a text: the text that PostgreSQL understands (the words blanked, every other byte in its
 /// place) and the hints of its last statement. `None` if there are none.
 ///
-/// The words are not reserved, so a text that parses as it stands has no hints: `UPDATE commit_on_success SET …` updates
-/// a table of that name, and `UPDATE commit_on_success t SET …` one with an alias.
+/// The words are not reserved: `UPDATE commit_on_success SET …` updates a table of that name. With a further name behind
+/// it, as in `UPDATE COMMIT_ON_SUCCESS t SET …`, it is taken for a hint, though PostgreSQL would read an alias: who has a
+/// table of that name writes `AS`.
 pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
     if !may_hold_words(sql.as_bytes()) {
         return None;
@@ -64,6 +65,7 @@ pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
     let tokens = parser::scan(sql).ok()?;
     let mut words = Vec::new();
     let mut hints = Hints::default();
+    let mut could_be_alias = false;
     for statement in split(&tokens) {
         let significant: Vec<&ScanToken> = statement
             .iter()
@@ -77,15 +79,31 @@ pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
             let after = significant.get(keyword + 1..).unwrap_or_default();
             let count = read_words(sql, after, &mut hints);
             words.extend(after.iter().take(count).copied());
+            could_be_alias |= count == 1 && after.get(1).is_some_and(|token| is_name(sql, token));
         }
     }
-    if words.is_empty() || parser::parse(sql).is_ok() {
+    if words.is_empty() || (!could_be_alias && parser::parse(sql).is_ok()) {
         return None;
     }
     let stripped = blank(sql, &words)?;
     parser::parse(&stripped)
         .is_ok()
         .then_some((stripped, hints))
+}
+
+/// A name that may follow a hint or be an alias; not the word that begins the rest of the statement.
+fn is_name(sql: &str, token: &ScanToken) -> bool {
+    let range = usize::try_from(token.start)
+        .ok()
+        .zip(usize::try_from(token.end).ok());
+    let text = range
+        .and_then(|(start, end)| sql.get(start..end))
+        .unwrap_or_default();
+    let starts = text.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '"');
+    starts
+        && !["set", "as", "from", "into", "using"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The quick no: one scan for an underscore with the right words around it.

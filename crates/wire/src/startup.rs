@@ -11,6 +11,8 @@ pub const VERSION_3_0: u32 = 3 << 16;
 /// The largest start-up packet PostgreSQL takes (`MAX_STARTUP_PACKET_LENGTH`).
 pub const PACKET_LEN_MAX: usize = 10_000;
 
+/// Code, process id and secret, four bytes each.
+const CANCEL_BODY_LEN: usize = 12;
 const CANCEL: u32 = (1234 << 16) | 5678;
 const SSL: u32 = (1234 << 16) | 5679;
 const GSS: u32 = (1234 << 16) | 5680;
@@ -84,9 +86,14 @@ pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
     let mut r = Reader::new(body);
     let packet = match r.u32()? {
         SSL | GSS => Packet::Encryption,
-        CANCEL => Packet::Cancel {
+        // One of another length names nobody.
+        CANCEL if body.len() == CANCEL_BODY_LEN => Packet::Cancel {
             process: r.u32()?,
             secret: r.u32()?,
+        },
+        CANCEL => Packet::Cancel {
+            process: 0,
+            secret: 0,
         },
         version => Packet::Startup(read_startup(version, r)?),
     };

@@ -24,6 +24,7 @@ fn fold(row: u64) -> Slip {
     Slip {
         group: Some(group(Strategy::Fold, 1)),
         key: Some(Key(row)),
+        barrier: false,
     }
 }
 
@@ -32,6 +33,7 @@ fn read() -> Slip {
     Slip {
         group: Some(group(Strategy::Pipeline, 0)),
         key: None,
+        barrier: false,
     }
 }
 

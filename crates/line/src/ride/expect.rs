@@ -24,15 +24,23 @@ pub(super) enum Expect {
         undo: Undo,
     },
     /// A `Parse` that the client knows nothing of.
-    OwnParse { key: Option<StatementKey> },
+    OwnParse {
+        key: Option<StatementKey>,
+    },
     /// The client's `Parse` of a statement that the server has already.
-    ParseDone { undo: Undo },
+    ParseDone {
+        undo: Undo,
+    },
     /// A `Close` that the client knows nothing of.
-    OwnClose { key: Option<StatementKey> },
+    OwnClose {
+        key: Option<StatementKey>,
+    },
     /// The client's `Close` of a portal.
     Close,
     /// The client's `Close` of a statement: servers keep theirs.
-    CloseDone { undo: Undo },
+    CloseDone {
+        undo: Undo,
+    },
     Bind,
     Describe,
     Execute {

@@ -83,8 +83,12 @@ impl Ride {
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
         loop {
             match self.expect.front() {
-                Some(Expect::ParseDone { .. }) => frame::write_empty(to_client, tag::PARSE_COMPLETE),
-                Some(Expect::CloseDone { .. }) => frame::write_empty(to_client, tag::CLOSE_COMPLETE),
+                Some(Expect::ParseDone { .. }) => {
+                    frame::write_empty(to_client, tag::PARSE_COMPLETE)
+                }
+                Some(Expect::CloseDone { .. }) => {
+                    frame::write_empty(to_client, tag::CLOSE_COMPLETE)
+                }
                 _ => return,
             }
             self.expect.pop_front();
@@ -142,6 +146,9 @@ impl Ride {
             }
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
                 let own = front.is_own();
+                if let Expect::Parse { key: Some(key), .. } = front {
+                    self.accepted.push(key.template());
+                }
                 self.expect.pop_front();
                 if own { Pass::Swallow } else { Pass::Forward }
             }
@@ -188,12 +195,16 @@ impl Ride {
             self.copy_in = true;
             return;
         }
-        let end = self.expect.iter().position(|e| matches!(e, Expect::CopyEnd));
+        let end = self
+            .expect
+            .iter()
+            .position(|e| matches!(e, Expect::CopyEnd));
         self.copy_in = end.is_none();
         let until = end.map_or(self.expect.len(), |at| at + 1);
         let mut place = 0;
         self.expect.retain(|e| {
-            let skipped = (first..until).contains(&place) && matches!(e, Expect::Sync | Expect::CopyEnd);
+            let skipped =
+                (first..until).contains(&place) && matches!(e, Expect::Sync | Expect::CopyEnd);
             place += 1;
             !skipped
         });
@@ -213,7 +224,9 @@ impl Ride {
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
         if is_stale_plan(frame.body()) {
             desk.server.retire_all();
-            self.portals.values().for_each(|template| desk.templates.retire(template));
+            self.portals
+                .values()
+                .for_each(|template| desk.templates.retire(template));
         }
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
             self.skip_to_sync(desk);
@@ -230,7 +243,11 @@ impl Ride {
     /// In the extended protocol the server skips everything, a Query too, up to the next Sync.
     fn skip_to_sync(&mut self, desk: &mut Desk<'_>) {
         let mut undone = Vec::new();
-        while self.expect.front().is_some_and(|e| !matches!(e, Expect::Sync)) {
+        while self
+            .expect
+            .front()
+            .is_some_and(|e| !matches!(e, Expect::Sync))
+        {
             undone.extend(self.expect.pop_front());
         }
         self.skipping = self.expect.is_empty();
@@ -274,7 +291,11 @@ impl Ride {
         }
         if self.misses_target() {
             let whole = hints.rollback_on_fail || self.wrap == Wrap::Begin;
-            return Some(if whole { Ending::Rollback } else { Ending::Fail });
+            return Some(if whole {
+                Ending::Rollback
+            } else {
+                Ending::Fail
+            });
         }
         (hints.commit_on_success || self.wrap == Wrap::Begin).then_some(Ending::Commit)
     }
@@ -341,7 +362,10 @@ impl Ride {
         // RESET goes back to the server's own defaults: the next ride puts the client's in force again, and a client
         // that stays here needs them now.
         if self.pinned.is_some() && certain {
-            let restore = unit.changes.iter().filter_map(|c| desk.session.base.restore_sql(c));
+            let restore = unit
+                .changes
+                .iter()
+                .filter_map(|c| desk.session.base.restore_sql(c));
             for sql in restore {
                 frontend::write_query(to_server, &sql);
                 desk.server.unnamed = None;

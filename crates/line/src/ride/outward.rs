@@ -6,33 +6,41 @@ use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::{Effect, Hints, SessionChange};
+use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
 use paceline_wire::reader::Reader;
-use paceline_wire::{Frame, WireError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
-    pub fn client_message(
-        &mut self,
-        frame: Frame<'_>,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) -> Result<(), WireError> {
+    pub fn client_message(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
             self.skipping = true;
-            return Ok(());
+            return;
         }
         match frame.tag {
             tag::QUERY => self.query(frame, desk, out),
-            tag::PARSE => self.parse(Parse::read(frame.body())?, desk, out),
-            tag::BIND => self.bind(BindNames::read(frame.body())?, desk, out),
-            tag::DESCRIBE => self.describe(Target::read(frame.body())?, desk, out),
-            tag::CLOSE => self.close(Target::read(frame.body())?, desk, out),
+            // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
+            tag::PARSE => match Parse::read(frame.body()) {
+                Ok(parse) => self.parse(parse, desk, out),
+                Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
+            },
+            tag::BIND => match BindNames::read(frame.body()) {
+                Ok(bind) => self.bind(bind, desk, out),
+                Err(_) => self.pass(frame, Expect::Bind, out),
+            },
+            tag::DESCRIBE => match Target::read(frame.body()) {
+                Ok(target) => self.describe(target, desk, out),
+                Err(_) => self.pass(frame, Expect::Describe, out),
+            },
+            tag::CLOSE => match Target::read(frame.body()) {
+                Ok(target) => self.close(target, desk, out),
+                Err(_) => self.pass(frame, Expect::Close, out),
+            },
             tag::EXECUTE => {
-                let portal = Reader::new(frame.body()).cstr()?;
+                let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
                 let template = self.portals.get(portal).cloned();
                 let (changes, hints) = what_it_does(template.as_deref(), desk);
                 self.pass(frame, Expect::Execute { changes, hints }, out);
@@ -54,7 +62,6 @@ impl Ride {
             }
             _ => out.put_slice(frame.bytes),
         }
-        Ok(())
     }
 
     fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
@@ -72,7 +79,10 @@ impl Ride {
         let plain = own_text(text, desk);
         let template = desk.templates.simple(&plain).template;
         let (changes, hints) = what_it_does(Some(&template), desk);
-        let single = template.statement.as_ref().is_some_and(|s| s.statements == 1);
+        let single = template
+            .statement
+            .as_ref()
+            .is_some_and(|s| s.statements == 1);
         if single && self.status != Status::Failed && deallocates_known(&changes, desk) {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
             frontend::write_query(out, "");
@@ -86,13 +96,10 @@ impl Ride {
         self.expect.push_back(Expect::Query { changes, hints });
     }
 
-    fn parse(
-        &mut self,
-        parse: Parse<'_>,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) {
-        let known = std::str::from_utf8(parse.text).ok().map(|text| own_text(text, desk).into_owned());
+    fn parse(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        let known = std::str::from_utf8(parse.text)
+            .ok()
+            .map(|text| own_text(text, desk).into_owned());
         let Some(text) = known else {
             // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
             self.pinned = Some("a statement that is not UTF-8");
@@ -116,7 +123,11 @@ impl Ride {
         } else {
             let ensured = desk.server.ensure((&*template).into(), out);
             let undo = desk.session.prepare(parse.name, template);
-            self.expect.extend(ensured.closed.map(|key| Expect::OwnClose { key: Some(key) }));
+            self.expect.extend(
+                ensured
+                    .closed
+                    .map(|key| Expect::OwnClose { key: Some(key) }),
+            );
             self.expect.push_back(match ensured.parsed {
                 true => Expect::Parse {
                     key: Some(ensured.key),
@@ -147,15 +158,11 @@ impl Ride {
         self.expect.push_back(Expect::Parse { key: None, undo });
     }
 
-    fn bind(
-        &mut self,
-        bind: BindNames<'_>,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) {
+    fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         let name = self.make_known(bind.statement, desk, out);
         if let Some(template) = desk.session.statement(bind.statement) {
-            self.portals.insert(bind.portal.into(), Arc::clone(template));
+            self.portals
+                .insert(bind.portal.into(), Arc::clone(template));
         } else {
             self.portals.remove(bind.portal);
         }
@@ -167,12 +174,7 @@ impl Ride {
         self.expect.push_back(Expect::Bind);
     }
 
-    fn describe(
-        &mut self,
-        target: Target<'_>,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) {
+    fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         match target {
             Target::Portal(_) => target.write(out, tag::DESCRIBE),
             Target::Statement(name) => {
@@ -183,12 +185,7 @@ impl Ride {
         self.expect.push_back(Expect::Describe);
     }
 
-    fn close(
-        &mut self,
-        target: Target<'_>,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) {
+    fn close(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         match target {
             Target::Portal(_) => {
                 target.write(out, tag::CLOSE);
@@ -224,7 +221,11 @@ impl Ride {
             Cow::Owned(text) => desk.templates.prepared(&text, &template.types),
         };
         let ensured = desk.server.ensure((&*template).into(), out);
-        self.expect.extend(ensured.closed.map(|key| Expect::OwnClose { key: Some(key) }));
+        self.expect.extend(
+            ensured
+                .closed
+                .map(|key| Expect::OwnClose { key: Some(key) }),
+        );
         if ensured.parsed {
             self.expect.push_back(Expect::OwnParse {
                 key: Some(ensured.key),

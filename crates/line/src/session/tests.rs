@@ -6,6 +6,7 @@ use crate::template::Templates;
 use crate::testing::folding::Board;
 use crate::testing::messages::Wire;
 use crate::testing::messages::client::*;
+use crate::testing::messages::server::{complete, error, parsed};
 use crate::testing::read_out;
 use crate::unit::{Form, Unit};
 use bytes::Bytes;
@@ -52,14 +53,21 @@ impl Scene {
     }
 
     fn is_targeted<const N: usize>(&self, messages: [Wire; N]) -> bool {
-        self.session.is_targeted(&Bytes::from(messages.concat()), &self.templates)
+        self.session
+            .is_targeted(&Bytes::from(messages.concat()), &self.templates)
     }
 }
 
 #[test]
 fn single_reads_and_writes_may_travel_with_others() {
     let mut scene = Scene::new();
-    for sql in ["SELECT 1", "VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t", "INSERT INTO t VALUES (1)"] {
+    for sql in [
+        "SELECT 1",
+        "VALUES (1)",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "INSERT INTO t VALUES (1)",
+    ] {
         assert_eq!(scene.single([query(sql)]).form, Form::Simple, "{sql}");
     }
 }
@@ -93,13 +101,20 @@ fn simple_queries_share_a_template_and_keep_their_own_values() {
     let three = scene.single([query("UPDATE t SET a = 'y''z' WHERE id = 22")]);
     assert_eq!(one.template.id, three.template.id);
     assert_ne!(one.template.id, two.template.id);
-    assert_eq!(three.parameters(), [(false, Some(&b"y'z"[..])), (false, Some(b"22"))]);
+    assert_eq!(
+        three.parameters(),
+        [(false, Some(&b"y'z"[..])), (false, Some(b"22"))]
+    );
 }
 
 #[test]
 fn the_extended_form_is_taken_apart() {
     let mut scene = Scene::new();
-    let values: [(bool, Option<&[u8]>); 3] = [(true, Some(&[0, 0, 0, 7])), (false, None), (false, Some(b"x"))];
+    let values: [(bool, Option<&[u8]>); 3] = [
+        (true, Some(&[0, 0, 0, 7])),
+        (false, None),
+        (false, Some(b"x")),
+    ];
     let unit = scene.single([
         parse("p", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
         bind_values("p", &values, &[1]),
@@ -120,10 +135,19 @@ fn the_extended_form_is_taken_apart() {
 #[test]
 fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
     let mut scene = Scene::new();
-    assert!(scene.is_alone([bind("p"), execute(), sync()]), "PostgreSQL says so better");
+    assert!(
+        scene.is_alone([bind("p"), execute(), sync()]),
+        "PostgreSQL says so better"
+    );
     let unit = scene.single([parse("p", "SELECT 1"), bind("p"), execute(), sync()]);
     assert!(scene.session.statement(b"p").is_none(), "not yet");
-    scene.session.served(&unit);
+    scene
+        .session
+        .served(&unit, &error("42703", "no such column"));
+    assert!(scene.session.statement(b"p").is_none(), "it was not parsed");
+    scene
+        .session
+        .served(&unit, &[parsed(), error("22012", "later")].concat());
     let again = scene.single([bind("p"), execute(), sync()]);
     assert_eq!(again.template.id, unit.template.id);
     let short = Form::Extended {
@@ -139,7 +163,7 @@ fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
     scene.prepare("", "SELECT 1");
     scene.prepare("p", "SELECT 1");
     let unit = scene.single([query("SELECT 2")]);
-    scene.session.served(&unit);
+    scene.session.served(&unit, &complete("SELECT 1"));
     assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
 }
 
@@ -148,17 +172,41 @@ fn extended_units_of_another_shape_are_relayed() {
     let mut scene = Scene::new();
     scene.prepare("p", "SELECT 1");
     scene.prepare("q", "SELECT 1");
-    assert!(scene.is_alone([parse("a", "SELECT 1"), sync()]), "only Parse");
-    assert!(scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]), "two in one transaction");
-    assert!(scene.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]), "a named portal");
-    assert!(scene.is_alone([bind("p"), execute_portal("", 5), sync()]), "a row limit");
-    assert!(scene.is_alone([bind("p"), describe_statement("p"), execute(), sync()]), "Describe of a statement");
-    assert!(scene.is_alone([parse("a", "SELECT 1"), bind("p"), execute(), sync()]), "two statements");
-    assert!(scene.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]), "a name in use");
+    assert!(
+        scene.is_alone([parse("a", "SELECT 1"), sync()]),
+        "only Parse"
+    );
+    assert!(
+        scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
+        "two in one transaction"
+    );
+    assert!(
+        scene.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]),
+        "a named portal"
+    );
+    assert!(
+        scene.is_alone([bind("p"), execute_portal("", 5), sync()]),
+        "a row limit"
+    );
+    assert!(
+        scene.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
+        "Describe of a statement"
+    );
+    assert!(
+        scene.is_alone([parse("a", "SELECT 1"), bind("p"), execute(), sync()]),
+        "two statements"
+    );
+    assert!(
+        scene.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]),
+        "a name in use"
+    );
     assert!(scene.is_alone([close_statement("p"), sync()]));
     assert!(scene.is_alone([sync()]));
     assert!(scene.is_alone([bind("p"), execute()]), "no end");
-    assert!(matches!(scene.plan([bind("p"), execute(), sync()]), Plan::Single(_)));
+    assert!(matches!(
+        scene.plan([bind("p"), execute(), sync()]),
+        Plan::Single(_)
+    ));
 }
 
 #[test]
@@ -172,7 +220,11 @@ fn bare_hints_are_rewritten_for_the_server() {
     let comment = "Query UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */";
     assert!(sent.starts_with(comment), "{sent}");
     let unit = scene.single([parse("", text), bind(""), execute(), sync()]);
-    assert!(unit.template.text.contains("/*+ COMMIT_ON_SUCCESS"), "{}", unit.template.text);
+    assert!(
+        unit.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
+        "{}",
+        unit.template.text
+    );
 }
 
 #[test]
@@ -190,21 +242,48 @@ fn show_is_answered_here_in_its_simple_form() {
     let answer = scene.answer([query("SHOW hotspot")]);
     assert_eq!(answer, ["columns hotspot", "row on", "SHOW", "ready I"]);
     let answer = scene.answer([query("show variables like 'hotspot%';")]);
-    assert_eq!(answer, ["columns Variable_name,Value", "row hotspot,on", "SHOW", "ready I"]);
+    assert_eq!(
+        answer,
+        [
+            "columns Variable_name,Value",
+            "row hotspot,on",
+            "SHOW",
+            "ready I"
+        ]
+    );
     let answer = scene.answer([query("SHOW GLOBAL STATUS LIKE 'Group_update%'")]);
     let status = "row Group_update_group_count,7";
-    assert_eq!(answer, ["columns Variable_name,Value", status, "SHOW", "ready I"]);
+    assert_eq!(
+        answer,
+        ["columns Variable_name,Value", status, "SHOW", "ready I"]
+    );
     let answer = scene.answer([query("SHOW VARIABLES LIKE 'x'")]);
     assert_eq!(answer, ["columns Variable_name,Value", "SHOW", "ready I"]);
-    assert!(scene.is_alone([query("SHOW hotspot_nonsense")]), "PostgreSQL says so better");
+    assert!(
+        scene.is_alone([query("SHOW hotspot_nonsense")]),
+        "PostgreSQL says so better"
+    );
     assert!(scene.is_alone([query("SHOW search_path")]));
 }
 
 #[test]
 fn show_is_answered_here_in_its_extended_form_all_at_once() {
     let mut scene = Scene::new();
-    let messages = [parse("", "SHOW hotspot"), bind(""), describe_portal(), execute(), sync()];
-    let expected = ["parsed", "bound", "columns hotspot", "row on", "SHOW", "ready I"];
+    let messages = [
+        parse("", "SHOW hotspot"),
+        bind(""),
+        describe_portal(),
+        execute(),
+        sync(),
+    ];
+    let expected = [
+        "parsed",
+        "bound",
+        "columns hotspot",
+        "row on",
+        "SHOW",
+        "ready I",
+    ];
     assert_eq!(scene.answer(messages), expected);
 }
 
@@ -212,7 +291,10 @@ fn show_is_answered_here_in_its_extended_form_all_at_once() {
 fn show_is_answered_here_in_its_extended_form_step_by_step() {
     let mut scene = Scene::new();
     let prepared = scene.answer([parse("s", "SHOW hotspot"), describe_statement("s"), sync()]);
-    assert_eq!(prepared, ["parsed", "parameters []", "columns hotspot", "ready I"]);
+    assert_eq!(
+        prepared,
+        ["parsed", "parameters []", "columns hotspot", "ready I"]
+    );
     let described = scene.answer([describe_statement("s"), sync()]);
     assert_eq!(described, ["parameters []", "columns hotspot", "ready I"]);
     let executed = scene.answer([bind("s"), execute(), sync()]);
@@ -224,12 +306,18 @@ fn show_among_other_things_goes_to_a_server() {
     let mut scene = Scene::new();
     let show = || parse("s", "SHOW hotspot");
     assert!(scene.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
-    assert!(scene.session.statement(b"s").is_none(), "its Parse is still to come");
+    assert!(
+        scene.session.statement(b"s").is_none(),
+        "its Parse is still to come"
+    );
     assert!(scene.is_alone([show(), parse("", "SELECT 1"), bind(""), execute(), sync()]));
     scene.prepare("one", "SELECT 1");
     assert!(scene.is_alone([show(), bind("s"), execute(), bind("one"), execute(), sync()]));
     assert!(scene.is_alone([show(), describe_statement("one"), sync()]));
-    assert!(scene.is_alone([parse("one", "SHOW hotspot"), sync()]), "a name in use");
+    assert!(
+        scene.is_alone([parse("one", "SHOW hotspot"), sync()]),
+        "a name in use"
+    );
 }
 
 #[test]
@@ -244,7 +332,10 @@ fn targets_are_found_wherever_they_stand() {
     assert!(scene.is_targeted([bind("q"), execute(), bind("p"), execute(), sync()]));
     assert!(!scene.is_targeted([query("UPDATE t SET a = 1")]));
     assert!(!scene.is_targeted([query("SELECT 'TARGET_AFFECT_ROW(1)'")]));
-    assert!(!scene.is_targeted([query(&format!("{text}; {text}"))]), "only units of one statement");
+    assert!(
+        !scene.is_targeted([query(&format!("{text}; {text}"))]),
+        "only units of one statement"
+    );
     assert!(!scene.is_targeted([bind("q"), execute(), sync()]));
     assert!(!scene.is_targeted([bind("unknown"), execute(), sync()]));
 }

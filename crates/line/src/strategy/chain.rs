@@ -5,7 +5,8 @@
 //! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs.
 
 use super::{
-    Again, Dealt, Verdict, again, halves, is_stale_plan, sqlstate, write_head, write_member, write_tail,
+    Again, Dealt, Verdict, again, halves, is_stale_plan, sqlstate, write_head, write_member,
+    write_tail,
 };
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
@@ -44,7 +45,12 @@ impl Prelude {
 
 impl Prelude {
     /// Writes the statement and its execution.
-    pub(super) fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+    pub(super) fn write(
+        &self,
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) {
         let statement = Preparable {
             id: self.id,
             text: PRELUDE,
@@ -147,7 +153,11 @@ impl Batch {
             }
             _ if self.in_prelude => {}
             tag::BIND_COMPLETE => {
-                let form = self.forms.get(self.answers.len()).copied().unwrap_or(Form::Simple);
+                let form = self
+                    .forms
+                    .get(self.answers.len())
+                    .copied()
+                    .unwrap_or(Form::Simple);
                 let mut answer = std::mem::take(&mut self.notices);
                 write_head(form, &mut answer);
                 self.between = false;
@@ -156,7 +166,8 @@ impl Batch {
             tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
             tag::NO_DATA if self.current_form() == Some(Form::Simple) => {}
             _ => {
-                self.between = matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
+                self.between =
+                    matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
                 if let Some(answer) = self.answers.last_mut() {
                     answer.put_slice(frame.bytes);
                 }
@@ -172,13 +183,18 @@ impl Batch {
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.forms.len();
         let Some(sqlstate) = &self.error else {
-            dealt.extend(self.answers.drain(..).enumerate().map(|(member, mut answer)| {
-                write_tail(&mut answer);
-                Dealt {
-                    member,
-                    verdict: Verdict::Answer(answer.freeze()),
-                }
-            }));
+            dealt.extend(
+                self.answers
+                    .drain(..)
+                    .enumerate()
+                    .map(|(member, mut answer)| {
+                        write_tail(&mut answer);
+                        Dealt {
+                            member,
+                            verdict: Verdict::Answer(answer.freeze()),
+                        }
+                    }),
+            );
             return;
         };
         if BORROWED_WAIT.contains(&sqlstate.as_str()) {

@@ -3,7 +3,7 @@
 
 mod array;
 
-use super::{Again, chain, Dealt, Verdict, again, halves, sqlstate, write_head, write_tail};
+use super::{Again, Dealt, Verdict, again, chain, halves, sqlstate, write_head, write_tail};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
@@ -56,7 +56,9 @@ impl FoldPlan {
         }
         let mut hasher = DefaultHasher::new();
         table.extent.tree.hash(&mut hasher);
-        fold.key.iter().for_each(|column| column.type_oid.hash(&mut hasher));
+        fold.key
+            .iter()
+            .for_each(|column| column.type_oid.hash(&mut hasher));
         Some(Self {
             template: template.id,
             fold,
@@ -108,7 +110,10 @@ impl FoldPlan {
 
     /// Only PostgreSQL can tell whether two keys are equal.
     fn is_opaque(&self) -> bool {
-        self.fold.key.iter().any(|column| column.class == KeyClass::Opaque)
+        self.fold
+            .key
+            .iter()
+            .any(|column| column.class == KeyClass::Opaque)
     }
 
     fn result_formats(&self, unit: &Unit) -> Option<u64> {
@@ -125,7 +130,11 @@ impl FoldPlan {
 
     /// The key of a unit in a form in which equal keys are equal bytes.
     fn row(&self, unit: &Unit) -> Option<Vec<KeyPart>> {
-        self.fold.key.iter().map(|column| KeyPart::read(column, &self.parameters, unit)).collect()
+        self.fold
+            .key
+            .iter()
+            .map(|column| KeyPart::read(column, &self.parameters, unit))
+            .collect()
     }
 
     fn statement(&self, one_row: bool) -> Preparable<'_> {
@@ -227,14 +236,23 @@ fn read_uuid(binary: bool, bytes: &[u8]) -> Option<Vec<u8>> {
     const HYPHENS: [usize; 4] = [8, 13, 18, 23];
     if binary {
         let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        let parts = [hex.get(..8)?, hex.get(8..12)?, hex.get(12..16)?, hex.get(16..20)?, hex.get(20..32)?];
+        let parts = [
+            hex.get(..8)?,
+            hex.get(8..12)?,
+            hex.get(12..16)?,
+            hex.get(16..20)?,
+            hex.get(20..32)?,
+        ];
         return (bytes.len() == 16).then(|| parts.join("-").into_bytes());
     }
     let well_formed = bytes.len() == 36
-        && bytes.iter().enumerate().all(|(n, b)| match HYPHENS.contains(&n) {
-            true => *b == b'-',
-            false => b.is_ascii_hexdigit(),
-        });
+        && bytes
+            .iter()
+            .enumerate()
+            .all(|(n, b)| match HYPHENS.contains(&n) {
+                true => *b == b'-',
+                false => b.is_ascii_hexdigit(),
+            });
     well_formed.then(|| bytes.to_ascii_lowercase())
 }
 
@@ -278,14 +296,24 @@ impl Batch {
         if !one_row && plan.is_opaque() {
             return None;
         }
-        let order: Vec<usize> = rows.iter().flat_map(|(_, members)| members.clone()).collect();
+        let order: Vec<usize> = rows
+            .iter()
+            .flat_map(|(_, members)| members.clone())
+            .collect();
         let statement = plan.statement(one_row);
         let mut injected = Injected::default();
         if plan.fold.partitioned {
             limits.write(server, &mut injected, out);
         }
         injected.push(server.ensure(statement, out));
-        write_bind(&plan, &rows, &order, members, server.name(statement.id), out)?;
+        write_bind(
+            &plan,
+            &rows,
+            &order,
+            members,
+            server.name(statement.id),
+            out,
+        )?;
         frontend::write_execute(out);
         frontend::write_sync(out);
         injected.push_sync();
@@ -323,7 +351,9 @@ impl Batch {
         let (sqlstate, _) = self.error.as_ref()?;
         is_refusal(sqlstate).then(|| {
             Some(Learned {
-                fold: Err(format!("the server refuses the fold with SQLSTATE {sqlstate}")),
+                fold: Err(format!(
+                    "the server refuses the fold with SQLSTATE {sqlstate}"
+                )),
                 plain_read: false,
                 taints: true,
             })
@@ -373,7 +403,9 @@ impl Batch {
         let Some(position) = position.and_then(|p| <[u8; 4]>::try_from(p).ok()) else {
             return;
         };
-        let place = usize::try_from(i32::from_be_bytes(position)).ok().and_then(|p| p.checked_sub(1));
+        let place = usize::try_from(i32::from_be_bytes(position))
+            .ok()
+            .and_then(|p| p.checked_sub(1));
         let Some(place) = place else {
             return;
         };
@@ -392,7 +424,9 @@ impl Batch {
         write_head(form, &mut out);
         match form {
             Form::Simple if self.plan.fields.is_empty() => {}
-            Form::Simple | Form::Extended { describe: true, .. } => out.extend_from_slice(&self.fields),
+            Form::Simple | Form::Extended { describe: true, .. } => {
+                out.extend_from_slice(&self.fields)
+            }
             Form::Extended { .. } => {}
         }
         if !hit && self.exactly_one {
@@ -431,9 +465,13 @@ impl Batch {
                 }
                 // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
                 // rest goes on, in order.
-                None if violated_row.is_some() && violated_row == row => Verdict::Again(Again::Line),
+                None if violated_row.is_some() && violated_row == row => {
+                    Verdict::Again(Again::Line)
+                }
                 // The row of a group on one row is missing: its lock was waited for.
-                None if self.one_row && !self.plan.fold.may_fail_unseen => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+                None if self.one_row && !self.plan.fold.may_fail_unseen => {
+                    Verdict::Answer(self.reply(*form, false, &[]).freeze())
+                }
                 None if self.one_row => Verdict::Again(Again::Alone),
                 // Missing, or locked by an outsider.
                 None => Verdict::Again(Again::Row),
@@ -482,7 +520,9 @@ fn is_refusal(sqlstate: &str) -> bool {
 
 /// The two limits that a client sets on its waiting; not a cancellation by somebody else.
 fn is_timeout(error: &[u8]) -> bool {
-    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    let body = error
+        .get(paceline_wire::frame::HEADER_LEN..)
+        .unwrap_or_default();
     backend::error_field(body, b'M').is_some_and(|message| message.contains("timeout"))
 }
 
@@ -490,7 +530,9 @@ fn is_timeout(error: &[u8]) -> bool {
 pub fn not_exactly(wanted: u64, found: u64) -> ErrorResponse {
     ErrorResponse::error(
         "21000",
-        format!("statement affected {found} rows, but its hint demands TARGET_AFFECT_ROW({wanted})"),
+        format!(
+            "statement affected {found} rows, but its hint demands TARGET_AFFECT_ROW({wanted})"
+        ),
     )
 }
 
@@ -523,7 +565,8 @@ fn write_bind(
     for (n, column) in plan.fold.key.iter().enumerate() {
         let binary = rows.first()?.0.get(n)?.binary;
         let mut array = Array::new(binary, column.type_oid, rows.len());
-        rows.iter().for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
+        rows.iter()
+            .for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
         arrays.push(array.finish());
     }
     let mut start = 0;
@@ -545,7 +588,10 @@ fn write_bind(
         }
         arrays.push(array.finish());
     }
-    let values: Vec<_> = arrays.iter().map(|(binary, bytes)| (*binary, Some(&**bytes))).collect();
+    let values: Vec<_> = arrays
+        .iter()
+        .map(|(binary, bytes)| (*binary, Some(&**bytes)))
+        .collect();
     let formats = result_formats(plan, members.first()?);
     frontend::write_bind(out, name.as_bytes(), &values, &formats);
     Some(())

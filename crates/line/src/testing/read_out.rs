@@ -16,7 +16,11 @@ fn cstr(body: &[u8]) -> String {
 fn lines(bytes: &[u8], line: impl Fn(Frame<'_>) -> String) -> Vec<String> {
     let mut frames = Frames::new(bytes);
     let lines = frames.by_ref().map(line).collect();
-    assert!(frames.rest().is_empty(), "half a message is left: {:?}", frames.rest());
+    assert!(
+        frames.rest().is_empty(),
+        "half a message is left: {:?}",
+        frames.rest()
+    );
     lines
 }
 
@@ -83,7 +87,10 @@ fn to_client_line(frame: Frame<'_>) -> String {
         back::PORTAL_SUSPENDED => "suspended".to_owned(),
         back::COPY_IN_RESPONSE => "copy in".to_owned(),
         back::PARAMETER_DESCRIPTION => {
-            format!("parameters {:?}", backend::read_parameter_types(body).expect("types"))
+            format!(
+                "parameters {:?}",
+                backend::read_parameter_types(body).expect("types")
+            )
         }
         back::ROW_DESCRIPTION => format!("columns {}", columns(body)),
         back::DATA_ROW => format!("row {}", row(body)),
@@ -106,14 +113,22 @@ fn columns(body: &[u8]) -> String {
     let mut reader = Reader::new(body);
     reader.count().expect("a count");
     for _ in &fields {
-        reader.cstr().and_then(|_| reader.bytes(16)).expect("a field");
+        reader
+            .cstr()
+            .and_then(|_| reader.bytes(16))
+            .expect("a field");
         formats.push(reader.i16().expect("a format"));
     }
     let column = |(field, format): (&backend::Field, i16)| match format {
         0 => text(&field.name),
         _ => text(&field.name) + ":b",
     };
-    fields.iter().zip(formats).map(column).collect::<Vec<_>>().join(",")
+    fields
+        .iter()
+        .zip(formats)
+        .map(column)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn row(body: &[u8]) -> String {

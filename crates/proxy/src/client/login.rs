@@ -57,9 +57,9 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> 
     let login = attempt(&proxy, &stream);
     let outcome = match limit.is_zero() {
         true => login.await,
-        false => tokio::time::timeout(limit, login).await.unwrap_or_else(|_| {
-            Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())
-        }),
+        false => tokio::time::timeout(limit, login)
+            .await
+            .unwrap_or_else(|_| Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())),
     };
     match outcome {
         Ok(login) => Some(Client {
@@ -96,13 +96,24 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     let place = take_place(proxy)?;
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
-        ErrorResponse::fatal("28000", "no PostgreSQL user name specified in startup packet")
+        ErrorResponse::fatal(
+            "28000",
+            "no PostgreSQL user name specified in startup packet",
+        )
     })?;
-    let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
-    if !matches!(startup.get("replication"), None | Some("false" | "off" | "no" | "0")) {
-        return Err(ErrorResponse::fatal("0A000", "replication connections are not supported")
-            .with_hint("Connect replication clients to PostgreSQL directly.")
-            .into());
+    let database = startup
+        .get("database")
+        .filter(|name| !name.is_empty())
+        .unwrap_or(user);
+    if !matches!(
+        startup.get("replication"),
+        None | Some("false" | "off" | "no" | "0")
+    ) {
+        return Err(
+            ErrorResponse::fatal("0A000", "replication connections are not supported")
+                .with_hint("Connect replication clients to PostgreSQL directly.")
+                .into(),
+        );
     }
     let pool = proxy.pool(database, user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
@@ -183,7 +194,11 @@ fn settings_of(startup: &Startup) -> Result<BTreeMap<String, String>, Refusal> {
             None => quote_ident(name),
         };
         let sql = match name {
-            "search_path" | "datestyle" => format!("SELECT pg_catalog.set_config({}, {}, false)", quote_literal(name), quote_literal(value)),
+            "search_path" | "datestyle" => format!(
+                "SELECT pg_catalog.set_config({}, {}, false)",
+                quote_literal(name),
+                quote_literal(value)
+            ),
             _ => format!("SET {sql} TO {}", quote_literal(value)),
         };
         sets.insert(name.to_owned(), sql);
@@ -206,7 +221,10 @@ fn options(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     while let Some(word) = words.next() {
         let assignment = match word.as_str() {
             "-c" => words.next(),
-            other => other.strip_prefix("--").or_else(|| other.strip_prefix("-c")).map(str::to_owned),
+            other => other
+                .strip_prefix("--")
+                .or_else(|| other.strip_prefix("-c"))
+                .map(str::to_owned),
         };
         let pair = assignment.as_deref().and_then(|a| a.split_once('='));
         let Some((name, value)) = pair else {
@@ -236,7 +254,10 @@ fn split_words(text: &str) -> Vec<String> {
 }
 
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.
-async fn welcome(pool: &Arc<Pool>, settings: &Arc<Settings>) -> Result<Vec<(String, String)>, Refusal> {
+async fn welcome(
+    pool: &Arc<Pool>,
+    settings: &Arc<Settings>,
+) -> Result<Vec<(String, String)>, Refusal> {
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
@@ -270,7 +291,9 @@ async fn welcome(pool: &Arc<Pool>, settings: &Arc<Settings>) -> Result<Vec<(Stri
 
 /// At start-up PostgreSQL reports a bad setting as the end of the connection.
 fn as_fatal(error: &[u8]) -> Bytes {
-    let body = error.get(paceline_wire::frame::HEADER_LEN..).unwrap_or_default();
+    let body = error
+        .get(paceline_wire::frame::HEADER_LEN..)
+        .unwrap_or_default();
     let field = |code| backend::error_field(body, code).map(str::to_owned);
     let mut out = BytesMut::new();
     paceline_wire::frame::write(&mut out, backend::tag::ERROR_RESPONSE, |out| {

@@ -80,7 +80,9 @@ impl Client {
             None => seat.leave(),
             Some((template, question)) => {
                 let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
-                template.pace.record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
+                template
+                    .pace
+                    .record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
                 match question {
                     Some(question) if !ended.failed => question.ask(seat),
                     _ => seat.leave(),
@@ -105,10 +107,18 @@ impl Client {
             Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
             Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
         }
-        self.registration.whereabouts.now(Doing::Riding(conn.key.clone()));
+        self.registration
+            .whereabouts
+            .now(Doing::Riding(conn.key.clone()));
+        let settings = self.session.settings.id;
         let mut relay = Relay::board(self, conn, wrap);
-        relay.take_unit(unit).map_err(|end| (Fate::Drop, end))?;
-        relay.run().await?;
+        relay.take_unit(unit);
+        let relayed = relay.run().await;
+        let accepted = relay.ride.accepted();
+        if !accepted.is_empty() {
+            relay.client.pool.accepted(accepted, settings);
+        }
+        relayed?;
         Ok(Ended {
             to_client: std::mem::take(&mut relay.to_client),
             end: relay.client_end.take(),
@@ -133,7 +143,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn take_unit(&mut self, unit: &Bytes) -> Result<(), End> {
+    fn take_unit(&mut self, unit: &Bytes) {
         let Self {
             client,
             conn,
@@ -142,9 +152,8 @@ impl<'a> Relay<'a> {
             ..
         } = self;
         with_desk(client, conn, |desk| {
-            Frames::new(unit).try_for_each(|frame| ride.client_message(frame, desk, to_server))
-        })?;
-        Ok(())
+            Frames::new(unit).for_each(|frame| ride.client_message(frame, desk, to_server));
+        });
     }
 
     /// Relays until the ride is over or one of the two is gone.
@@ -208,7 +217,7 @@ impl<'a> Relay<'a> {
                 self.client_end = Some(End::Left);
                 break;
             }
-            self.take_unit(&message)?;
+            self.take_unit(&message);
         }
         Ok(())
     }
@@ -255,7 +264,10 @@ impl<'a> Relay<'a> {
     async fn wait(&mut self) -> Result<(), (Fate, End)> {
         let wants_client = self.wants_client();
         let client_interest = interest(wants_client, !self.to_client.is_empty());
-        let server_interest = interest(self.to_client.len() < BACKLOG_MAX, !self.to_server.is_empty());
+        let server_interest = interest(
+            self.to_client.len() < BACKLOG_MAX,
+            !self.to_server.is_empty(),
+        );
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
         let closing = self.client.closing.wait_for(|closing| *closing);
@@ -272,9 +284,7 @@ impl<'a> Relay<'a> {
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
-        if wants_client
-            && let Err(error) = self.client.stream.read_now(&mut self.client.input)
-        {
+        if wants_client && let Err(error) = self.client.stream.read_now(&mut self.client.input) {
             self.client_end = Some(error.into());
         }
         if self.to_client.len() >= BACKLOG_MAX {

@@ -140,6 +140,15 @@ fn prepared_statements_follow_the_tables() {
     both(&run("s", "1"));
     direct.ok("ALTER TABLE t ADD COLUMN more text DEFAULT 'new'");
     both(&run("s", "1"));
+    // PostgreSQL repeats the error until the client prepares anew; Paceline has prepared anew.
+    let healed = client.ask(&run("s", "1"));
+    healed.expect_ok("the plan was made anew");
+    let mut both = |bytes: &[u8]| {
+        let replies = [bare.ask(bytes), client.ask(bytes)];
+        assert_same("prepared", &replies[0].0, &replies[1].0);
+    };
+    both(&[close(b'S', "s"), sync()].concat());
+    both(&prepare);
     both(&run("s", "1"));
     direct.ok("DROP TABLE t");
     both(&run("s", "1"));

@@ -47,7 +47,13 @@ fn stock() -> TableFacts {
 /// The stock, but for one column.
 fn stock_with(name: &str, change: impl FnOnce(&mut Column)) -> TableFacts {
     let mut table = stock();
-    change(table.columns.iter_mut().find(|c| c.name == name).expect("a column of the stock"));
+    change(
+        table
+            .columns
+            .iter_mut()
+            .find(|c| c.name == name)
+            .expect("a column of the stock"),
+    );
     table
 }
 
@@ -62,7 +68,9 @@ fn types(names: &[&str]) -> Vec<TypeName> {
 
 fn update(sql: &str) -> Update {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    statement.update.unwrap_or_else(|| panic!("not taken apart: {sql}"))
+    statement
+        .update
+        .unwrap_or_else(|| panic!("not taken apart: {sql}"))
 }
 
 fn rewritten(
@@ -77,10 +85,15 @@ fn rewritten(
 /// A fold of which both statements were checked: one statement that writes, with these many parameters, and locks
 /// that are waited for only on one row.
 fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]) -> Fold {
-    let fold = rewritten(sql, table, parameters, returning).unwrap_or_else(|why| panic!("{sql}: {why}"));
+    let fold =
+        rewritten(sql, table, parameters, returning).unwrap_or_else(|why| panic!("{sql}: {why}"));
     for text in [&fold.many_rows, &fold.one_row] {
         let statement = parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        assert_eq!((statement.statements, &statement.effect), (1, &Effect::Write), "{text}");
+        assert_eq!(
+            (statement.statements, &statement.effect),
+            (1, &Effect::Write),
+            "{text}"
+        );
         let expected: Vec<usize> = (1..=fold.key.len() + 3 + fold.carried.len()).collect();
         assert_eq!(parameters_of(text), expected, "{text}");
         assert!(text.contains("FOR NO KEY UPDATE OF t"), "{text}");
@@ -91,7 +104,10 @@ fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]
 
 /// The numbers of the parameters in a text, each once, sorted.
 fn parameters_of(sql: &str) -> Vec<usize> {
-    let digits = |rest: &str| rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = |rest: &str| {
+        rest.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len())
+    };
     let number = |rest: &str| rest[..digits(rest)].parse().expect("a number behind $");
     let mut numbers: Vec<usize> = sql.split('$').skip(1).map(number).collect();
     numbers.sort_unstable();

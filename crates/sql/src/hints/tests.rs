@@ -85,7 +85,7 @@ fn bare_words_in_any_order_and_case_and_statement() {
 fn a_text_that_parses_has_no_bare_words() {
     let texts = [
         "UPDATE commit_on_success SET c = 1",
-        "UPDATE commit_on_success t SET c = 1",
+        "UPDATE commit_on_success AS t SET c = 1",
         "UPDATE commit_on_success rollback_on_fail SET c = 1",
         "SELECT commit_on_success FROM t",
         "DELETE FROM target_affect_row",

@@ -18,7 +18,7 @@ enum Step {
     /// A flight ends; bit n: its unit n comes back.
     PutBack(usize, u64, How),
     Withdraw(usize),
-    /// Those who came so many microseconds ago or earlier.
+    /// Those who could have left so many microseconds ago or earlier.
     Expire(u64),
     Drain,
     /// So many microseconds pass.
@@ -69,6 +69,7 @@ impl Life {
             Step::Drain => self.drain(),
             Step::Pass(micros) => self.now += Duration::from_micros(*micros),
         }
+        self.model.note_free_rows(self.now);
         self.compare();
     }
 
@@ -80,6 +81,7 @@ impl Life {
             slip,
             arrived: self.now,
             unit,
+            since: None,
         });
     }
 
@@ -113,7 +115,10 @@ impl Life {
         let left = departure.is_some();
         match departure {
             Some(departure) => self.model.depart(self.now, departure),
-            None => assert!(self.model.ready(self.now).is_empty(), "somebody could have left"),
+            None => assert!(
+                self.model.ready(self.now).is_empty(),
+                "somebody could have left"
+            ),
         }
         assert!(self.line.held_until().is_none_or(|until| until > self.now));
         left
@@ -139,9 +144,16 @@ impl Life {
         let comes_back = |n: usize| who >> (n % 64) & 1 == 1;
         let (mut back, mut served) = (Vec::new(), Vec::new());
         for (n, entry) in flight.entries.into_iter().enumerate() {
-            if comes_back(n) { &mut back } else { &mut served }.push(entry);
+            if comes_back(n) {
+                &mut back
+            } else {
+                &mut served
+            }
+            .push(entry);
         }
-        served.iter().for_each(|e: &Entry<u64>| self.model.gone(e.unit));
+        served
+            .iter()
+            .for_each(|e: &Entry<u64>| self.model.gone(e.unit));
         self.change_slips(&mut back, how);
         self.model.put_back(&back);
         // In whatever order the answers came.
@@ -170,7 +182,12 @@ impl Life {
 
     /// Whoever has departed cannot be withdrawn any more, and nobody twice.
     fn withdraw(&mut self, which: usize) {
-        let departed = self.model.flights.iter().flat_map(|f| &f.entries).map(|e| e.ticket);
+        let departed = self
+            .model
+            .flights
+            .iter()
+            .flat_map(|f| &f.entries)
+            .map(|e| e.ticket);
         let withdrawn = self.withdrawn.iter().rev().take(3).copied();
         let out_of_reach: Vec<Ticket> = departed.chain(withdrawn).collect();
         for ticket in out_of_reach {
@@ -179,7 +196,10 @@ impl Life {
         let Some(ticket) = pick(&self.model.waiting, which).map(|w| w.ticket) else {
             return;
         };
-        let entry = self.line.withdraw(self.now, ticket).expect("who waits can be withdrawn");
+        let entry = self
+            .line
+            .withdraw(self.now, ticket)
+            .expect("who waits can be withdrawn");
         self.withdrawn.push(ticket);
         self.model.remove(&entry);
         self.model.gone(entry.unit);
@@ -187,9 +207,22 @@ impl Life {
 
     fn expire(&mut self, micros: u64) {
         let deadline = self.now - Duration::from_micros(micros);
-        let late = self.model.waiting.iter().filter(|w| w.arrived <= deadline);
-        let expected: Vec<u64> = late.map(|w| w.unit).collect();
+        let late = |w: &&Waiting| w.since.is_some_and(|since| since <= deadline);
+        let late: Vec<u64> = self
+            .model
+            .waiting
+            .iter()
+            .filter(late)
+            .map(|w| w.unit)
+            .collect();
         let entries = self.line.expire(self.now, deadline);
+        // Who waits for mates is not late: then fewer may be.
+        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
+        assert!(
+            units.iter().all(|unit| late.contains(unit)),
+            "{units:?} of {late:?}"
+        );
+        let expected = if self.max_wait.is_zero() { late } else { units };
         self.taken_out(entries, &expected);
     }
 
@@ -212,18 +245,23 @@ impl Life {
 
     fn compare(&self) {
         assert_eq!(self.line.len(), self.model.waiting.len());
-        assert_eq!(self.line.oldest(), self.model.waiting.first().map(|w| w.arrived));
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
             assert_eq!(self.line.has_ready(), !ready.is_empty());
-            assert_eq!(self.line.oldest_ready(), ready.first().map(|w| w.arrived));
+            assert_eq!(
+                self.line.oldest_ready(),
+                ready.first().and_then(|w| w.since)
+            );
             assert_eq!(self.line.ready_len(), self.model.ready_len(self.now));
             assert_eq!(self.line.held_until(), None);
         }
         let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
         if let Some(first) = self.model.waiting.iter().find(held) {
             let until = self.line.held_until().expect("somebody waits for mates");
-            assert!(until <= first.arrived + self.max_wait, "it would leave too late");
+            assert!(
+                until <= first.arrived + self.max_wait,
+                "it would leave too late"
+            );
         }
     }
 
@@ -235,9 +273,14 @@ impl Life {
         self.now += self.max_wait;
         while self.next() {
             self.land(0);
+            self.model.note_free_rows(self.now);
             self.compare();
         }
-        assert!(self.line.is_empty(), "still waiting: {:?}", self.model.waiting);
+        assert!(
+            self.line.is_empty(),
+            "still waiting: {:?}",
+            self.model.waiting
+        );
         assert_eq!(self.model.gone_len() as u64, self.units, "nobody is lost");
     }
 }
@@ -249,12 +292,16 @@ fn pick<T>(from: &[T], which: usize) -> Option<&T> {
 fn slips() -> impl Strategy<Value = Slip> {
     let travel = prop::option::weighted(
         0.85,
-        (prop::sample::select(vec![Travel::Pipeline, Travel::Chain, Travel::Fold]), 0..2_u64),
+        (
+            prop::sample::select(vec![Travel::Pipeline, Travel::Chain, Travel::Fold]),
+            0..2_u64,
+        ),
     );
     let key = prop::option::weighted(0.7, (0..4_u64).prop_map(Key));
-    (travel, key).prop_map(|(travel, key)| Slip {
+    (travel, key, prop::bool::weighted(0.3)).prop_map(|(travel, key, barrier)| Slip {
         group: travel.map(|(strategy, template)| group(strategy, template)),
         key,
+        barrier: barrier && key.is_none(),
     })
 }
 

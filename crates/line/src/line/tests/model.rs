@@ -11,6 +11,8 @@ pub(super) struct Waiting {
     pub(super) slip: Slip,
     pub(super) arrived: Instant,
     pub(super) unit: u64,
+    /// Since when its row is free.
+    pub(super) since: Option<Instant>,
 }
 
 /// Units on their way.
@@ -43,7 +45,10 @@ impl Model {
 
     pub(super) fn submit(&mut self, waiting: Waiting) {
         let last = self.waiting.iter().map(|w| w.ticket).max();
-        assert!(last.is_none_or(|last| last < waiting.ticket), "tickets are in order of arrival");
+        assert!(
+            last.is_none_or(|last| last < waiting.ticket),
+            "tickets are in order of arrival"
+        );
         self.waiting.push(waiting);
     }
 
@@ -59,7 +64,9 @@ impl Model {
     /// Takes a unit out of the line for good.
     pub(super) fn remove(&mut self, entry: &Entry<u64>) {
         let place = self.waiting.iter().position(|w| w.ticket == entry.ticket);
-        let waiting = self.waiting.remove(place.expect("who leaves the line has waited in it"));
+        let waiting = self
+            .waiting
+            .remove(place.expect("who leaves the line has waited in it"));
         assert_eq!((waiting.unit, waiting.slip), (entry.unit, entry.slip));
         assert_eq!(waiting.arrived, entry.arrived);
     }
@@ -71,6 +78,7 @@ impl Model {
             slip: e.slip,
             arrived: e.arrived,
             unit: e.unit,
+            since: None,
         }));
         self.waiting.sort_by_key(|w| w.ticket);
     }
@@ -98,6 +106,14 @@ impl Model {
         !self.in_flight(key) && first.is_some_and(|w| w.ticket == waiting.ticket)
     }
 
+    /// Rows may have become free in this step.
+    pub(super) fn note_free_rows(&mut self, now: Instant) {
+        let free: Vec<bool> = self.waiting.iter().map(|w| self.row_is_free(w)).collect();
+        for (waiting, _) in self.waiting.iter_mut().zip(free).filter(|(_, free)| *free) {
+            waiting.since.get_or_insert(now);
+        }
+    }
+
     /// Those who may leave now, in order of arrival.
     pub(super) fn ready(&self, now: Instant) -> Vec<Waiting> {
         let may_leave = |w: &&Waiting| self.row_is_free(w) && !self.held(w, now);
@@ -109,7 +125,10 @@ impl Model {
         let ready = self.ready(now);
         let alone = ready.iter().filter(|w| w.slip.group.is_none()).count();
         let groups: Vec<GroupId> = ready.iter().filter_map(|w| w.slip.group).collect();
-        let distinct = groups.iter().enumerate().filter(|(n, id)| !groups[..*n].contains(id));
+        let distinct = groups
+            .iter()
+            .enumerate()
+            .filter(|(n, id)| !groups[..*n].contains(id));
         alone + distinct.count()
     }
 
@@ -124,20 +143,49 @@ impl Model {
             "the oldest of those who may leave goes first"
         );
         let most = self.most(head.slip.group);
-        assert!(entries.len() <= most, "{} units left, at most {most} may", entries.len());
-        assert!(entries.is_sorted_by(|a, b| a.ticket < b.ticket), "in order of arrival, nobody twice");
-        assert!(entries.iter().all(|e| e.slip.group == head.slip.group), "one group");
+        assert!(
+            entries.len() <= most,
+            "{} units left, at most {most} may",
+            entries.len()
+        );
+        assert!(
+            entries.is_sorted_by(|a, b| a.ticket < b.ticket),
+            "in order of arrival, nobody twice"
+        );
+        assert!(
+            entries.iter().all(|e| e.slip.group == head.slip.group),
+            "one group"
+        );
+        let barrier = self.barrier(head);
+        let across = |e: &&Entry<u64>| barrier.is_some_and(|barrier| e.ticket >= barrier);
+        assert!(
+            !entries.iter().any(|e| across(&e)),
+            "nobody leaves across {barrier:?}"
+        );
         let keys: BTreeSet<Key> = entries.iter().filter_map(|e| e.slip.key).collect();
-        assert!(!keys.iter().any(|key| self.in_flight(*key)), "one flight per row");
+        assert!(
+            !keys.iter().any(|key| self.in_flight(*key)),
+            "one flight per row"
+        );
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(&entries);
         if head.slip.group.is_some() && entries.len() < most {
-            self.nobody_was_forgotten(now, head.slip.group, &keys);
+            self.nobody_was_forgotten(now, head.slip.group, barrier, &keys);
         }
         self.flights.push(Flight {
             entries,
             keys: keys.into_iter().collect(),
         });
+    }
+
+    /// The first barrier behind a unit that is not of its group.
+    fn barrier(&self, head: &Entry<u64>) -> Option<Ticket> {
+        let behind = self
+            .waiting
+            .iter()
+            .filter(|w| w.slip.barrier && w.ticket > head.ticket);
+        let mut others = behind.filter(|w| w.slip.group != head.slip.group);
+        others.next().map(|w| w.ticket)
     }
 
     fn most(&self, group: Option<GroupId>) -> usize {
@@ -151,19 +199,34 @@ impl Model {
     /// Units on one row leave strictly in order of arrival.
     fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
         for entry in entries.iter().filter(|e| e.slip.key.is_some()) {
-            let passed = self.waiting.iter().find(|w| w.slip.key == entry.slip.key && w.ticket < entry.ticket);
-            assert!(passed.is_none(), "{entry:?} has passed {passed:?} on its row");
+            let passed = self
+                .waiting
+                .iter()
+                .find(|w| w.slip.key == entry.slip.key && w.ticket < entry.ticket);
+            assert!(
+                passed.is_none(),
+                "{entry:?} has passed {passed:?} on its row"
+            );
         }
     }
 
     /// There was room: everybody of the group who could come did.
-    fn nobody_was_forgotten(&self, now: Instant, group: Option<GroupId>, keys: &BTreeSet<Key>) {
-        let mates = self.ready(now).into_iter().filter(|w| w.slip.group == group);
-        let other_rows: Vec<_> = mates.filter(|w| w.slip.key.is_none_or(|key| !keys.contains(&key))).collect();
+    fn nobody_was_forgotten(
+        &self,
+        now: Instant,
+        group: Option<GroupId>,
+        barrier: Option<Ticket>,
+        keys: &BTreeSet<Key>,
+    ) {
+        let could = |w: &Waiting| w.slip.group == group && barrier.is_none_or(|b| w.ticket < b);
+        let mates = self.ready(now).into_iter().filter(could);
+        let other_rows: Vec<_> = mates
+            .filter(|w| w.slip.key.is_none_or(|key| !keys.contains(&key)))
+            .collect();
         assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
         for key in keys {
             let next = self.waiting.iter().find(|w| w.slip.key == Some(*key));
-            assert!(next.is_none_or(|w| w.slip.group != group), "left behind on its row: {next:?}");
+            assert!(!next.is_some_and(could), "left behind on its row: {next:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The line's rules, one by one.
 
 use super::{fold, group, limits, read};
-use crate::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
+use crate::line::{Departure, Entry, GroupId, Key, Limits, Line, Slip, Strategy, Ticket};
 use std::time::{Duration, Instant};
 
 /// A line, its clock, and units named by a letter.
@@ -19,7 +19,10 @@ impl Scene {
     }
 
     fn come(&mut self, slip: Slip, units: &str) -> Vec<Ticket> {
-        units.chars().map(|unit| self.line.submit(self.now, slip, unit)).collect()
+        units
+            .chars()
+            .map(|unit| self.line.submit(self.now, slip, unit))
+            .collect()
     }
 
     fn next(&mut self) -> Option<Departure<char>> {
@@ -48,6 +51,16 @@ fn alone(row: Option<u64>) -> Slip {
     Slip {
         group: None,
         key: row.map(Key),
+        barrier: false,
+    }
+}
+
+/// An update of a row that is not known.
+fn barrier(group: Option<GroupId>) -> Slip {
+    Slip {
+        group,
+        key: None,
+        barrier: true,
     }
 }
 
@@ -81,8 +94,14 @@ fn groups_and_pipelines_have_their_own_limits() {
     let mut scene = Scene::new(limits(3, 2, 0));
     scene.come(fold(1), "abcde");
     scene.come(read(), "xyz");
-    assert_eq!((scene.leaves(), scene.leaves()), ("abc".into(), "xy".into()));
-    assert_eq!((scene.leaves(), scene.leaves()), ("z".into(), String::new()));
+    assert_eq!(
+        (scene.leaves(), scene.leaves()),
+        ("abc".into(), "xy".into())
+    );
+    assert_eq!(
+        (scene.leaves(), scene.leaves()),
+        ("z".into(), String::new())
+    );
     scene.land(&[1]);
     assert_eq!(scene.leaves(), "de");
 }
@@ -101,6 +120,35 @@ fn a_stranger_on_the_row_is_not_overtaken() {
 }
 
 #[test]
+fn nobody_leaves_with_others_across_a_barrier() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    let tickets = scene.come(barrier(None), "bc");
+    scene.come(fold(2), "d");
+    scene.come(fold(1), "e");
+    assert_eq!(scene.leaves(), "a");
+    assert_eq!(scene.leaves(), "b");
+    assert!(scene.line.withdraw(scene.now, tickets[1]).is_some());
+    scene.come(fold(3), "f");
+    assert_eq!(scene.leaves(), "df");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "e");
+    assert!(scene.line.barriers.is_empty());
+}
+
+#[test]
+fn barriers_of_one_group_travel_together_in_order() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let chain = group(Strategy::Chain, 0);
+    scene.come(barrier(Some(chain)), "abc");
+    scene.come(barrier(None), "d");
+    scene.come(barrier(Some(chain)), "e");
+    assert_eq!(scene.leaves(), "abc");
+    assert_eq!(scene.leaves(), "d");
+    assert_eq!(scene.leaves(), "e");
+}
+
+#[test]
 fn other_settings_formats_or_cohorts_are_another_group() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let id = group(Strategy::Chain, 0);
@@ -114,6 +162,7 @@ fn other_settings_formats_or_cohorts_are_another_group() {
         let slip = Slip {
             group: Some(other),
             key: None,
+            barrier: false,
         };
         scene.come(slip, unit);
     }
@@ -132,9 +181,15 @@ fn a_unit_starts_at_once_only_where_it_passes_nobody() {
     scene.land(&[1]);
     assert!(scene.line.start_at_once(fold(1)), "the row is free again");
     scene.come(fold(1), "a");
-    assert!(scene.line.start_at_once(alone(None)), "who waits for a row holds up nobody");
+    assert!(
+        scene.line.start_at_once(alone(None)),
+        "who waits for a row holds up nobody"
+    );
     scene.come(alone(None), "b");
-    assert!(!scene.line.start_at_once(alone(None)), "somebody could leave");
+    assert!(
+        !scene.line.start_at_once(alone(None)),
+        "somebody could leave"
+    );
 }
 
 #[test]
@@ -149,11 +204,18 @@ fn a_unit_waits_for_mates_until_its_time_and_they_come_along() {
     let mut scene = Scene::new(limits(8, 4, 50));
     let due = scene.now + Duration::from_micros(50);
     scene.come(fold(1), "a");
-    assert_eq!((scene.line.held_until(), scene.line.has_ready()), (Some(due), false));
+    assert_eq!(
+        (scene.line.held_until(), scene.line.has_ready()),
+        (Some(due), false)
+    );
     scene.pass(30);
     scene.come(fold(1), "b");
     scene.come(alone(None), "c");
-    assert_eq!(scene.leaves(), "c", "who cannot travel with others does not wait for them");
+    assert_eq!(
+        scene.leaves(),
+        "c",
+        "who cannot travel with others does not wait for them"
+    );
     assert_eq!(scene.leaves(), "");
     scene.pass(19);
     assert_eq!(scene.leaves(), "");
@@ -167,17 +229,22 @@ fn reads_and_units_that_came_back_do_not_wait_for_mates() {
     let mut scene = Scene::new(limits(8, 4, 50));
     scene.come(read(), "a");
     assert_eq!(scene.leaves(), "a");
-    scene.come(fold(1), "bc");
-    scene.pass(50);
-    let mut back = scene.next().expect("their time has come").entries;
-    scene.come(fold(1), "d");
-    back.iter_mut().for_each(|e| e.slip.group = e.slip.group.map(|mut id| {
+    scene.come(fold(1), "b");
+    scene.pass(40);
+    scene.come(fold(1), "c");
+    scene.pass(10);
+    let mut back = scene
+        .next()
+        .expect("the time of the first has come")
+        .entries;
+    assert_eq!(word(&back), "bc");
+    back.remove(0);
+    for id in back.iter_mut().filter_map(|e| e.slip.group.as_mut()) {
         id.cohort = 7;
-        id
-    }));
+    }
     scene.line.put_back(scene.now, back);
     scene.land(&[1]);
-    assert_eq!(scene.leaves(), "bc");
+    assert_eq!(scene.leaves(), "c");
 }
 
 #[test]
@@ -233,27 +300,41 @@ fn withdrawing_the_first_of_a_row_lets_the_next_one_leave() {
     let tickets = scene.come(alone(Some(1)), "abc");
     assert!(scene.line.withdraw(scene.now, tickets[1]).is_some());
     assert!(scene.line.withdraw(scene.now, tickets[0]).is_some());
-    assert!(scene.line.withdraw(scene.now, tickets[0]).is_none(), "only once");
+    assert!(
+        scene.line.withdraw(scene.now, tickets[0]).is_none(),
+        "only once"
+    );
     assert_eq!(scene.leaves(), "c");
-    assert!(scene.line.withdraw(scene.now, tickets[2]).is_none(), "it has departed");
+    assert!(
+        scene.line.withdraw(scene.now, tickets[2]).is_none(),
+        "it has departed"
+    );
 }
 
 #[test]
-fn expiry_takes_those_who_came_by_the_deadline_and_nobody_else() {
+fn expiry_takes_those_who_could_have_left_by_the_deadline_and_nobody_else() {
     let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
+    scene.come(alone(Some(1)), "a");
     assert_eq!(scene.leaves(), "a");
-    scene.come(fold(1), "b");
+    scene.come(alone(Some(1)), "bc");
+    scene.come(read(), "x");
     scene.pass(10);
-    scene.come(fold(1), "c");
     let deadline = scene.now;
+    scene.come(read(), "y");
     scene.pass(10);
-    scene.come(fold(1), "d");
-    assert_eq!(scene.line.oldest(), Some(deadline - Duration::from_micros(10)));
-    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "bc");
+    scene.come(read(), "z");
+    assert_eq!(
+        scene.line.oldest_ready(),
+        Some(deadline - Duration::from_micros(10))
+    );
+    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "xy");
     assert_eq!(word(&scene.line.expire(scene.now, deadline)), "");
+    // Who waits for a row is not late, however long that takes; from then on its time runs.
+    let landed = scene.now;
     scene.land(&[1]);
-    assert_eq!(scene.leaves(), "d");
+    scene.pass(5);
+    assert_eq!(word(&scene.line.expire(scene.now, landed)), "bz");
+    assert_eq!(scene.leaves(), "c");
 }
 
 #[test]

@@ -17,7 +17,10 @@ fn copy_by_simple_query() {
     let sent = stage.client([copy_data("1\n"), sync(), copy_data("2\n"), copy_done()]);
     assert_eq!(sent, ["CopyData 1\n", "Sync", "CopyData 2\n", "CopyDone"]);
     assert!(!stage.ride.awaits_client());
-    assert_eq!(stage.server([complete("COPY 2"), ready('I')]), ["COPY 2", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COPY 2"), ready('I')]),
+        ["COPY 2", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -26,9 +29,15 @@ fn a_copy_that_the_client_gives_up() {
     let mut stage = Stage::new();
     stage.client([query(COPY)]);
     stage.server([copy_in()]);
-    assert_eq!(stage.client([copy_data("1\n"), copy_fail()]), ["CopyData 1\n", "CopyFail"]);
+    assert_eq!(
+        stage.client([copy_data("1\n"), copy_fail()]),
+        ["CopyData 1\n", "CopyFail"]
+    );
     let got = stage.server([error("57014", "COPY from stdin failed: enough"), ready('I')]);
-    assert_eq!(got, ["ERROR 57014: COPY from stdin failed: enough", "ready I"]);
+    assert_eq!(
+        got,
+        ["ERROR 57014: COPY from stdin failed: enough", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -41,7 +50,10 @@ fn a_copy_that_the_server_gives_up_ignores_what_is_still_sent() {
     let got = stage.server([error("22P02", "invalid input"), ready('I')]);
     assert_eq!(got, ["ERROR 22P02: invalid input", "ready I"]);
     assert!(stage.ride.is_over());
-    assert_eq!(stage.client([copy_data("y\n"), copy_done()]), ["CopyData y\n", "CopyDone"]);
+    assert_eq!(
+        stage.client([copy_data("y\n"), copy_done()]),
+        ["CopyData y\n", "CopyDone"]
+    );
     assert!(stage.ride.is_over(), "they have no answer");
 }
 
@@ -49,27 +61,53 @@ fn a_copy_that_the_server_gives_up_ignores_what_is_still_sent() {
 fn copy_by_the_extended_protocol_with_the_early_sync_that_the_server_skips() {
     let mut stage = Stage::new();
     stage.client([parse("", COPY), bind(""), execute(), sync()]);
-    assert_eq!(stage.server([parsed(), bound(), copy_in()]), ["parsed", "bound", "copy in"]);
+    assert_eq!(
+        stage.server([parsed(), bound(), copy_in()]),
+        ["parsed", "bound", "copy in"]
+    );
     assert!(stage.ride.awaits_client(), "that Sync is not answered");
     stage.client([copy_data("1\n"), copy_done(), sync()]);
-    assert_eq!(stage.server([complete("COPY 1"), ready('I')]), ["COPY 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COPY 1"), ready('I')]),
+        ["COPY 1", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
 #[test]
 fn copy_by_the_extended_protocol_all_in_one_go() {
     let mut stage = Stage::new();
-    stage.client([parse("", COPY), bind(""), execute(), copy_data("1\n"), copy_done(), sync()]);
-    assert_eq!(stage.server([parsed(), bound(), copy_in()]), ["parsed", "bound", "copy in"]);
+    stage.client([
+        parse("", COPY),
+        bind(""),
+        execute(),
+        copy_data("1\n"),
+        copy_done(),
+        sync(),
+    ]);
+    assert_eq!(
+        stage.server([parsed(), bound(), copy_in()]),
+        ["parsed", "bound", "copy in"]
+    );
     assert!(!stage.ride.awaits_client(), "everything is on its way");
-    assert_eq!(stage.server([complete("COPY 1"), ready('I')]), ["COPY 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COPY 1"), ready('I')]),
+        ["COPY 1", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
 #[test]
 fn a_copy_refused_before_it_begins_skips_its_data() {
     let mut stage = Stage::new();
-    stage.client([parse("", COPY), bind(""), execute(), copy_data("1\n"), copy_done(), sync()]);
+    stage.client([
+        parse("", COPY),
+        bind(""),
+        execute(),
+        copy_data("1\n"),
+        copy_done(),
+        sync(),
+    ]);
     let got = stage.server([parsed(), bound(), error("42501", "no"), ready('I')]);
     assert_eq!(got, ["parsed", "bound", "ERROR 42501: no", "ready I"]);
     assert!(stage.ride.is_over());

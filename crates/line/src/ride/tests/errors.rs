@@ -27,12 +27,32 @@ fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
             "Sync"
         ]
     );
-    let got = stage.server([parsed(), bound(), error("22012", "division by zero"), ready('I')]);
-    assert_eq!(got, ["parsed", "bound", "ERROR 22012: division by zero", "ready I"]);
-    assert!(stage.session.statement(b"a").is_some(), "its Close was skipped");
+    let got = stage.server([
+        parsed(),
+        bound(),
+        error("22012", "division by zero"),
+        ready('I'),
+    ]);
+    assert_eq!(
+        got,
+        [
+            "parsed",
+            "bound",
+            "ERROR 22012: division by zero",
+            "ready I"
+        ]
+    );
+    assert!(
+        stage.session.statement(b"a").is_some(),
+        "its Close was skipped"
+    );
     assert!(stage.session.statement(b"b").is_none() && stage.session.statement(b"").is_none());
     let sent = stage.client([parse("b", "SELECT 2"), bind("a"), sync()]);
-    assert_eq!(sent, ["Parse s2: SELECT 2", "Bind s1", "Sync"], "only the first is known there");
+    assert_eq!(
+        sent,
+        ["Parse s2: SELECT 2", "Bind s1", "Sync"],
+        "only the first is known there"
+    );
 }
 
 #[test]
@@ -43,7 +63,11 @@ fn a_parse_that_fails_takes_its_name_back() {
     assert_eq!(got, ["ERROR 42703: no such column", "ready I"]);
     assert!(stage.session.statement(b"a").is_none());
     let sent = stage.client([parse("a", "SELECT nonsense"), sync()]);
-    assert_eq!(sent, ["Parse s1: SELECT nonsense", "Sync"], "the server does not have it");
+    assert_eq!(
+        sent,
+        ["Parse s1: SELECT nonsense", "Sync"],
+        "the server does not have it"
+    );
 }
 
 #[test]
@@ -51,7 +75,13 @@ fn a_name_taken_anew_behind_an_error_keeps_its_old_meaning() {
     let mut stage = Stage::new();
     stage.client([parse("a", "SELECT 1"), sync()]);
     stage.server([parsed(), ready('I')]);
-    stage.client([bind("a"), execute(), close_statement("a"), parse("a", "SELECT 2"), sync()]);
+    stage.client([
+        bind("a"),
+        execute(),
+        close_statement("a"),
+        parse("a", "SELECT 2"),
+        sync(),
+    ]);
     stage.server([error("22012", "no"), ready('I')]);
     let template = stage.session.statement(b"a").expect("the first one");
     assert_eq!(template.text, "SELECT 1");
@@ -64,7 +94,16 @@ fn an_evicted_statement_is_still_there_if_its_close_was_skipped() {
     stage.client([parse("a", "SELECT 1"), sync()]);
     stage.server([parsed(), ready('I')]);
     let sent = stage.client([bind("a"), execute(), parse("b", "SELECT 2"), sync()]);
-    assert_eq!(sent, ["Bind s1", "Execute", "Close s1", "Parse s2: SELECT 2", "Sync"]);
+    assert_eq!(
+        sent,
+        [
+            "Bind s1",
+            "Execute",
+            "Close s1",
+            "Parse s2: SELECT 2",
+            "Sync"
+        ]
+    );
     stage.server([bound(), error("22012", "no"), ready('I')]);
     assert_eq!(stage.client([bind("a"), sync()]), ["Bind s1", "Sync"]);
 }
@@ -72,7 +111,12 @@ fn an_evicted_statement_is_still_there_if_its_close_was_skipped() {
 #[test]
 fn an_error_ends_at_its_own_sync() {
     let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT 1"), sync(), parse("b", "SELECT 2"), sync()]);
+    stage.client([
+        parse("a", "SELECT 1"),
+        sync(),
+        parse("b", "SELECT 2"),
+        sync(),
+    ]);
     let got = stage.server([error("42601", "no"), ready('I')]);
     assert_eq!(got, ["ERROR 42601: no", "ready I"]);
     assert!(!stage.ride.is_over());
@@ -86,8 +130,16 @@ fn a_promise_that_needs_no_server_is_not_kept_behind_an_error() {
     let mut stage = Stage::new();
     stage.client([parse("a", "SELECT 1"), sync()]);
     stage.server([parsed(), ready('I')]);
-    stage.client([bind("a"), parse("b", "SELECT 1"), close_statement("a"), sync()]);
-    assert_eq!(stage.server([error("22023", "no"), ready('I')]), ["ERROR 22023: no", "ready I"]);
+    stage.client([
+        bind("a"),
+        parse("b", "SELECT 1"),
+        close_statement("a"),
+        sync(),
+    ]);
+    assert_eq!(
+        stage.server([error("22023", "no"), ready('I')]),
+        ["ERROR 22023: no", "ready I"]
+    );
     assert!(stage.session.statement(b"b").is_none() && stage.session.statement(b"a").is_some());
 }
 
@@ -98,4 +150,58 @@ fn a_fatal_error_reaches_the_client_and_ends_the_connection() {
     let got = stage.server([fatal("57P01", "terminating connection")]);
     assert_eq!(got, ["FATAL 57P01: terminating connection"]);
     assert!(stage.ride.is_fatal() && !stage.ride.is_over());
+}
+
+#[test]
+fn behind_an_error_a_query_is_skipped_too_up_to_the_sync() {
+    let mut stage = Stage::new();
+    stage.client([
+        bind(""),
+        execute(),
+        query("SELECT 1"),
+        sync(),
+        query("SELECT 2"),
+    ]);
+    let got = stage.server([error("26000", "no"), ready('I')]);
+    assert_eq!(got, ["ERROR 26000: no", "ready I"]);
+    assert!(!stage.ride.is_over());
+    assert_eq!(
+        stage.server([complete("SELECT 1"), ready('I')]),
+        ["SELECT 1", "ready I"]
+    );
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn what_comes_after_an_error_and_before_the_sync_changes_nothing() {
+    let mut stage = Stage::new();
+    stage.client([parse("a", "SELECT nonsense"), flush()]);
+    assert_eq!(stage.server([error("42703", "no")]), ["ERROR 42703: no"]);
+    assert!(
+        stage
+            .client([
+                parse("b", "SELECT 1"),
+                close_statement("a"),
+                query("SELECT 2")
+            ])
+            .is_empty()
+    );
+    assert_eq!(stage.client([sync()]), ["Sync"]);
+    assert_eq!(stage.server([ready('I')]), ["ready I"]);
+    assert!(stage.ride.is_over() && stage.session.statement(b"b").is_none());
+    assert_eq!(stage.client([query("SELECT 3")]), ["Query SELECT 3"]);
+}
+
+#[test]
+fn a_plan_that_no_longer_fits_its_table_is_made_anew() {
+    let mut stage = Stage::new();
+    stage.client([parse("a", "SELECT * FROM t"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    stage.client([bind("a"), execute(), sync()]);
+    let stale = "cached plan must not change result type";
+    stage.server([error("0A000", stale), ready('I')]);
+    assert_eq!(stage.ride_again(), ["Close s1"]);
+    stage.server([closed()]);
+    let sent = stage.client([bind("a"), execute(), sync()]);
+    assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }

@@ -6,7 +6,8 @@ use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
 use paceline_wire::backend::Status;
 
-const MISSED: &str = "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+const MISSED: &str =
+    "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
 const FAIL: &str = "Query ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"";
 
 fn update(hints: &str) -> String {
@@ -29,16 +30,27 @@ fn commit_on_success_commits_before_the_client_hears_of_it() {
     assert!(stage.server([complete("UPDATE 1"), ready('T')]).is_empty());
     assert_eq!(stage.own(), ["Query COMMIT"]);
     assert!(!stage.ride.is_quiet());
-    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["UPDATE 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
 #[test]
 fn rows_are_not_kept_back_for_the_commit() {
     let mut stage = in_transaction("COMMIT_ON_SUCCESS");
-    let got = stage.server([columns(&["a"]), row(&["1"]), complete("UPDATE 1"), ready('T')]);
+    let got = stage.server([
+        columns(&["a"]),
+        row(&["1"]),
+        complete("UPDATE 1"),
+        ready('T'),
+    ]);
     assert_eq!(got, ["columns a", "row 1"]);
-    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["UPDATE 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
 }
 
 #[test]
@@ -46,11 +58,19 @@ fn by_the_extended_protocol_too() {
     let mut stage = Stage::new();
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([parse("", &update("COMMIT_ON_SUCCESS")), bind(""), execute(), sync()]);
+    stage.client([
+        parse("", &update("COMMIT_ON_SUCCESS")),
+        bind(""),
+        execute(),
+        sync(),
+    ]);
     let got = stage.server([parsed(), bound(), complete("UPDATE 1"), ready('T')]);
     assert_eq!(got, ["parsed", "bound"]);
     assert_eq!(stage.own(), ["Query COMMIT"]);
-    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["UPDATE 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
 }
 
 #[test]
@@ -83,7 +103,10 @@ fn a_missed_target_fails_the_transaction() {
     assert_eq!(stage.own(), [FAIL]);
     let got = stage.server([error("3B001", "savepoint does not exist"), ready('E')]);
     assert_eq!(got, ["ready E"]);
-    assert_eq!((stage.ride.status(), stage.ride.is_quiet()), (Status::Failed, true));
+    assert_eq!(
+        (stage.ride.status(), stage.ride.is_quiet()),
+        (Status::Failed, true)
+    );
 }
 
 #[test]
@@ -91,14 +114,20 @@ fn a_missed_target_rolls_back_if_the_hint_says_so() {
     let mut stage = in_transaction("ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1)");
     assert_eq!(stage.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
     assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(stage.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
     assert!(stage.ride.is_over() && stage.ride.is_quiet());
 }
 
 #[test]
 fn a_target_that_is_met_changes_nothing() {
     let mut stage = in_transaction("TARGET_AFFECT_ROW(1)");
-    assert_eq!(stage.server([complete("UPDATE 1"), ready('T')]), ["UPDATE 1", "ready T"]);
+    assert_eq!(
+        stage.server([complete("UPDATE 1"), ready('T')]),
+        ["UPDATE 1", "ready T"]
+    );
     assert!(stage.own().is_empty());
 }
 
@@ -108,7 +137,10 @@ fn an_error_rolls_back_only_if_the_hint_says_so() {
     let got = stage.server([error("23514", "check"), ready('E')]);
     assert_eq!(got, ["ERROR 23514: check"]);
     assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(stage.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
 
     let mut stage = in_transaction("COMMIT_ON_SUCCESS");
     let got = stage.server([error("23514", "check"), ready('E')]);
@@ -121,7 +153,12 @@ fn an_error_by_the_extended_protocol_rolls_back_too() {
     let mut stage = Stage::new();
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([parse("", &update("ROLLBACK_ON_FAIL")), bind(""), execute(), sync()]);
+    stage.client([
+        parse("", &update("ROLLBACK_ON_FAIL")),
+        bind(""),
+        execute(),
+        sync(),
+    ]);
     stage.server([parsed(), bound(), error("23514", "check"), ready('E')]);
     assert_eq!(stage.own(), ["Query ROLLBACK"]);
 }
@@ -143,7 +180,10 @@ fn a_wrapped_unit_that_meets_its_target_is_committed() {
     assert!(stage.server([complete("BEGIN"), ready('T')]).is_empty());
     assert!(stage.server([complete("UPDATE 2"), ready('T')]).is_empty());
     assert_eq!(stage.own(), ["Query COMMIT"]);
-    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["UPDATE 2", "ready I"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 2", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -152,10 +192,18 @@ fn a_wrapped_unit_that_misses_its_target_is_rolled_back() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     stage.own();
-    let got = stage.server([complete("BEGIN"), ready('T'), complete("UPDATE 0"), ready('T')]);
+    let got = stage.server([
+        complete("BEGIN"),
+        ready('T'),
+        complete("UPDATE 0"),
+        ready('T'),
+    ]);
     assert_eq!(got, [MISSED]);
     assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(stage.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -164,10 +212,18 @@ fn a_wrapped_unit_that_fails_is_rolled_back() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     stage.own();
-    let got = stage.server([complete("BEGIN"), ready('T'), error("23514", "check"), ready('E')]);
+    let got = stage.server([
+        complete("BEGIN"),
+        ready('T'),
+        error("23514", "check"),
+        ready('E'),
+    ]);
     assert_eq!(got, ["ERROR 23514: check"]);
     assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(stage.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
 }
 
 #[test]
@@ -175,20 +231,31 @@ fn what_changes_one_row_or_none_needs_no_wrap_to_be_told_that_it_missed() {
     let mut stage = Stage::wrapped(Wrap::OneRow);
     assert!(stage.own().is_empty());
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    assert_eq!(stage.server([complete("UPDATE 0"), ready('I')]), [MISSED, "ready I"]);
+    assert_eq!(
+        stage.server([complete("UPDATE 0"), ready('I')]),
+        [MISSED, "ready I"]
+    );
     assert!(stage.own().is_empty() && stage.ride.is_over());
 
     let mut stage = Stage::wrapped(Wrap::OneRow);
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    assert_eq!(stage.server([complete("UPDATE 1"), ready('I')]), ["UPDATE 1", "ready I"]);
+    assert_eq!(
+        stage.server([complete("UPDATE 1"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
 }
 
 #[test]
 fn bare_hints_reach_the_server_as_a_comment() {
     let mut stage = Stage::new();
-    let sent = stage.client([query("UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET a = 1")]);
+    let sent = stage.client([query(
+        "UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET a = 1",
+    )]);
     let [sent] = sent.as_slice() else {
         panic!("{sent:?}")
     };
-    assert!(sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */"), "{sent}");
+    assert!(
+        sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */"),
+        "{sent}"
+    );
 }

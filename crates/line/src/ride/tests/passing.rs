@@ -9,7 +9,15 @@ use paceline_wire::backend::Status;
 /// A reply with a row larger than any buffer is likely to be.
 fn large_reply() -> Wire {
     let large = "x".repeat(70_000);
-    [columns(&["a"]), row(&["1"]), row(&[&large]), row(&[""]), complete("SELECT 3"), ready('I')].concat()
+    [
+        columns(&["a"]),
+        row(&["1"]),
+        row(&[&large]),
+        row(&[""]),
+        complete("SELECT 3"),
+        ready('I'),
+    ]
+    .concat()
 }
 
 #[test]
@@ -18,7 +26,9 @@ fn rows_pass_in_pieces_of_any_size() {
     for piece in [1, 2, 3, 7, 4_096, reply.len()] {
         let mut stage = Stage::new();
         stage.client([query("SELECT a FROM t")]);
-        let pieces = reply.chunks(piece).flat_map(|piece| stage.server_bytes(piece));
+        let pieces = reply
+            .chunks(piece)
+            .flat_map(|piece| stage.server_bytes(piece));
         let out: Vec<u8> = pieces.collect();
         assert!(out == reply, "in pieces of {piece} bytes");
         assert!(stage.ride.is_over());
@@ -39,13 +49,23 @@ fn a_piece_of_a_row_does_not_wait_for_the_rest() {
 #[test]
 fn byte_by_byte_nothing_changes_for_messages_that_are_looked_into() {
     let sent = || [parse("a", "SELECT 1"), bind("a"), execute(), sync()];
-    let reply = [parsed(), bound(), row(&["1"]), complete("SELECT 1"), ready('I')].concat();
+    let reply = [
+        parsed(),
+        bound(),
+        row(&["1"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat();
     let mut at_once = Stage::new();
     at_once.client(sent());
     let expected = at_once.server_bytes(&reply);
     let mut stage = Stage::new();
     stage.client(sent());
-    let out: Vec<u8> = reply.iter().flat_map(|byte| stage.server_bytes(&[*byte])).collect();
+    let out: Vec<u8> = reply
+        .iter()
+        .flat_map(|byte| stage.server_bytes(&[*byte]))
+        .collect();
     assert_eq!(out, expected);
     assert!(stage.ride.is_over());
 }
@@ -53,11 +73,19 @@ fn byte_by_byte_nothing_changes_for_messages_that_are_looked_into() {
 #[test]
 fn a_text_of_several_statements_is_one_unit() {
     let mut stage = Stage::new();
-    assert_eq!(stage.client([query("SELECT 1; SELECT 2")]), ["Query SELECT 1; SELECT 2"]);
+    assert_eq!(
+        stage.client([query("SELECT 1; SELECT 2")]),
+        ["Query SELECT 1; SELECT 2"]
+    );
     let one = stage.server([columns(&["a"]), row(&["1"]), complete("SELECT 1")]);
     assert_eq!(one, ["columns a", "row 1", "SELECT 1"]);
     assert!(!stage.ride.is_over());
-    let two = stage.server([columns(&["b"]), row(&["2"]), complete("SELECT 1"), ready('I')]);
+    let two = stage.server([
+        columns(&["b"]),
+        row(&["2"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
     assert_eq!(two, ["columns b", "row 2", "SELECT 1", "ready I"]);
     assert!(stage.ride.is_over());
 }
@@ -80,7 +108,10 @@ fn a_transaction_keeps_its_server() {
     assert!(stage.ride.is_quiet() && !stage.ride.is_over());
     stage.client([query("SELEC")]);
     stage.server([error("42601", "no"), ready('E')]);
-    assert_eq!((stage.ride.status(), stage.ride.is_over()), (Status::Failed, false));
+    assert_eq!(
+        (stage.ride.status(), stage.ride.is_over()),
+        (Status::Failed, false)
+    );
     stage.client([query("ROLLBACK")]);
     stage.server([complete("ROLLBACK"), ready('I')]);
     assert!(stage.ride.is_over());
@@ -90,11 +121,17 @@ fn a_transaction_keeps_its_server() {
 fn flush_gets_answers_before_the_unit_ends() {
     let mut stage = Stage::new();
     let sent = stage.client([parse("", "SELECT 1"), describe_statement(""), flush()]);
-    assert_eq!(sent, ["Parse unnamed: SELECT 1", "Describe unnamed", "Flush"]);
+    assert_eq!(
+        sent,
+        ["Parse unnamed: SELECT 1", "Describe unnamed", "Flush"]
+    );
     let got = stage.server([parsed(), parameters(&[23]), no_data()]);
     assert_eq!(got, ["parsed", "parameters [23]", "no data"]);
-    assert!(stage.ride.awaits_client() && !stage.ride.pinned().is_some());
-    assert_eq!(stage.client([bind(""), execute(), sync()]), ["Bind unnamed", "Execute", "Sync"]);
+    assert!(stage.ride.awaits_client() && stage.ride.pinned().is_none());
+    assert_eq!(
+        stage.client([bind(""), execute(), sync()]),
+        ["Bind unnamed", "Execute", "Sync"]
+    );
     stage.server([bound(), complete("SELECT 1"), ready('I')]);
     assert!(stage.ride.is_over());
 }
@@ -109,9 +146,23 @@ fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
         execute_portal("p", 1),
         sync(),
     ]);
-    assert_eq!(sent[1..], ["Bind unnamed to p", "Execute p", "Execute p", "Sync"]);
-    let got = stage.server([parsed(), bound(), row(&["1"]), suspended(), row(&["2"]), complete("SELECT 1"), ready('I')]);
-    assert_eq!(got[2..], ["row 1", "suspended", "row 2", "SELECT 1", "ready I"]);
+    assert_eq!(
+        sent[1..],
+        ["Bind unnamed to p", "Execute p", "Execute p", "Sync"]
+    );
+    let got = stage.server([
+        parsed(),
+        bound(),
+        row(&["1"]),
+        suspended(),
+        row(&["2"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    assert_eq!(
+        got[2..],
+        ["row 1", "suspended", "row 2", "SELECT 1", "ready I"]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -119,8 +170,27 @@ fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
 fn notices_and_changed_settings_pass_wherever_they_come() {
     let mut stage = Stage::new();
     stage.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
-    let got = stage.server([notice("a"), parsed(), status("x", "y"), bound(), complete("SELECT 1"), notice("b"), ready('I')]);
-    assert_eq!(got, ["notice a", "parsed", "status x=y", "bound", "SELECT 1", "notice b", "ready I"]);
+    let got = stage.server([
+        notice("a"),
+        parsed(),
+        status("x", "y"),
+        bound(),
+        complete("SELECT 1"),
+        notice("b"),
+        ready('I'),
+    ]);
+    assert_eq!(
+        got,
+        [
+            "notice a",
+            "parsed",
+            "status x=y",
+            "bound",
+            "SELECT 1",
+            "notice b",
+            "ready I"
+        ]
+    );
     assert!(stage.ride.is_over());
 }
 
@@ -128,7 +198,10 @@ fn notices_and_changed_settings_pass_wherever_they_come() {
 fn an_empty_query_and_an_empty_portal_complete() {
     let mut stage = Stage::new();
     stage.client([query("")]);
-    assert_eq!(stage.server([empty_query(), ready('I')]), ["empty query", "ready I"]);
+    assert_eq!(
+        stage.server([empty_query(), ready('I')]),
+        ["empty query", "ready I"]
+    );
     stage.client([parse("", ""), bind(""), execute(), sync()]);
     stage.server([parsed(), bound(), empty_query(), ready('I')]);
     assert!(stage.ride.is_over());

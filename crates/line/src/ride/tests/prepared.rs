@@ -19,10 +19,19 @@ fn prepare(stage: &mut Stage, name: &str, text: &str) -> Vec<String> {
 #[test]
 fn a_named_statement_gets_a_name_that_all_clients_share() {
     let mut stage = Stage::new();
-    assert_eq!(prepare(&mut stage, "mine", "SELECT 1"), ["Parse s1: SELECT 1", "Sync"]);
+    assert_eq!(
+        prepare(&mut stage, "mine", "SELECT 1"),
+        ["Parse s1: SELECT 1", "Sync"]
+    );
     let sent = stage.client([bind("mine"), describe_portal(), execute(), sync()]);
     assert_eq!(sent, ["Bind s1", "Describe portal", "Execute", "Sync"]);
-    let got = stage.server([bound(), columns(&["a"]), row(&["1"]), complete("SELECT 1"), ready('I')]);
+    let got = stage.server([
+        bound(),
+        columns(&["a"]),
+        row(&["1"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
     assert_eq!(got, ["bound", "columns a", "row 1", "SELECT 1", "ready I"]);
     assert!(stage.ride.is_over());
     assert_eq!(prepare(&mut stage, "yours", "SELECT 1"), ["Sync"]);
@@ -53,10 +62,26 @@ fn another_server_learns_a_statement_when_it_is_needed() {
     prepare(&mut stage, "a", "SELECT 1");
     stage.on_another_server(100);
     let sent = stage.client([describe_statement("a"), bind("a"), execute(), sync()]);
-    assert_eq!(sent, ["Parse s1: SELECT 1", "Describe s1", "Bind s1", "Execute", "Sync"]);
+    assert_eq!(
+        sent,
+        [
+            "Parse s1: SELECT 1",
+            "Describe s1",
+            "Bind s1",
+            "Execute",
+            "Sync"
+        ]
+    );
     let got = stage.server([parsed(), parameters(&[]), columns(&["a"]), bound()]);
-    assert_eq!(got, ["parameters []", "columns a", "bound"], "of the Parse the client knows nothing");
-    assert_eq!(stage.server([complete("SELECT 0"), ready('I')]), ["SELECT 0", "ready I"]);
+    assert_eq!(
+        got,
+        ["parameters []", "columns a", "bound"],
+        "of the Parse the client knows nothing"
+    );
+    assert_eq!(
+        stage.server([complete("SELECT 0"), ready('I')]),
+        ["SELECT 0", "ready I"]
+    );
 }
 
 #[test]
@@ -67,8 +92,23 @@ fn a_full_server_closes_its_least_used_statement_first() {
     let sent = prepare(&mut stage, "b", "SELECT 2");
     assert_eq!(sent, ["Close s1", "Parse s2: SELECT 2", "Sync"]);
     let sent = stage.client([bind("a"), execute(), sync()]);
-    assert_eq!(sent, ["Close s2", "Parse s1: SELECT 1", "Bind s1", "Execute", "Sync"]);
-    let got = stage.server([closed(), parsed(), bound(), complete("SELECT 1"), ready('I')]);
+    assert_eq!(
+        sent,
+        [
+            "Close s2",
+            "Parse s1: SELECT 1",
+            "Bind s1",
+            "Execute",
+            "Sync"
+        ]
+    );
+    let got = stage.server([
+        closed(),
+        parsed(),
+        bound(),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
     assert_eq!(got, ["bound", "SELECT 1", "ready I"]);
 }
 
@@ -79,11 +119,17 @@ fn the_unnamed_statement_is_carried_to_another_server() {
     assert_eq!(sent, ["Parse unnamed: SELECT 1", "Sync"]);
     assert_eq!(stage.server([parsed(), ready('I')]), ["parsed", "ready I"]);
     stage.ride_again();
-    assert_eq!(stage.client([bind(""), execute(), sync()]), ["Bind unnamed", "Execute", "Sync"]);
+    assert_eq!(
+        stage.client([bind(""), execute(), sync()]),
+        ["Bind unnamed", "Execute", "Sync"]
+    );
     stage.server([bound(), complete("SELECT 1"), ready('I')]);
     stage.on_another_server(100);
     let sent = stage.client([bind(""), execute(), sync()]);
-    assert_eq!(sent, ["Parse unnamed: SELECT 1", "Bind unnamed", "Execute", "Sync"]);
+    assert_eq!(
+        sent,
+        ["Parse unnamed: SELECT 1", "Bind unnamed", "Execute", "Sync"]
+    );
     let got = stage.server([parsed(), bound(), complete("SELECT 1"), ready('I')]);
     assert_eq!(got, ["bound", "SELECT 1", "ready I"]);
 }
@@ -97,8 +143,17 @@ fn a_simple_query_destroys_the_unnamed_statement() {
     stage.server([complete("SELECT 1"), ready('I')]);
     // PostgreSQL says so itself.
     assert_eq!(stage.client([bind(""), sync()]), ["Bind unnamed", "Sync"]);
-    let got = stage.server([error("26000", "unnamed prepared statement does not exist"), ready('I')]);
-    assert_eq!(got, ["ERROR 26000: unnamed prepared statement does not exist", "ready I"]);
+    let got = stage.server([
+        error("26000", "unnamed prepared statement does not exist"),
+        ready('I'),
+    ]);
+    assert_eq!(
+        got,
+        [
+            "ERROR 26000: unnamed prepared statement does not exist",
+            "ready I"
+        ]
+    );
 }
 
 #[test]
@@ -126,9 +181,17 @@ fn nobody_reaches_the_names_of_paceline_itself() {
 fn closing_a_statement_leaves_it_on_the_server_for_others() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
-    let sent = stage.client([close_statement("a"), close_portal("p"), close_statement("never"), sync()]);
+    let sent = stage.client([
+        close_statement("a"),
+        close_portal("p"),
+        close_statement("never"),
+        sync(),
+    ]);
     assert_eq!(sent, ["Close portal p", "Sync"]);
-    assert_eq!(stage.server([closed(), ready('I')]), ["closed", "closed", "closed", "ready I"]);
+    assert_eq!(
+        stage.server([closed(), ready('I')]),
+        ["closed", "closed", "closed", "ready I"]
+    );
     assert!(stage.session.statement(b"a").is_none());
     assert_eq!(prepare(&mut stage, "a", "SELECT 1"), ["Sync"]);
 }
@@ -144,7 +207,11 @@ fn a_name_in_use_is_refused_by_postgresql_itself() {
     assert_eq!(got, [format!("ERROR 42P05: {taken}"), "ready I".to_owned()]);
     let template = stage.session.statement(b"a").expect("the first one stays");
     assert_eq!(template.text, "SELECT 1");
-    assert_eq!(stage.ride_again(), ["Close a"], "the client's own name goes before anybody else comes");
+    assert_eq!(
+        stage.ride_again(),
+        ["Close a"],
+        "the client's own name goes before anybody else comes"
+    );
     assert!(stage.server([closed()]).is_empty());
     assert!(stage.ride.is_over());
 }
@@ -154,9 +221,16 @@ fn deallocate_of_a_statement_known_by_protocol_is_answered_by_an_empty_query() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
     assert_eq!(stage.client([query("DEALLOCATE a")]), ["Query "]);
-    assert_eq!(stage.server([empty_query(), ready('I')]), ["DEALLOCATE", "ready I"]);
+    assert_eq!(
+        stage.server([empty_query(), ready('I')]),
+        ["DEALLOCATE", "ready I"]
+    );
     assert!(stage.session.statement(b"a").is_none());
-    assert_eq!(stage.client([query("DEALLOCATE a")]), ["Query DEALLOCATE a"], "PostgreSQL says so better");
+    assert_eq!(
+        stage.client([query("DEALLOCATE a")]),
+        ["Query DEALLOCATE a"],
+        "PostgreSQL says so better"
+    );
 }
 
 #[test]
@@ -164,14 +238,26 @@ fn deallocate_all_forgets_everything_on_both_sides() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
     stage.client([query("DEALLOCATE ALL")]);
-    assert_eq!(stage.server([complete("DEALLOCATE ALL"), ready('I')]), ["DEALLOCATE ALL", "ready I"]);
+    assert_eq!(
+        stage.server([complete("DEALLOCATE ALL"), ready('I')]),
+        ["DEALLOCATE ALL", "ready I"]
+    );
     assert!(stage.session.statement(b"a").is_none());
-    assert_eq!(prepare(&mut stage, "a", "SELECT 1"), ["Parse s1: SELECT 1", "Sync"]);
+    assert_eq!(
+        prepare(&mut stage, "a", "SELECT 1"),
+        ["Parse s1: SELECT 1", "Sync"]
+    );
 }
 
 #[test]
 fn a_text_that_paceline_answers_itself_is_prepared_as_a_select() {
     let mut stage = Stage::new();
     let sent = stage.client([parse("a", "SHOW hotspot"), sync()]);
-    assert_eq!(sent, ["Parse s1: SELECT * FROM (SELECT 'on') AS t(\"hotspot\")", "Sync"]);
+    assert_eq!(
+        sent,
+        [
+            "Parse s1: SELECT * FROM (SELECT 'on') AS t(\"hotspot\")",
+            "Sync"
+        ]
+    );
 }

@@ -13,7 +13,11 @@ fn run(stage: &mut Stage, sql: &str, command: &str, status: char) {
 /// SQL that a fresh server would need for this client's settings.
 fn adopted(stage: &Stage) -> String {
     let fresh = stage.book.none();
-    stage.session.settings.adopt_sql(&fresh, false).unwrap_or_default()
+    stage
+        .session
+        .settings
+        .adopt_sql(&fresh, false)
+        .unwrap_or_default()
 }
 
 #[test]
@@ -21,7 +25,11 @@ fn a_set_outside_a_transaction_follows_the_client() {
     let mut stage = Stage::new();
     run(&mut stage, "SET search_path TO a", "SET", 'I');
     assert!(stage.ride.is_over(), "no reason to keep the server");
-    assert!(adopted(&stage).contains("search_path"), "{}", adopted(&stage));
+    assert!(
+        adopted(&stage).contains("search_path"),
+        "{}",
+        adopted(&stage)
+    );
     assert_eq!(stage.server.settings.id, stage.session.settings.id);
     assert!(!stage.server.tainted);
 }
@@ -37,7 +45,12 @@ fn a_set_that_fails_changes_nothing() {
 #[test]
 fn a_set_by_the_extended_protocol_is_followed_too() {
     let mut stage = Stage::new();
-    stage.client([parse("", "SET timezone TO 'UTC'"), bind(""), execute(), sync()]);
+    stage.client([
+        parse("", "SET timezone TO 'UTC'"),
+        bind(""),
+        execute(),
+        sync(),
+    ]);
     stage.server([parsed(), bound(), complete("SET"), ready('I')]);
     assert!(adopted(&stage).contains("timezone"));
 }
@@ -56,7 +69,12 @@ fn a_set_inside_a_transaction_pins_the_client() {
 fn a_set_beside_block_commands_in_one_text_pins_the_client() {
     let mut stage = Stage::new();
     stage.client([query("BEGIN; SET search_path TO a; ROLLBACK")]);
-    stage.server([complete("BEGIN"), complete("SET"), complete("ROLLBACK"), ready('I')]);
+    stage.server([
+        complete("BEGIN"),
+        complete("SET"),
+        complete("ROLLBACK"),
+        ready('I'),
+    ]);
     assert!(stage.ride.pinned().is_some());
 }
 
@@ -77,7 +95,10 @@ fn reset_goes_back_to_what_the_session_began_with() {
     run(&mut stage, "SET search_path TO b", "SET", 'I');
     run(&mut stage, "RESET search_path", "RESET", 'I');
     assert_eq!(stage.session.settings.id, stage.session.base.id);
-    assert!(stage.server.tainted, "the server went back to its own default");
+    assert!(
+        stage.server.tainted,
+        "the server went back to its own default"
+    );
 }
 
 #[test]
@@ -88,10 +109,9 @@ fn a_pinned_client_gets_its_own_defaults_back_at_once() {
     run(&mut stage, "LISTEN x", "LISTEN", 'I');
     assert!(stage.ride.pinned().is_some());
     run(&mut stage, "RESET search_path", "RESET", 'I');
-    let own = stage.own().concat();
-    assert!(own.contains("RESET ALL") && own.contains("search_path"), "{own}");
+    assert_eq!(stage.own(), ["Query SET search_path TO a"]);
     assert!(!stage.ride.is_quiet());
-    let got = stage.server([complete("RESET"), status("search_path", "a"), ready('I')]);
+    let got = stage.server([complete("SET"), status("search_path", "a"), ready('I')]);
     assert!(got.is_empty() && stage.ride.is_quiet(), "{got:?}");
 }
 

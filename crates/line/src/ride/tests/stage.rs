@@ -141,14 +141,19 @@ impl Stage {
 
     /// `paceline_17_0` is `s1` if it is the first such name that was seen, and so on.
     fn shorten(&mut self, lines: Vec<String>) -> Vec<String> {
-        lines.into_iter().map(|line| self.shorten_line(&line)).collect()
+        lines
+            .into_iter()
+            .map(|line| self.shorten_line(&line))
+            .collect()
     }
 
     fn shorten_line(&mut self, line: &str) -> String {
         let Some((before, rest)) = line.split_once(crate::server::NAME_PREFIX) else {
             return line.to_owned();
         };
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '_')
+            .unwrap_or(rest.len());
         let (id, after) = rest.split_at(end);
         let seen = self.names.iter().position(|name| name == id);
         let number = seen.unwrap_or_else(|| {

@@ -38,7 +38,16 @@ impl Scene {
     }
 
     fn extended(&mut self, text: &str) -> Unit {
-        self.unit([parse("", text), bind(""), describe_portal(), execute(), sync()].concat())
+        self.unit(
+            [
+                parse("", text),
+                bind(""),
+                describe_portal(),
+                execute(),
+                sync(),
+            ]
+            .concat(),
+        )
     }
 
     fn leave(&mut self, members: &[Unit]) -> Trip<'_> {
@@ -48,13 +57,23 @@ impl Scene {
 
     /// Two by the extended protocol and a simple query between them.
     fn three(&mut self) -> [Unit; 3] {
-        [self.extended(INSERT), self.unit(query("DELETE FROM t WHERE id = 7")), self.extended(INSERT)]
+        [
+            self.extended(INSERT),
+            self.unit(query("DELETE FROM t WHERE id = 7")),
+            self.extended(INSERT),
+        ]
     }
 }
 
 /// The server's answers up to the first member's.
 fn prelude() -> Wire {
-    [parsed(), bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat()
+    [
+        parsed(),
+        bound(),
+        row(&["20ms", "200ms"]),
+        complete("SELECT 1"),
+    ]
+    .concat()
 }
 
 #[test]
@@ -63,7 +82,10 @@ fn only_hinted_writes_that_are_known_to_be_short_fit() {
     let unit = scene.extended(INSERT);
     assert_eq!(fits(&unit), None, "not known to be short");
     (0..3).for_each(|_| unit.template.pace.record(100, 100));
-    assert_eq!(fits(&unit).map(|group| group.strategy), Some(Strategy::Chain));
+    assert_eq!(
+        fits(&unit).map(|group| group.strategy),
+        Some(Strategy::Chain)
+    );
     for text in [
         "INSERT INTO log DEFAULT VALUES",
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
@@ -82,7 +104,10 @@ fn all_members_stand_before_one_sync() {
     let mut scene = Scene::new();
     let members = scene.three();
     let sent = scene.leave(&members).sent();
-    let kinds: Vec<&str> = sent.iter().filter_map(|line| line.split(' ').next()).collect();
+    let kinds: Vec<&str> = sent
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     let expected = [
         "Parse", "Bind", "Execute", // lock_timeout
         "Parse", "Bind", "Describe", "Execute", //
@@ -91,7 +116,10 @@ fn all_members_stand_before_one_sync() {
     ];
     assert_eq!(kinds, expected);
     assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
-    assert_eq!(sent[7], "Parse unnamed: DELETE FROM t WHERE id = 7", "its own text");
+    assert_eq!(
+        sent[7], "Parse unnamed: DELETE FROM t WHERE id = 7",
+        "its own text"
+    );
 }
 
 #[test]
@@ -99,7 +127,15 @@ fn each_gets_its_own_answer_after_the_commit() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members);
-    let insert = |id| [bound(), columns(&["id"]), row(&[id]), complete("INSERT 0 1")].concat();
+    let insert = |id| {
+        [
+            bound(),
+            columns(&["id"]),
+            row(&[id]),
+            complete("INSERT 0 1"),
+        ]
+        .concat()
+    };
     let answers = [
         prelude(),
         parsed(),
@@ -108,7 +144,10 @@ fn each_gets_its_own_answer_after_the_commit() {
         [bound(), no_data(), complete("DELETE 1")].concat(),
         insert("2"),
     ];
-    assert!(trip.answer(answers).is_empty(), "nobody hears of it before the commit");
+    assert!(
+        trip.answer(answers).is_empty(),
+        "nobody hears of it before the commit"
+    );
     let dealt = trip.answer([ready('I')]);
     let expected = [
         "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
@@ -124,13 +163,30 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members);
-    trip.answer([prelude(), parsed(), bound(), columns(&["id"]), row(&["1"]), complete("INSERT 0 1")]);
+    trip.answer([
+        prelude(),
+        parsed(),
+        bound(),
+        columns(&["id"]),
+        row(&["1"]),
+        complete("INSERT 0 1"),
+    ]);
     let dealt = trip.answer([error("23505", "duplicate key"), ready('I')]);
-    assert_eq!(dealt, ["0: again FirstHalf", "1: again FirstHalf", "2: again SecondHalf"]);
+    assert_eq!(
+        dealt,
+        [
+            "0: again FirstHalf",
+            "1: again FirstHalf",
+            "2: again SecondHalf"
+        ]
+    );
     assert!(trip.batch.failed());
     // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
     let sent = scene.leave(&members).sent();
-    assert!(sent[0].starts_with("Bind") && sent[2].starts_with("Bind"), "{sent:?}");
+    assert!(
+        sent[0].starts_with("Bind") && sent[2].starts_with("Bind"),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -140,7 +196,10 @@ fn a_borrowed_wait_sends_each_alone() {
         let members = scene.three();
         let mut trip = scene.leave(&members);
         let dealt = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
-        assert_eq!(dealt, ["0: again Alone", "1: again Alone", "2: again Alone"]);
+        assert_eq!(
+            dealt,
+            ["0: again Alone", "1: again Alone", "2: again Alone"]
+        );
     }
 }
 
@@ -151,7 +210,10 @@ fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
     let mut trip = scene.leave(&members);
     trip.answer([parsed(), error("42501", "no"), ready('I')]);
     let sent = scene.leave(&members).sent();
-    assert!(sent[0].starts_with("Bind") && sent[2].starts_with("Parse"), "{sent:?}");
+    assert!(
+        sent[0].starts_with("Bind") && sent[2].starts_with("Parse"),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -169,5 +231,35 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
         complete("DELETE 1"),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]);
+    assert_eq!(
+        dealt,
+        ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]
+    );
+}
+
+#[test]
+fn a_notice_between_two_answers_is_the_second_ones() {
+    let mut scene = Scene::new();
+    let members = [
+        scene.unit(query("DELETE FROM t")),
+        scene.unit(query("DELETE FROM s")),
+    ];
+    let mut trip = scene.leave(&members);
+    let one = [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
+    let two = [
+        parsed(),
+        notice("of the second"),
+        bound(),
+        no_data(),
+        complete("DELETE 2"),
+    ]
+    .concat();
+    let dealt = trip.answer([prelude(), one, two, ready('I')]);
+    assert_eq!(
+        dealt,
+        [
+            "0: DELETE 1, ready I",
+            "1: notice of the second, DELETE 2, ready I"
+        ]
+    );
 }

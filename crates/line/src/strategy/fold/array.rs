@@ -93,7 +93,10 @@ impl Array {
 
 /// A number: needs no quotes.
 fn is_plain(value: &[u8]) -> bool {
-    !value.is_empty() && value.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'))
+    !value.is_empty()
+        && value
+            .iter()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'))
 }
 
 #[cfg(test)]

@@ -37,5 +37,10 @@ fn a_server() -> ServerSide {
 }
 
 fn leave<'a>(members: &[Unit], server: &'a mut ServerSide) -> Option<Trip<'a>> {
-    Trip::leave(Strategy::Fold, members, &Prelude::new(&Templates::default()), server)
+    Trip::leave(
+        Strategy::Fold,
+        members,
+        &Prelude::new(&Templates::default()),
+        server,
+    )
 }

@@ -36,7 +36,13 @@ impl Scene {
     fn three(&mut self) -> [Unit; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
         self.session.prepare(b"p", prepared);
-        let full = [parse("", SECOND), bind(""), describe_portal(), execute(), sync()];
+        let full = [
+            parse("", SECOND),
+            bind(""),
+            describe_portal(),
+            execute(),
+            sync(),
+        ];
         let short = [bind("p"), execute(), sync()];
         [query(FIRST), full.concat(), short.concat()]
             .map(|messages| single(&mut self.session, &self.templates, messages))
@@ -50,11 +56,24 @@ impl Scene {
 }
 
 fn simple_answer() -> Wire {
-    [columns(&["a"]), row(&["1"]), complete("SELECT 1"), ready('I')].concat()
+    [
+        columns(&["a"]),
+        row(&["1"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat()
 }
 
 fn full_answer() -> Wire {
-    [bound(), columns(&["b"]), row(&["2"]), complete("SELECT 1"), ready('I')].concat()
+    [
+        bound(),
+        columns(&["b"]),
+        row(&["2"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat()
 }
 
 fn short_answer() -> Wire {
@@ -66,7 +85,10 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
     let mut scene = Scene::new();
     let members = scene.three();
     let sent = scene.leave(&members).sent();
-    let kinds: Vec<&str> = sent.iter().filter_map(|line| line.split(' ').next()).collect();
+    let kinds: Vec<&str> = sent
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     let expected = [
         "Query", //
         "Parse", "Bind", "Describe", "Execute", "Sync", //
@@ -81,11 +103,20 @@ fn answers_are_dealt_as_they_come() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members);
-    assert_eq!(trip.answer([simple_answer()]), ["0: columns a, row 1, SELECT 1, ready I"]);
+    assert_eq!(
+        trip.answer([simple_answer()]),
+        ["0: columns a, row 1, SELECT 1, ready I"]
+    );
     let dealt = trip.answer([parsed(), full_answer()]);
-    assert_eq!(dealt, ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]);
+    assert_eq!(
+        dealt,
+        ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]
+    );
     assert!(!trip.is_over());
-    assert_eq!(trip.answer([short_answer()]), ["2: bound, row 2, SELECT 1, ready I"]);
+    assert_eq!(
+        trip.answer([short_answer()]),
+        ["2: bound, row 2, SELECT 1, ready I"]
+    );
     assert!(trip.is_over() && !trip.batch.failed());
 }
 
@@ -98,7 +129,10 @@ fn an_error_is_its_members_own() {
     assert_eq!(failed, ["0: ERROR 22012: division by zero, ready I"]);
     let dealt = trip.answer([parsed(), full_answer(), short_answer()]);
     assert_eq!(dealt.len(), 2);
-    assert!(dealt.iter().all(|line| line.contains("SELECT 1")), "{dealt:?}");
+    assert!(
+        dealt.iter().all(|line| line.contains("SELECT 1")),
+        "{dealt:?}"
+    );
 }
 
 #[test]
@@ -106,7 +140,13 @@ fn a_parse_that_fails_is_not_taken_for_known() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members);
-    trip.answer([simple_answer(), error("42703", "no"), ready('I'), error("26000", "no"), ready('I')]);
+    trip.answer([
+        simple_answer(),
+        error("42703", "no"),
+        ready('I'),
+        error("26000", "no"),
+        ready('I'),
+    ]);
     assert!(trip.is_over());
     let sent = scene.leave(&members[2..]).sent();
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
@@ -121,8 +161,25 @@ fn who_waits_behind_a_slow_member_may_go_elsewhere() {
     let abandoned = trip.batch.abandon().expect("reads can be abandoned");
     let lines: Vec<String> = abandoned.iter().map(line).collect();
     assert_eq!(lines, ["1: again Alone", "2: again Alone"]);
-    assert_eq!(trip.batch.abandon().map(|dealt| dealt.len()), Some(0), "only once");
+    assert_eq!(
+        trip.batch.abandon().map(|dealt| dealt.len()),
+        Some(0),
+        "only once"
+    );
     let late = trip.answer([parsed(), full_answer(), short_answer()]);
     assert!(late.is_empty(), "they are answered elsewhere: {late:?}");
     assert!(trip.is_over());
+}
+
+#[test]
+fn a_bind_that_fails_does_not_take_back_the_parse() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members[1..2]);
+    let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
+    assert_eq!(dealt, ["0: parsed, ERROR 22P02: no, ready I"]);
+    // Now the server has the statement, and it is not parsed again.
+    let mut trip = scene.leave(&members[1..2]);
+    let dealt = trip.answer([error("22P02", "no"), ready('I')]);
+    assert_eq!(dealt, ["0: parsed, ERROR 22P02: no, ready I"]);
 }

@@ -91,16 +91,6 @@ fn who_leaves_in_the_middle_of_a_message_is_forgotten() {
     assert_eq!(n(&stage), 0);
 }
 
-/// Half-closed: no more to send, but the answer is still wanted.
-#[test]
-fn who_has_said_everything_still_gets_the_answer() {
-    let stage = stage();
-    let mut client = stage.client();
-    client.send(&[query(BUMP), terminate()].concat());
-    client.hang_up();
-    until("the update is there", || n(&stage) == 1);
-}
-
 #[test]
 fn a_large_result_that_nobody_reads_holds_nobody_up() {
     let stage = crate::harness::Stage::on_shared()

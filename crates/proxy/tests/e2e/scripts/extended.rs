@@ -287,9 +287,6 @@ fn names() -> Vec<Step> {
         q("DEALLOCATE ALL"),
         x(&[bind("", "a", &[]), execute("", 0)]),
         x(&[parse("a", ALL, &[]), parse("b", READ, &[])]),
-        q(
-            "SELECT name, statement, parameter_types, from_sql FROM pg_prepared_statements ORDER BY name",
-        ),
         q("DISCARD ALL"),
         x(&[bind("", "a", &[]), execute("", 0)]),
     ]

@@ -14,6 +14,10 @@ pub(super) fn scripts() -> Vec<Script> {
         lockstep("function calls", function_calls()),
         alone("settings", settings()),
         alone("prepared by SQL", prepared()),
+        alone(
+            "prepared by the protocol, run by SQL",
+            prepared_by_protocol(),
+        ),
         alone("cursors", cursors()),
         lockstep("notices", notices()),
         alone("notifications", notifications()),
@@ -201,9 +205,16 @@ fn prepared() -> Vec<Step> {
         q("DEALLOCATE p"),
         q("EXECUTE p (3)"),
         q("DEALLOCATE p"),
+        q("DEALLOCATE PREPARE ALL"),
+    ]
+}
+
+/// A name from the protocol, used by SQL.
+fn prepared_by_protocol() -> Vec<Step> {
+    vec![
         x(&[parse("w", "SELECT $1::int", &[])]),
         q("EXECUTE w (5)"),
-        q("DEALLOCATE PREPARE ALL"),
+        q("DEALLOCATE w"),
     ]
 }
 

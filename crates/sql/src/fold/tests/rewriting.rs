@@ -15,19 +15,33 @@ fn carried(parameter: u32) -> Carried {
 #[test]
 fn parameters_follow_the_key_its_places_and_the_fingerprint() {
     let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty, id";
-    let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer", "bigint"]);
+    let fold = folded(
+        sql,
+        &stock(),
+        &["integer", "bigint"],
+        &["integer", "bigint"],
+    );
     assert_eq!(fold.carried, [carried(1)]);
     assert_eq!(fold.returning, 2);
     let [key] = fold.key.as_slice() else {
         panic!("{:?}", fold.key)
     };
-    assert_eq!((&key.value, key.class), (&KeyValue::Parameter(2), KeyClass::Integer));
+    assert_eq!(
+        (&key.value, key.class),
+        (&KeyValue::Parameter(2), KeyClass::Integer)
+    );
     let text = &fold.one_row;
     assert!(text.contains("unnest($1::bigint[])"), "{text}");
-    assert!(text.contains("unnest($2::pg_catalog.int4[])") && text.contains("unnest($3::pg_catalog.int4[])"));
+    assert!(
+        text.contains("unnest($2::pg_catalog.int4[])")
+            && text.contains("unnest($3::pg_catalog.int4[])")
+    );
     assert!(text.contains("= $4 AS same"), "{text}");
     assert!(text.contains("($5::integer[])[f.pos + 1]"), "{text}");
-    assert!(text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="), "{text}");
+    assert!(
+        text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="),
+        "{text}"
+    );
 }
 
 #[test]
@@ -35,8 +49,16 @@ fn only_parameters_that_members_need_are_carried() {
     let sql = "UPDATE stock SET note = $3 WHERE id = $2 AND $1 > price";
     let fold = folded(sql, &stock(), &["numeric", "bigint", "text"], &[]);
     assert_eq!(fold.carried, [carried(1), carried(3)]);
-    assert!(fold.one_row.contains("($5::numeric[])[f.pos + 1]"), "{}", fold.one_row);
-    assert!(fold.one_row.contains("($6::text[])[f.pos + 1]"), "{}", fold.one_row);
+    assert!(
+        fold.one_row.contains("($5::numeric[])[f.pos + 1]"),
+        "{}",
+        fold.one_row
+    );
+    assert!(
+        fold.one_row.contains("($6::text[])[f.pos + 1]"),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
@@ -45,18 +67,34 @@ fn a_composite_key_stands_in_the_order_of_its_index() {
     table.keys = vec![vec!["note".to_owned(), "id".to_owned()]];
     let sql = "UPDATE stock SET qty = $1 WHERE id = $2 AND note = $3";
     let fold = folded(sql, &table, &["integer", "bigint", "text"], &[]);
-    let key: Vec<_> = fold.key.iter().map(|k| (k.value.clone(), k.class)).collect();
-    let expected = [(KeyValue::Parameter(3), KeyClass::Text), (KeyValue::Parameter(2), KeyClass::Integer)];
+    let key: Vec<_> = fold
+        .key
+        .iter()
+        .map(|k| (k.value.clone(), k.class))
+        .collect();
+    let expected = [
+        (KeyValue::Parameter(3), KeyClass::Text),
+        (KeyValue::Parameter(2), KeyClass::Integer),
+    ];
     assert_eq!(key, expected);
     let text = &fold.one_row;
-    assert!(text.contains("t.\"note\" = k.k1 AND t.\"id\" = k.k2"), "{text}");
-    assert!(text.contains("= $5 AS same") && text.contains("($6::integer[])"), "{text}");
+    assert!(
+        text.contains("t.\"note\" = k.k1 AND t.\"id\" = k.k2"),
+        "{text}"
+    );
+    assert!(
+        text.contains("= $5 AS same") && text.contains("($6::integer[])"),
+        "{text}"
+    );
 }
 
 #[test]
 fn the_shortest_key_is_taken_and_other_equalities_guard() {
     let mut table = stock();
-    table.keys = vec![vec!["note".to_owned(), "price".to_owned()], vec!["id".to_owned()]];
+    table.keys = vec![
+        vec!["note".to_owned(), "price".to_owned()],
+        vec!["id".to_owned()],
+    ];
     let sql = "UPDATE stock SET qty = 1 WHERE note = $1 AND price = $2 AND id = $3";
     let fold = folded(sql, &table, &["text", "numeric", "bigint"], &[]);
     assert_eq!(fold.key.len(), 1);
@@ -70,19 +108,33 @@ fn constants_stay_constants() {
     let fold = folded(sql, &stock(), &[], &[]);
     assert!(matches!(&fold.key[0].value, KeyValue::Constant { text, .. } if text == "7"));
     assert!(fold.carried.is_empty());
-    assert!(fold.one_row.contains("= 'it''s'") && fold.one_row.contains("= 1.5"), "{}", fold.one_row);
+    assert!(
+        fold.one_row.contains("= 'it''s'") && fold.one_row.contains("= 1.5"),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
 fn an_array_travels_as_text() {
     let table = stock_with("note", |note| *note = column("note", "text[]", 1009));
-    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text[]", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET note = $1 WHERE id = $2",
+        &table,
+        &["text[]", "bigint"],
+        &[],
+    );
     let as_text = Carried {
         parameter: 1,
         as_text: true,
     };
     assert_eq!(fold.carried, [as_text]);
-    assert!(fold.one_row.contains("($5::pg_catalog.text[])[f.pos + 1]::text[]"), "{}", fold.one_row);
+    assert!(
+        fold.one_row
+            .contains("($5::pg_catalog.text[])[f.pos + 1]::text[]"),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
@@ -97,8 +149,17 @@ fn keys_of_every_class() {
         ("timestamp with time zone", 1184, KeyClass::Opaque),
     ] {
         let table = stock_with("id", |id| *id = column("id", type_name, oid));
-        let fold = folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &[type_name], &[]);
-        assert_eq!((fold.key[0].class, fold.key[0].type_oid), (class, oid), "{type_name}");
+        let fold = folded(
+            "UPDATE stock SET qty = 1 WHERE id = $1",
+            &table,
+            &[type_name],
+            &[],
+        );
+        assert_eq!(
+            (fold.key[0].class, fold.key[0].type_oid),
+            (class, oid),
+            "{type_name}"
+        );
     }
 }
 
@@ -106,41 +167,89 @@ fn keys_of_every_class() {
 fn an_integer_key_may_be_asked_for_in_any_integer_type() {
     let table = stock_with("id", |id| *id = column("id", "smallint", 21));
     for parameter in ["smallint", "integer", "bigint"] {
-        folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &[parameter], &[]);
+        folded(
+            "UPDATE stock SET qty = 1 WHERE id = $1",
+            &table,
+            &[parameter],
+            &[],
+        );
     }
 }
 
 #[test]
 fn without_guards_and_constraints_every_member_is_done() {
-    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &stock(), &["integer", "bigint"], &[]);
-    assert!(fold.one_row.contains("f.touched OR true, true, true"), "{}", fold.one_row);
+    let fold = folded(
+        "UPDATE stock SET qty = $1 WHERE id = $2",
+        &stock(),
+        &["integer", "bigint"],
+        &[],
+    );
+    assert!(
+        fold.one_row.contains("f.touched OR true, true, true"),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
 fn checks_that_read_an_assigned_column_are_kept_after_every_member() {
     let mut table = stock();
     table.checks = vec!["(qty >= 0)".to_owned(), "(price > (0)::numeric)".to_owned()];
-    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET qty = $1 WHERE id = $2",
+        &table,
+        &["integer", "bigint"],
+        &[],
+    );
     let text = &fold.one_row;
-    assert_eq!(text.matches("IS NOT FALSE").count(), 1, "the price does not change: {text}");
-    assert!(text.contains("(n.c2) >= "), "the new value is checked: {text}");
+    assert_eq!(
+        text.matches("IS NOT FALSE").count(),
+        1,
+        "the price does not change: {text}"
+    );
+    assert!(
+        text.contains("(n.c2) >= "),
+        "the new value is checked: {text}"
+    );
 }
 
 #[test]
 fn a_check_may_read_columns_that_do_not_change() {
     let mut table = stock();
     table.checks = vec!["(qty >= price)".to_owned()];
-    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET qty = $1 WHERE id = $2",
+        &table,
+        &["integer", "bigint"],
+        &[],
+    );
     let text = &fold.one_row;
-    assert!(text.contains("n.c2") && text.contains("f.c3") && text.contains("t.\"price\" AS c3"), "{text}");
+    assert!(
+        text.contains("n.c2") && text.contains("f.c3") && text.contains("t.\"price\" AS c3"),
+        "{text}"
+    );
 }
 
 #[test]
 fn not_null_is_kept_after_every_member() {
     let table = stock_with("qty", |qty| qty.not_null = true);
-    let fold = folded("UPDATE stock SET qty = $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
-    assert!(fold.one_row.contains("n.c2 IS NOT NULL"), "{}", fold.one_row);
-    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET qty = $1 WHERE id = $2",
+        &table,
+        &["integer", "bigint"],
+        &[],
+    );
+    assert!(
+        fold.one_row.contains("n.c2 IS NOT NULL"),
+        "{}",
+        fold.one_row
+    );
+    let fold = folded(
+        "UPDATE stock SET note = $1 WHERE id = $2",
+        &table,
+        &["text", "bigint"],
+        &[],
+    );
     assert!(!fold.one_row.contains("IS NOT NULL"), "{}", fold.one_row);
 }
 
@@ -151,7 +260,12 @@ fn a_limit_of_characters_is_checked_and_never_cut_to() {
         note.type_name = "character varying(10)".to_owned();
         note.type_modifier = 14;
     });
-    let fold = folded("UPDATE stock SET note = $1 WHERE id = $2", &table, &["text", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET note = $1 WHERE id = $2",
+        &table,
+        &["text", "bigint"],
+        &[],
+    );
     let text = &fold.one_row;
     assert!(text.contains("char_length(n.c2) <= 10"), "{text}");
     assert!(!text.contains("varying(10)"), "{text}");
@@ -164,7 +278,12 @@ fn a_domain_checks_its_own_values() {
         qty.bare_type_name = "shop.count".to_owned();
         qty.type_oid = 16_500;
     });
-    let fold = folded("UPDATE stock SET qty = qty - $1 WHERE id = $2", &table, &["integer", "bigint"], &[]);
+    let fold = folded(
+        "UPDATE stock SET qty = qty - $1 WHERE id = $2",
+        &table,
+        &["integer", "bigint"],
+        &[],
+    );
     assert!(fold.one_row.contains(")::shop.count"), "{}", fold.one_row);
 }
 
@@ -175,7 +294,10 @@ fn returning_gives_the_row_after_the_member() {
     let text = &fold.one_row;
     assert_eq!(fold.returning, 2);
     assert!(text.contains("NULL::integer, NULL::text"), "{text}");
-    assert!(text.ends_with("FROM facts LEFT JOIN fold AS f ON f.pos > f.first"), "{text}");
+    assert!(
+        text.ends_with("FROM facts LEFT JOIN fold AS f ON f.pos > f.first"),
+        "{text}"
+    );
     assert!(text.contains("f.fine, f.hit, f.r1, f.r2 FROM"), "{text}");
 }
 
@@ -197,17 +319,29 @@ fn odd_names_cannot_break_out() {
     table.columns[1].name = "q\"; DROP TABLE x --".to_owned();
     let sql = "UPDATE \"select\" SET \"q\"\"; DROP TABLE x --\" = $1 WHERE id = $2";
     let fold = folded(sql, &table, &["integer", "bigint"], &[]);
-    assert!(fold.one_row.contains("\"a\"\"b\".\"select\""), "{}", fold.one_row);
+    assert!(
+        fold.one_row.contains("\"a\"\"b\".\"select\""),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
 fn columns_named_like_the_folds_own_do_no_harm() {
-    for name in ["pos", "first", "last", "hit", "fine", "touched", "c1", "r1", "k1", "same"] {
+    for name in [
+        "pos", "first", "last", "hit", "fine", "touched", "c1", "r1", "k1", "same",
+    ] {
         let mut table = stock();
         table.columns[1].name = name.to_owned();
-        let sql = format!("UPDATE stock SET {name} = {name} + $1 WHERE id = $2 AND {name} > 0 RETURNING {name}");
+        let sql = format!(
+            "UPDATE stock SET {name} = {name} + $1 WHERE id = $2 AND {name} > 0 RETURNING {name}"
+        );
         let fold = folded(&sql, &table, &["integer", "bigint"], &["integer"]);
-        assert!(fold.one_row.contains(&format!("t.\"{name}\" AS c2")), "{}", fold.one_row);
+        assert!(
+            fold.one_row.contains(&format!("t.\"{name}\" AS c2")),
+            "{}",
+            fold.one_row
+        );
     }
 }
 
@@ -215,6 +349,50 @@ fn columns_named_like_the_folds_own_do_no_harm() {
 fn a_partitioned_table_is_watched_with_all_its_parts() {
     let mut table = stock();
     table.extent.tree = vec![16_400, 16_401, 16_402];
-    let fold = folded("UPDATE stock SET qty = 1 WHERE id = $1", &table, &["bigint"], &[]);
-    assert!(fold.one_row.contains("{16400,16401,16402}"), "{}", fold.one_row);
+    let fold = folded(
+        "UPDATE stock SET qty = 1 WHERE id = $1",
+        &table,
+        &["bigint"],
+        &[],
+    );
+    assert!(
+        fold.one_row.contains("{16400,16401,16402}"),
+        "{}",
+        fold.one_row
+    );
+    assert!(fold.partitioned);
+    let fold = folded(
+        "UPDATE stock SET qty = 1 WHERE id = $1",
+        &stock(),
+        &["bigint"],
+        &[],
+    );
+    assert!(!fold.partitioned);
+}
+
+#[test]
+fn what_may_fail_without_a_row_is_marked() {
+    let may_fail = |sql: &str| folded(sql, &stock(), &["integer", "bigint"], &[]).may_fail_unseen;
+    assert!(may_fail("UPDATE stock SET qty = 1 / $1 WHERE id = $2"));
+    assert!(may_fail(
+        "UPDATE stock SET qty = qty + abs($1) WHERE id = $2"
+    ));
+    assert!(may_fail(
+        "UPDATE stock SET qty = 1 WHERE id = $2 AND qty > 7 % $1"
+    ));
+    assert!(!may_fail(
+        "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1"
+    ));
+    assert!(!may_fail("UPDATE stock SET qty = $1 WHERE id = $2"));
+}
+
+#[test]
+fn guards_and_assignments_read_the_row_before_the_member() {
+    let sql = "UPDATE stock SET qty = qty - $1, price = qty WHERE id = $2 AND qty >= $1";
+    let text = folded(sql, &stock(), &["integer", "bigint"], &[]).one_row;
+    assert!(
+        text.contains("(f.c2) - ") && text.contains("(f.c2) >= "),
+        "{text}"
+    );
+    assert!(!text.contains("(n.c2)"), "{text}");
 }

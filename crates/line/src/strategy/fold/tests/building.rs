@@ -8,7 +8,9 @@ use paceline_wire::{Frame, Frames};
 
 /// The `Bind` in what was sent: its parameters as text, and its result formats.
 fn bound(sent: &[u8]) -> (Vec<String>, Vec<i16>) {
-    let bind = Frames::new(sent).find(|f: &Frame<'_>| f.tag == tag::BIND).expect("a Bind");
+    let bind = Frames::new(sent)
+        .find(|f: &Frame<'_>| f.tag == tag::BIND)
+        .expect("a Bind");
     let rest = BindNames::read(bind.body()).expect("a Bind").rest;
     let read = BindValues::read(rest, 0).expect("values");
     let values = read.values.iter().zip(&read.binary).map(|(range, binary)| {
@@ -32,7 +34,9 @@ fn integers(bytes: &[u8]) -> String {
         None => "NULL".to_owned(),
         Some(bytes) => i32::from_be_bytes(bytes.try_into().expect("an int4")).to_string(),
     };
-    let values: Vec<_> = (0..len).map(|_| value(r.value().expect("a value"))).collect();
+    let values: Vec<_> = (0..len)
+        .map(|_| value(r.value().expect("a value")))
+        .collect();
     assert!(r.rest().is_empty());
     assert_eq!(has_null == 1, values.iter().any(|v| v == "NULL"));
     format!("{element}:{{{}}}", values.join(","))
@@ -82,7 +86,10 @@ fn a_group_on_one_row_waits_for_it() {
     let mut server = a_server();
     let trip = leave(&members, &mut server).expect("it travels");
     let parse = &trip.sent()[0];
-    assert!(parse.starts_with("Parse") && !parse.contains("SKIP LOCKED"), "{parse}");
+    assert!(
+        parse.starts_with("Parse") && !parse.contains("SKIP LOCKED"),
+        "{parse}"
+    );
     assert_eq!(bound(&trip.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
 }
 
@@ -96,7 +103,10 @@ fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
     ];
     let mut server = a_server();
     let (values, formats) = bound(&leave(&members, &mut server).expect("it travels").sent);
-    assert_eq!((values[0].as_str(), values[4].as_str()), ("{7}", "23:{1,NULL}"));
+    assert_eq!(
+        (values[0].as_str(), values[4].as_str()),
+        ("{7}", "23:{1,NULL}")
+    );
     assert_eq!(formats, [1, 1, 1, 1]);
 }
 
@@ -120,10 +130,23 @@ fn a_composite_key_has_an_array_for_each_column() {
     let table = table(&[("a", INT4), ("b", TEXT), ("n", INT4)], &["a", "b"]);
     let text = "UPDATE t SET n = $3 WHERE b = $1 AND a = $2";
     let mut folding = Folding::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
-    let members = [folding.texts(&["x", "1", "8"]), folding.texts(&["y", "1", "9"])];
+    let members = [
+        folding.texts(&["x", "1", "8"]),
+        folding.texts(&["y", "1", "9"]),
+    ];
     let mut server = a_server();
     let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
-    assert_eq!(values, ["{1,1}", r#"{"x","y"}"#, "23:{0,1}", "23:{1,2}", "(16400,{7})", "{8,9}"]);
+    assert_eq!(
+        values,
+        [
+            "{1,1}",
+            r#"{"x","y"}"#,
+            "23:{0,1}",
+            "23:{1,2}",
+            "(16400,{7})",
+            "{8,9}"
+        ]
+    );
 }
 
 #[test]

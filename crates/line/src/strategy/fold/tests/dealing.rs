@@ -7,8 +7,10 @@ use crate::testing::messages::Wire;
 use crate::testing::messages::client;
 use crate::testing::messages::server::*;
 use crate::testing::trip::Trip;
+use crate::unit::Unit;
 
-const MISSED: &str = "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+const MISSED: &str =
+    "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
 
 fn bit(yes: bool) -> Option<&'static [u8]> {
     Some(if yes { &[1] } else { &[0] })
@@ -41,7 +43,11 @@ fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> Trip<'a> {
 #[test]
 fn each_member_is_answered_as_if_it_had_come_alone() {
     let mut folding = stock();
-    let members = [folding.texts(&["1", "7"]), folding.texts(&["9", "8"]), folding.texts(&["2", "7"])];
+    let members = [
+        folding.texts(&["1", "7"]),
+        folding.texts(&["9", "8"]),
+        folding.texts(&["2", "7"]),
+    ];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server).expect("it travels");
     let rows = [
@@ -51,7 +57,10 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         member(1, true, true, &[Some(b"41")]),
         member(2, true, true, &[Some(b"39")]),
     ];
-    assert!(trip.answer(rows).is_empty(), "nobody hears of it before the commit");
+    assert!(
+        trip.answer(rows).is_empty(),
+        "nobody hears of it before the commit"
+    );
     let mut dealt = trip.answer([end()]);
     dealt.sort();
     let expected = [
@@ -71,7 +80,12 @@ fn the_answer_has_the_form_of_the_question() {
     let members = [folding.query(text)];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server).expect("it travels");
-    let dealt = trip.answer([parsed(), bound(), member(1, true, true, &[Some(b"1")]), end()]);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[Some(b"1")]),
+        end(),
+    ]);
     assert_eq!(dealt, ["0: columns qty, row 1, UPDATE 1, ready I"]);
 }
 
@@ -81,12 +95,21 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
     let template = folding.texts(&["1", "7"]).template;
     folding.session.prepare(b"p", template);
     let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
-    let messages = [client::bind_values("p", &values, &[1]), client::execute(), client::sync()];
+    let messages = [
+        client::bind_values("p", &values, &[1]),
+        client::execute(),
+        client::sync(),
+    ];
     let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
     unit.fold = Some(folding.plan.clone());
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
-    let dealt = trip.answer([parsed(), bound(), member(1, true, true, &[Some(b"\0\0\0\x07")]), end()]);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[Some(b"\0\0\0\x07")]),
+        end(),
+    ]);
     assert_eq!(dealt, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
 }
 
@@ -97,7 +120,10 @@ fn described_columns_carry_the_format_that_was_bound() {
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
     let dealt = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
-    assert_eq!(dealt, ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]);
+    assert_eq!(
+        dealt,
+        ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]
+    );
 }
 
 #[test]
@@ -169,7 +195,10 @@ fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
     let mut trip = group(&["7", "8"], &mut server);
     let dealt = trip.answer([parsed(), bound(), nobody(false), end()]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert!(matches!(trip.batch.void(), Some(None)), "the facts must be read again");
+    assert!(
+        matches!(trip.batch.void(), Some(None)),
+        "the facts must be read again"
+    );
     assert!(!trip.batch.failed());
 }
 
@@ -177,7 +206,12 @@ fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
 fn an_error_sends_the_group_again_in_halves() {
     let mut server = a_server();
     let mut trip = group(&["7", "8", "7", "9", "8"], &mut server);
-    let rows = [parsed(), bound(), member(1, true, true, &[]), error("22003", "integer out of range")];
+    let rows = [
+        parsed(),
+        bound(),
+        member(1, true, true, &[]),
+        error("22003", "integer out of range"),
+    ];
     assert!(trip.answer(rows).is_empty());
     let dealt = trip.answer([ready('I')]);
     let expected = [
@@ -229,4 +263,75 @@ fn somebody_elses_cancellation_is_not_a_timeout() {
     let cancelled = error("57014", "canceling statement due to user request");
     let dealt = trip.answer([parsed(), bound(), cancelled, ready('I')]);
     assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+}
+
+/// An update of which PostgreSQL may evaluate a part even when there is no row.
+fn fails_unseen(rows: &[&str]) -> (Folding, Vec<Unit>) {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    let text = "UPDATE t SET qty = qty + (1 / $1) WHERE id = $2 AND qty > 0";
+    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let members = rows.iter().map(|row| folding.texts(&["1", row])).collect();
+    (folding, members)
+}
+
+#[test]
+fn who_may_fail_without_a_row_and_changed_none_goes_again_alone() {
+    let (_, members) = fails_unseen(&["7", "7"]);
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [
+        parsed(),
+        bound(),
+        member(1, true, true, &[]),
+        member(2, true, false, &[]),
+        end(),
+    ];
+    let dealt = trip.answer(rows);
+    assert_eq!(
+        dealt,
+        [
+            "0: parsed, bound, no data, UPDATE 1, ready I",
+            "1: again Alone"
+        ]
+    );
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([bound(), nobody(true), end()]);
+    assert_eq!(
+        dealt,
+        ["0: again Alone", "1: again Alone"],
+        "the row is missing"
+    );
+}
+
+#[test]
+fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
+    let mut table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    table.extent.tree = vec![1, 2, 3];
+    let text = "UPDATE t SET qty = qty + $1 WHERE id = $2";
+    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let sent = trip.sent();
+    assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
+    assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 1);
+    let limits = [
+        parsed(),
+        bound(),
+        row(&["20ms", "200ms"]),
+        complete("SELECT 1"),
+    ]
+    .concat();
+    let late = error("55P03", "canceling statement due to lock timeout");
+    let dealt = trip.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [member(1, true, true, &[]), member(2, true, true, &[])].concat();
+    let limits = [bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat();
+    let dealt = trip.answer([limits, bound(), rows, end()]);
+    assert!(
+        dealt.iter().all(|line| line.ends_with("UPDATE 1, ready I")),
+        "{dealt:?}"
+    );
+    assert_eq!(dealt.len(), 2);
 }
