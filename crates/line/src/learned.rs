@@ -1,10 +1,11 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{GroupId, Slip, Strategy};
+use crate::line::{GroupId, Slip, Strategy, Table};
 use crate::strategy::fold::FoldPlan;
 use crate::strategy::{chain, pipeline};
 use crate::unit::Unit;
 use paceline_sql::Effect;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// What is known of a template in one database, under one set of settings.
@@ -43,18 +44,27 @@ pub struct Travel {
 impl Travel {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
     pub fn unlearned(unit: &Unit, policy: Policy) -> Self {
-        let mut travel = Self::default();
-        travel.slip.barrier = may_change_a_shared_row(unit, policy);
-        travel
+        alone_or(None).in_its_place(unit, policy)
+    }
+
+    /// A write whose row is not known keeps its place among those that travel together.
+    fn in_its_place(mut self, unit: &Unit, policy: Policy) -> Self {
+        let write = matches!(unit.template.effect(), Some(Effect::Write));
+        self.slip.barrier = write && (policy.for_autocommit || policy.hotspot);
+        self.slip.table = table_of(unit);
+        self
     }
 }
 
-/// It is written as an update that folds, and would fold if more were known of it.
-fn may_change_a_shared_row(unit: &Unit, policy: Policy) -> bool {
-    let statement = unit.template.statement.as_ref();
-    let groups =
-        policy.for_autocommit || (policy.hotspot && unit.template.hints().commit_on_success);
-    groups && statement.is_some_and(|s| s.update.is_some())
+/// The one table that a statement names. `None`: it names none or several.
+fn table_of(unit: &Unit) -> Option<Table> {
+    let statement = unit.template.statement.as_ref()?;
+    let [name] = statement.relations.as_slice() else {
+        return None;
+    };
+    let mut hasher = DefaultHasher::new();
+    name.name.hash(&mut hasher);
+    Some(Table(hasher.finish()))
 }
 
 impl Learned {
@@ -80,9 +90,7 @@ impl Learned {
             .ok()
             .and_then(|plan| Some((plan, plan.fits(unit)?)));
         let Some((plan, (group, key))) = fold else {
-            let mut travel = alone_or(chain);
-            travel.slip.barrier = may_change_a_shared_row(unit, policy);
-            return travel;
+            return alone_or(chain).in_its_place(unit, policy);
         };
         if !hinted && !policy.for_autocommit {
             return Travel {
@@ -101,6 +109,8 @@ impl Learned {
             slip: Slip {
                 group,
                 key: Some(key),
+                table: table_of(unit)
+                    .filter(|_| group.is_some_and(|id| id.strategy == Strategy::Fold)),
                 barrier: false,
             },
             would_group: false,

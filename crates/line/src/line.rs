@@ -21,6 +21,10 @@ pub struct Ticket(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u64);
 
+/// A table, as far as the line can tell tables apart: two may look the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Table(pub u64);
+
 /// Which units may share a trip, and which strategy carries them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupId {
@@ -56,8 +60,10 @@ pub struct Slip {
     pub group: Option<GroupId>,
     /// The row it changes; `None`: not known, it waits for no row.
     pub key: Option<Key>,
-    /// It changes a row that others in the line may change too, but which one is not known: nobody who came later may
-    /// leave with somebody who came earlier.
+    /// The table it changes.
+    pub table: Option<Table>,
+    /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later
+    /// and changes that table may leave with somebody who came earlier.
     pub barrier: bool,
 }
 
@@ -241,13 +247,21 @@ impl<T> Line<T> {
 
     /// The first barrier behind a unit. Those of its own group are none to it: they leave in order on the same trip.
     fn barrier_behind(&self, first: Ticket, group: Option<GroupId>) -> Option<Ticket> {
+        if self.barriers.is_empty() {
+            return None;
+        }
+        let table = self.waiting.get(&first).and_then(|e| e.slip.table);
         let behind = self
             .barriers
             .range((Bound::Excluded(first), Bound::Unbounded));
-        let group_of = |ticket: &Ticket| self.waiting.get(ticket).and_then(|e| e.slip.group);
+        let stops = |slip: Slip| {
+            let elsewhere = slip.table.is_some() && table.is_some() && slip.table != table;
+            !elsewhere && (group.is_none() || slip.group != group)
+        };
+        let slip_of = |ticket: &Ticket| self.waiting.get(ticket).map(|e| e.slip);
         behind
             .copied()
-            .find(|ticket| group.is_none() || group_of(ticket) != group)
+            .find(|ticket| slip_of(ticket).is_some_and(stops))
     }
 
     /// Takes a ready unit and those right behind it on its row that belong to the same group.

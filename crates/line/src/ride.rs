@@ -62,6 +62,8 @@ pub struct Ride {
     status_before: Status,
     /// The server takes CopyData from the client.
     copy_in: bool,
+    /// The client's unit has begun and not ended: the server keeps its implicit transaction open.
+    mid_unit: bool,
     /// After an error the server skips what the client says, up to its next Sync.
     skipping: bool,
     /// Rest of a message from the server whose body nobody inspects.
@@ -130,6 +132,7 @@ impl Ride {
             status: Status::Idle,
             status_before: Status::Idle,
             copy_in: false,
+            mid_unit: false,
             skipping: false,
             body: Body::Forward(0),
             unit: Progress::default(),
@@ -161,7 +164,7 @@ impl Ride {
 
     /// The server owes no answer.
     pub fn is_quiet(&self) -> bool {
-        self.expect.is_empty() && !self.copy_in && self.body == Body::Forward(0)
+        self.expect.is_empty() && !self.copy_in && !self.mid_unit && self.body == Body::Forward(0)
     }
 
     /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a

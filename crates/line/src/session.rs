@@ -62,6 +62,13 @@ impl Session {
         self.prepared.get(name)
     }
 
+    /// A name under which the client knows a template.
+    pub fn name_of(&self, template: u64) -> Option<&[u8]> {
+        let mut all = self.prepared.iter();
+        all.find(|(_, known)| known.id == template)
+            .map(|(name, _)| &**name)
+    }
+
     /// The client prepared a statement.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
         Undo {

@@ -3,11 +3,16 @@
 //! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
 //! All of it happens under one short lock that is never held across a wait.
 
+mod seat;
+mod tend;
+
+pub(crate) use seat::{Delivery, Seat, Submitted, Waiter};
+
 use crate::proxy::Proxy;
-use crate::server::{Address, ServerConn, ServerError};
+use crate::server::{Address, ServerConn};
 use crate::status::Counters;
 use crate::trip;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
 use paceline_line::strategy::{Again, fold};
@@ -22,17 +27,6 @@ use tokio::sync::{Notify, oneshot};
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
-
-/// A further connection is opened when somebody who could leave has waited this long: about what opening costs. A
-/// line that moves faster than that is better served by the connections there are, in larger groups. They are opened
-/// one at a time, so that a burst does not leave behind more than it needed.
-const GROW_AFTER: Duration = Duration::from_millis(5);
-
-/// While units wait, the line is looked at at least this often.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// After a connection could not be opened, the next further one is tried after this long.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Templates about which something is remembered, per pool.
 const LEARNED_MAX: usize = 8_192;
@@ -86,76 +80,6 @@ enum Known {
     Asking,
     /// This, since then.
     Learned(Arc<Learned>, Instant),
-}
-
-/// A unit in line and the client that waits for it.
-pub(crate) struct Waiter {
-    /// `None`: its client carries it out itself.
-    pub(crate) unit: Option<Arc<Unit>>,
-    /// To the client.
-    pub(crate) answer: oneshot::Sender<Delivery>,
-}
-
-/// What a client that waits is given.
-pub(crate) enum Delivery {
-    /// A connection, to carry out its unit.
-    Seat(Box<Seat>),
-    /// The answer to its unit, which travelled with others.
-    Answer(Bytes),
-    /// The connection ends with these messages.
-    Fatal(Bytes),
-}
-
-/// A connection in a client's hands, and the row that is in flight because of it. Both come back to the pool when this
-/// is dropped; the connection only if nobody has begun to use it.
-pub(crate) struct Seat {
-    pool: Arc<Pool>,
-    conn: Option<ServerConn>,
-    key: Option<Key>,
-    used: bool,
-}
-
-impl Seat {
-    fn new(pool: &Arc<Pool>, conn: ServerConn, key: Option<Key>) -> Box<Self> {
-        Box::new(Self {
-            pool: Arc::clone(pool),
-            conn: Some(conn),
-            key,
-            used: false,
-        })
-    }
-
-    /// The connection, from now on in an unknown state unless [`Seat::leave`] says otherwise. `None` after that.
-    pub(crate) fn conn(&mut self) -> Option<&mut ServerConn> {
-        self.used = true;
-        self.conn.as_mut()
-    }
-
-    /// The row is free; the connection stays.
-    pub(crate) fn free_row(&mut self) {
-        self.pool.land(self.key.take());
-    }
-
-    /// The connection may serve somebody else.
-    pub(crate) fn leave(mut self) {
-        self.used = false;
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if let Some(conn) = self.conn.take() {
-            self.pool.release((!self.used).then_some(conn), self.key);
-        }
-    }
-}
-
-/// What became of a unit that arrived.
-pub(crate) enum Submitted {
-    /// It starts at once.
-    Seat(Box<Seat>),
-    /// It stands in the line.
-    Waiting(Ticket, oneshot::Receiver<Delivery>),
 }
 
 /// What is known of a template when one of its units arrives.
@@ -434,7 +358,7 @@ impl Pool {
             return;
         }
         if let Some(entry) = departure.entries.pop()
-            && let Err((conn, key)) = self.seat(entry, conn)
+            && let Some((conn, key)) = self.seat(entry, conn)
         {
             // The client left in this moment.
             inner.line.land(Instant::now(), key);
@@ -447,131 +371,12 @@ impl Pool {
         self: &Arc<Self>,
         entry: Entry<Waiter>,
         conn: ServerConn,
-    ) -> Result<(), (ServerConn, Option<Key>)> {
+    ) -> Option<(ServerConn, Option<Key>)> {
         let seat = Seat::new(self, conn, entry.slip.key);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
-            Err(Delivery::Seat(mut seat)) => match (seat.conn.take(), seat.key.take()) {
-                (Some(conn), key) => Err((conn, key)),
-                (None, _) => Ok(()),
-            },
-            _ => Ok(()),
+            Err(Delivery::Seat(seat)) => seat.unused(),
+            _ => None,
         }
-    }
-
-    /// Opens a connection in the background.
-    fn grow(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.open >= self.size {
-            return;
-        }
-        inner.open += 1;
-        inner.opening += 1;
-        let pool = Arc::clone(self);
-        tokio::spawn(async move {
-            let opened = pool.open().await;
-            pool.opened(opened);
-        });
-    }
-
-    async fn open(&self) -> Result<ServerConn, ServerError> {
-        let settings = &self.proxy.config.paceline;
-        let limit = settings.server_connect_timeout;
-        let none = self.proxy.book.none();
-        let opening = ServerConn::open(&self.address, none, settings.max_prepared_statements);
-        if limit.is_zero() {
-            return opening.await;
-        }
-        match tokio::time::timeout(limit, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(ServerError::Timeout(limit)),
-        }
-    }
-
-    fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
-        self.lock().opening -= 1;
-        match opened {
-            Ok(conn) => self.release(Some(conn), None),
-            Err(error) => self.not_opened(&error),
-        }
-    }
-
-    /// The server cannot be reached or refuses. With other connections at work that is no reason to give up; without,
-    /// whoever waits is told what it would have been told alone.
-    fn not_opened(&self, error: &ServerError) {
-        let mut inner = self.lock();
-        inner.open -= 1;
-        inner.grow_not_before = Instant::now() + RETRY_AFTER;
-        tracing::warn!(database = self.address.database, user = self.address.user, %error, "no server connection");
-        if inner.open > 0 {
-            return;
-        }
-        let mut out = BytesMut::new();
-        error.to_fatal(&mut out);
-        let told = out.freeze();
-        let stranded = inner.line.drain(Instant::now());
-        self.tell_all(stranded, &told);
-    }
-
-    fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
-        self.counters()
-            .waiting
-            .fetch_sub(entries.len() as u64, Ordering::Relaxed);
-        for entry in entries {
-            // A client that has gone needs no answer.
-            let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
-        }
-    }
-
-    /// Somebody must watch the clock while units wait.
-    fn tend(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.line.is_empty() {
-            return;
-        }
-        if !std::mem::replace(&mut inner.tended, true) {
-            tokio::spawn(tend(Arc::clone(self)));
-        } else if inner.line.held_until().is_some() {
-            self.look_again.notify_one();
-        }
-    }
-
-    /// Does what is due; says when to look again. `None`: nobody waits.
-    fn tick(self: &Arc<Self>) -> Option<Instant> {
-        let now = Instant::now();
-        let mut inner = self.lock();
-        self.expire(&mut inner, now);
-        // Units that waited for mates may leave now.
-        self.dispatch(&mut inner, now);
-        if inner.line.is_empty() {
-            inner.tended = false;
-            return None;
-        }
-        let mut wake = now + LOOK_EVERY;
-        if inner.open < self.size {
-            let due = inner.line.oldest_ready().unwrap_or(now) + GROW_AFTER;
-            if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
-                self.grow(&mut inner);
-            }
-            wake = wake.min(due.max(now + GROW_AFTER));
-        }
-        if let Some(until) = inner.line.held_until() {
-            wake = wake.min(until);
-        }
-        Some(wake)
-    }
-
-    fn expire(&self, inner: &mut Inner, now: Instant) {
-        let limit = self.proxy.config.paceline.query_wait_timeout;
-        let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
-            return;
-        };
-        let late = inner.line.expire(now, deadline);
-        if late.is_empty() {
-            return;
-        }
-        let mut out = BytesMut::new();
-        ErrorResponse::fatal("08P01", "query_wait_timeout")
-            .with_detail(format!("No server connection was free for {limit:?}."))
-            .write(&mut out);
-        self.tell_all(late, &out.freeze());
     }
 
     /// Closes connections that nobody has used for `server_idle_timeout`.
@@ -592,12 +397,12 @@ impl Pool {
         let key = (template, settings);
         match inner.learned.get(&key) {
             Some(Known::Asking) => return Knowledge::Pending,
-            Some(Known::Learned(learned, since)) => {
-                if learned.fold.is_ok() || since.elapsed() < REFUSAL_LASTS {
-                    return Knowledge::Learned(Arc::clone(learned));
-                }
+            Some(Known::Learned(learned, since))
+                if learned.fold.is_ok() || since.elapsed() < REFUSAL_LASTS =>
+            {
+                return Knowledge::Learned(Arc::clone(learned));
             }
-            None => {}
+            Some(Known::Learned(..)) | None => {}
         }
         if inner.learned.len() >= LEARNED_MAX {
             inner.learned.clear();
@@ -655,16 +460,6 @@ impl Pool {
         match self.lock().learned.get(&(template, settings)) {
             Some(Known::Learned(learned, _)) => Some(learned.taints),
             _ => None,
-        }
-    }
-}
-
-/// Watches a line's clock until nobody waits.
-async fn tend(pool: Arc<Pool>) {
-    while let Some(wake) = pool.tick() {
-        tokio::select! {
-            () = tokio::time::sleep_until(wake.into()) => {}
-            () = pool.look_again.notified() => {}
         }
     }
 }

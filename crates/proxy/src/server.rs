@@ -144,9 +144,8 @@ impl ServerConn {
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
             match kind {
                 tag::AUTHENTICATION => {
-                    if login.handle(body, &mut out)? == Progress::Answered {
-                        self.stream.write_all(&mut out).await?;
-                    }
+                    let _: Progress = login.handle(body, &mut out)?;
+                    self.stream.write_all(&mut out).await?;
                 }
                 tag::BACKEND_KEY_DATA => {
                     (self.key.process, self.key.secret) = backend::read_backend_key(body)?;

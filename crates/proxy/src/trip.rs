@@ -47,9 +47,9 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
             return pool.release(Some(conn), None);
         };
         if next.entries.len() == 1 {
-            let board = next.entries.pop().map(|entry| pool.seat(entry, conn));
+            let empty = next.entries.pop().and_then(|entry| pool.seat(entry, conn));
             trip.deal(last);
-            if let Some(Err((conn, key))) = board {
+            if let Some((conn, key)) = empty {
                 pool.release(Some(conn), key);
             }
             return;
@@ -126,7 +126,9 @@ impl Trip {
                 read.await?;
                 continue;
             }
-            self.deal(std::mem::take(&mut dealt));
+            // Answers go out as they come; who goes again does so at the end.
+            let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
+            self.deal(dealt.extract_if(.., answered).collect());
             match tokio::time::timeout(PIPELINE_STALL, read).await {
                 Ok(read) => read?,
                 Err(_) => self.reroute(pool, &mut batch),

@@ -221,6 +221,25 @@ pub fn write_negotiate_version(out: &mut BytesMut, options: &[String]) {
     });
 }
 
+/// Appends an `ErrorResponse` like the one with this body, but for its message.
+pub fn write_error_with_message(body: &[u8], message: &str, out: &mut BytesMut) {
+    frame::write(out, tag::ERROR_RESPONSE, |out| {
+        let mut r = Reader::new(body);
+        while let (Ok(code @ 1..), Ok(value)) = (r.u8(), r.cstr()) {
+            out.put_u8(code);
+            put_cstr(
+                out,
+                if code == b'M' {
+                    message.as_bytes()
+                } else {
+                    value
+                },
+            );
+        }
+        out.put_u8(0);
+    });
+}
+
 /// One field of an `ErrorResponse` or `NoticeResponse` body (`C` SQLSTATE, `M` message, `S` severity, …).
 pub fn error_field(body: &[u8], code: u8) -> Option<&str> {
     let mut r = Reader::new(body);

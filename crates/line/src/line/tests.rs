@@ -22,6 +22,7 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
 /// The slip of a fold on a row.
 fn fold(row: u64) -> Slip {
     Slip {
+        table: None,
         group: Some(group(Strategy::Fold, 1)),
         key: Some(Key(row)),
         barrier: false,
@@ -31,6 +32,7 @@ fn fold(row: u64) -> Slip {
 /// The slip of a read that may be pipelined.
 fn read() -> Slip {
     Slip {
+        table: None,
         group: Some(group(Strategy::Pipeline, 0)),
         key: None,
         barrier: false,

@@ -1,6 +1,7 @@
 //! From the server to the client.
 
 use super::{Body, Desk, Ending, Expect, Ride, Wrap};
+use crate::server::NAME_PREFIX;
 use crate::session::Session;
 use crate::strategy::fold::not_exactly;
 use crate::strategy::is_stale_plan;
@@ -65,7 +66,10 @@ impl Ride {
             match self.server_message(frame, desk, to_client, to_server)? {
                 Pass::Forward => {
                     self.pass_held(to_client);
-                    to_client.put_slice(&message);
+                    match header.tag {
+                        tag::ERROR_RESPONSE => desk.write_error(frame, to_client),
+                        _ => to_client.put_slice(&message),
+                    }
                 }
                 Pass::Hold => {
                     self.pass_held(to_client);
@@ -405,6 +409,37 @@ impl Ride {
                 }
             }
         }
+    }
+}
+
+impl Desk<'_> {
+    /// An error speaks of statements by the client's own names.
+    fn write_error(&self, error: Frame<'_>, out: &mut BytesMut) {
+        let message = backend::error_field(error.body(), b'M').unwrap_or_default();
+        let found = message.find(NAME_PREFIX).and_then(|at| {
+            let rest = message.get(at..)?;
+            let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            let name = rest.get(..end.unwrap_or(rest.len()))?;
+            Some((name, self.client_name(name)?))
+        });
+        match found {
+            Some((server, client)) => {
+                let text = message.replacen(server, &client, 1);
+                backend::write_error_with_message(error.body(), &text, out);
+            }
+            None => out.put_slice(error.bytes),
+        }
+    }
+
+    fn client_name(&self, server: &str) -> Option<String> {
+        let id: u64 = server
+            .strip_prefix(NAME_PREFIX)?
+            .split('_')
+            .next()?
+            .parse()
+            .ok()?;
+        let name = self.session.name_of(id)?;
+        Some(String::from_utf8_lossy(name).into_owned())
     }
 }
 

@@ -21,6 +21,13 @@ impl Ride {
             return;
         }
         match frame.tag {
+            tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => {
+                self.mid_unit = true
+            }
+            _ => {}
+        }
+        match frame.tag {
             tag::QUERY => self.query(frame, desk, out),
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {

@@ -26,7 +26,8 @@ impl Scene {
 
     fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> Plan {
         let bytes = Bytes::from(messages.concat());
-        self.session.plan(&bytes, &self.templates, &Board)
+        self.session
+            .plan(&bytes, &self.templates, &Board, &|_| false)
     }
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Unit {
@@ -200,7 +201,10 @@ fn extended_units_of_another_shape_are_relayed() {
         scene.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]),
         "a name in use"
     );
-    assert!(scene.is_alone([close_statement("p"), sync()]));
+    assert!(
+        !scene.is_alone([close_statement("other"), sync()]),
+        "names are Paceline's own"
+    );
     assert!(scene.is_alone([sync()]));
     assert!(scene.is_alone([bind("p"), execute()]), "no end");
     assert!(matches!(

@@ -1,5 +1,5 @@
 //! Pipeline: short plain reads back to back on one connection, each with its own Sync: its own transaction, its
-//! own error, its own answer byte for byte. Saves wake-ups and round trips on both sides.
+//! own answer byte for byte. One that fails goes again alone, and is told its error there. Saves wake-ups and round trips on both sides.
 //!
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
@@ -42,6 +42,8 @@ pub struct Batch {
     /// The member whose answer comes now.
     current: usize,
     answer: BytesMut,
+    /// The current member's read failed.
+    failed: bool,
     abandoned: bool,
 }
 
@@ -74,6 +76,7 @@ impl Batch {
             injected,
             current: 0,
             answer: BytesMut::new(),
+            failed: false,
             abandoned: false,
         };
         batch.begin_answer();
@@ -115,8 +118,12 @@ impl Batch {
                 self.settle(dealt);
             }
             _ => {
-                if frame.tag == tag::ERROR_RESPONSE && is_stale_plan(frame.body()) {
-                    server.retire_all();
+                if frame.tag == tag::ERROR_RESPONSE {
+                    if is_stale_plan(frame.body()) {
+                        server.retire_all();
+                    }
+                    // An error may speak of the statement by its name on servers: alone it is told the client's.
+                    self.failed = true;
                 }
                 self.answer.put_slice(frame.bytes);
             }
@@ -126,10 +133,14 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let answer = self.answer.split().freeze();
+        let failed = std::mem::take(&mut self.failed);
         if !self.abandoned {
             dealt.push(Dealt {
                 member: self.current,
-                verdict: Verdict::Answer(answer),
+                verdict: match failed {
+                    true => Verdict::Again(Again::Alone),
+                    false => Verdict::Answer(answer),
+                },
             });
         }
         self.current += 1;

@@ -153,7 +153,7 @@ impl Folding {
 
 /// The unit that these messages are.
 pub(crate) fn single(session: &mut Session, templates: &Templates, messages: Vec<u8>) -> Unit {
-    match session.plan(&Bytes::from(messages), templates, &Board) {
+    match session.plan(&Bytes::from(messages), templates, &Board, &|_| false) {
         Plan::Single(unit) => *unit,
         other => panic!("not a unit that may travel with others: {other:?}"),
     }

@@ -299,6 +299,7 @@ fn slips() -> impl Strategy<Value = Slip> {
     );
     let key = prop::option::weighted(0.7, (0..4_u64).prop_map(Key));
     (travel, key, prop::bool::weighted(0.3)).prop_map(|(travel, key, barrier)| Slip {
+        table: None,
         group: travel.map(|(strategy, template)| group(strategy, template)),
         key,
         barrier: barrier && key.is_none(),

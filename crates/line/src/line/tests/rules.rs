@@ -49,6 +49,7 @@ fn word(entries: &[Entry<char>]) -> String {
 
 fn alone(row: Option<u64>) -> Slip {
     Slip {
+        table: None,
         group: None,
         key: row.map(Key),
         barrier: false,
@@ -58,6 +59,7 @@ fn alone(row: Option<u64>) -> Slip {
 /// An update of a row that is not known.
 fn barrier(group: Option<GroupId>) -> Slip {
     Slip {
+        table: None,
         group,
         key: None,
         barrier: true,
@@ -160,6 +162,7 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[4].template = 1;
     for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
         let slip = Slip {
+            table: None,
             group: Some(other),
             key: None,
             barrier: false,

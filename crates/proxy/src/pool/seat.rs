@@ -1,0 +1,85 @@
+//! What passes between the line and the clients that wait in it.
+
+use super::Pool;
+use crate::server::ServerConn;
+use bytes::Bytes;
+use paceline_line::line::{Key, Ticket};
+use paceline_line::unit::Unit;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// A unit in line and the client that waits for it.
+pub(crate) struct Waiter {
+    /// `None`: its client carries it out itself.
+    pub(crate) unit: Option<Arc<Unit>>,
+    /// To the client.
+    pub(crate) answer: oneshot::Sender<Delivery>,
+}
+
+/// What a client that waits is given.
+pub(crate) enum Delivery {
+    /// A connection, to carry out its unit.
+    Seat(Box<Seat>),
+    /// The answer to its unit, which travelled with others.
+    Answer(Bytes),
+    /// The connection ends with these messages.
+    Fatal(Bytes),
+}
+
+/// A connection in a client's hands, and the row that is in flight because of it. Both come back to the pool when this
+/// is dropped; the connection only if nobody has begun to use it.
+pub(crate) struct Seat {
+    pool: Arc<Pool>,
+    conn: Option<ServerConn>,
+    key: Option<Key>,
+    used: bool,
+}
+
+impl Seat {
+    pub(super) fn new(pool: &Arc<Pool>, conn: ServerConn, key: Option<Key>) -> Box<Self> {
+        Box::new(Self {
+            pool: Arc::clone(pool),
+            conn: Some(conn),
+            key,
+            used: false,
+        })
+    }
+
+    /// Takes back what nobody received.
+    pub(super) fn unused(mut self) -> Option<(ServerConn, Option<Key>)> {
+        let key = self.key.take();
+        self.conn.take().map(|conn| (conn, key))
+    }
+
+    /// The connection, from now on in an unknown state unless [`Seat::leave`] says otherwise. `None` after that.
+    pub(crate) fn conn(&mut self) -> Option<&mut ServerConn> {
+        self.used = true;
+        self.conn.as_mut()
+    }
+
+    /// The row is free; the connection stays.
+    pub(crate) fn free_row(&mut self) {
+        self.pool.land(self.key.take());
+    }
+
+    /// The connection may serve somebody else.
+    pub(crate) fn leave(mut self) {
+        self.used = false;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            self.pool.release((!self.used).then_some(conn), self.key);
+        }
+    }
+}
+
+/// What became of a unit that arrived.
+pub(crate) enum Submitted {
+    /// It starts at once.
+    Seat(Box<Seat>),
+    /// It stands in the line.
+    Waiting(Ticket, oneshot::Receiver<Delivery>),
+}

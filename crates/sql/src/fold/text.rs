@@ -1,0 +1,194 @@
+//! The text of the fold's statement, part by part in the order in which it is read.
+
+use super::{Refusal, Rewriter, char_limit, state_type};
+use crate::{Column, facts, quote_ident};
+use std::fmt::Write as _;
+
+impl Rewriter<'_> {
+    pub(super) fn sql(
+        &self,
+        answers: &[(String, String)],
+        locking: &str,
+    ) -> Result<String, Refusal> {
+        let mut out = String::with_capacity(2_000);
+        let keys = self.key.len();
+        let answer_names = (1..=answers.len()).fold(String::new(), |s, n| s + &format!(", r{n}"));
+        let state_names = self
+            .state
+            .iter()
+            .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
+        let relation = &self.update.relation;
+        let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
+        // Facts are compared after the table's lock was taken (when the statement was planned) and with the
+        // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
+        let _ = write!(
+            out,
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${} AS same), ",
+            keys + 3
+        );
+        let _ = write!(out, "held AS MATERIALIZED (SELECT k.first, k.last");
+        for column in &self.state {
+            let cast = if char_limit(column).is_some() {
+                "::pg_catalog.varchar"
+            } else {
+                ""
+            };
+            let _ = write!(
+                out,
+                ", t.{}{cast} AS {}",
+                quote_ident(&column.name),
+                self.state_name(&column.name)
+            );
+        }
+        let _ = write!(out, " FROM facts, ROWS FROM (");
+        for (n, (column, _)) in self.key.iter().enumerate() {
+            let _ = write!(
+                out,
+                "pg_catalog.unnest(${}::{}[]), ",
+                n + 1,
+                column.bare_type_name
+            );
+        }
+        let _ = write!(
+            out,
+            "pg_catalog.unnest(${}::pg_catalog.int4[]), pg_catalog.unnest(${}::pg_catalog.int4[])) AS k(",
+            keys + 1,
+            keys + 2
+        );
+        (1..=keys).for_each(|n| {
+            let _ = write!(out, "k{n}, ");
+        });
+        let _ = write!(out, "first, last) JOIN {} AS t ON ", self.table.qualified());
+        let equal = |n: usize, c: &Column| format!("t.{} = k.k{}", quote_ident(&c.name), n + 1);
+        let on: Vec<String> = self
+            .key
+            .iter()
+            .enumerate()
+            .map(|(n, (c, _))| equal(n, c))
+            .collect();
+        let _ = write!(
+            out,
+            "{} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), ",
+            on.join(" AND ")
+        );
+        let _ = write!(
+            out,
+            "fold(first, pos, last{state_names}, touched, fine, hit{answer_names}) AS ("
+        );
+        let _ = write!(out, "SELECT h.first, h.first, h.last");
+        for column in &self.state {
+            let _ = write!(out, ", h.{}", self.state_name(&column.name));
+        }
+        let _ = write!(out, ", false, true, false");
+        answers.iter().for_each(|(_, name)| {
+            let _ = write!(out, ", NULL::{name}");
+        });
+        let _ = write!(out, " FROM held AS h UNION ALL ");
+        self.step(&mut out, answers)?;
+        let _ = write!(out, "), ");
+        self.write(&mut out);
+        let _ = write!(out, "SELECT facts.same, f.pos, f.fine, f.hit");
+        (1..=answers.len()).for_each(|n| {
+            let _ = write!(out, ", f.r{n}");
+        });
+        let _ = write!(out, " FROM facts LEFT JOIN fold AS f ON f.pos > f.first");
+        Ok(out)
+    }
+
+    /// One step of the recursion: the next member of every key.
+    fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
+        let guard = self.guard()?;
+        let constraints = self.constraints()?;
+        let hit = if guard.is_some() { "g.hit" } else { "true" };
+        let fine = if constraints.is_some() {
+            "v.fine"
+        } else {
+            "true"
+        };
+        let _ = write!(out, "SELECT f.first, f.pos + 1, f.last");
+        for column in &self.state {
+            let name = self.state_name(&column.name);
+            let _ = match self.assigned.iter().any(|(c, _)| c.name == column.name) {
+                false => write!(out, ", f.{name}"),
+                true if constraints.is_some() => {
+                    write!(out, ", CASE WHEN v.fine THEN n.{name} ELSE f.{name} END")
+                }
+                true => write!(out, ", n.{name}"),
+            };
+        }
+        let done = match (guard.is_some(), constraints.is_some()) {
+            (false, false) => "true".to_owned(),
+            (true, false) => "g.hit".to_owned(),
+            (false, true) => "v.fine".to_owned(),
+            (true, true) => "(g.hit AND v.fine)".to_owned(),
+        };
+        let _ = write!(out, ", f.touched OR {done}, {fine}, {done}");
+        for (value, name) in answers {
+            let _ = match done.as_str() {
+                "true" => write!(out, ", ({value})::{name}"),
+                _ => write!(out, ", (CASE WHEN {done} THEN {value} END)::{name}"),
+            };
+        }
+        let _ = write!(out, " FROM fold AS f");
+        if let Some(guard) = &guard {
+            // OFFSET 0 keeps the guard from being evaluated once per use.
+            let _ = write!(
+                out,
+                " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g"
+            );
+        }
+        let mut assigned = Vec::new();
+        for (column, expr) in &self.assigned {
+            let name = self.state_name(&column.name);
+            let value = format!("({})::{}", self.expr(expr, false)?, state_type(column));
+            assigned.push(match hit {
+                "true" => format!("{value} AS {name}"),
+                _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),
+            });
+        }
+        let _ = write!(
+            out,
+            " CROSS JOIN LATERAL (SELECT {}) AS n",
+            assigned.join(", ")
+        );
+        if let Some(constraints) = &constraints {
+            let holds = match &guard {
+                Some(_) => format!("NOT g.hit OR ({constraints})"),
+                None => constraints.clone(),
+            };
+            let _ = write!(
+                out,
+                " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v"
+            );
+        }
+        let _ = write!(out, " WHERE f.pos < f.last AND f.fine");
+        Ok(())
+    }
+
+    /// One new version of each row that a member has changed.
+    fn write(&self, out: &mut String) {
+        let sets: Vec<String> = self
+            .assigned
+            .iter()
+            .map(|(c, _)| format!("{} = f.{}", quote_ident(&c.name), self.state_name(&c.name)))
+            .collect();
+        let on: Vec<String> = self
+            .key
+            .iter()
+            .map(|(c, _)| {
+                format!(
+                    "t.{} = f.{}",
+                    quote_ident(&c.name),
+                    self.state_name(&c.name)
+                )
+            })
+            .collect();
+        let _ = write!(
+            out,
+            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos = f.last OR NOT f.fine)) ",
+            self.table.qualified(),
+            sets.join(", "),
+            on.join(" AND "),
+        );
+    }
+}
