@@ -121,12 +121,12 @@ fn answers_are_dealt_as_they_come() {
 }
 
 #[test]
-fn an_error_is_its_members_own() {
+fn who_fails_is_told_its_error_alone() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members);
     let failed = trip.answer([error("22012", "division by zero"), ready('I')]);
-    assert_eq!(failed, ["0: ERROR 22012: division by zero, ready I"]);
+    assert_eq!(failed, ["0: again Alone"]);
     let dealt = trip.answer([parsed(), full_answer(), short_answer()]);
     assert_eq!(dealt.len(), 2);
     assert!(
@@ -177,9 +177,10 @@ fn a_bind_that_fails_does_not_take_back_the_parse() {
     let members = scene.three();
     let mut trip = scene.leave(&members[1..2]);
     let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
-    assert_eq!(dealt, ["0: parsed, ERROR 22P02: no, ready I"]);
+    assert_eq!(dealt, ["0: again Alone"]);
     // Now the server has the statement, and it is not parsed again.
     let mut trip = scene.leave(&members[1..2]);
+    assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
     let dealt = trip.answer([error("22P02", "no"), ready('I')]);
-    assert_eq!(dealt, ["0: parsed, ERROR 22P02: no, ready I"]);
+    assert_eq!(dealt, ["0: again Alone"]);
 }

@@ -63,7 +63,10 @@ impl RawClient {
         let mut client = Self::open(port);
         client.send(&message::startup(PROTOCOL, parameters));
         loop {
-            let message = client.receive();
+            // A server that restarts may hang up without a word.
+            let Ok(message) = client.try_receive() else {
+                return Err(Fields::default());
+            };
             match message.tag {
                 b'E' => return Err(message.fields()),
                 b'Z' => return Ok(client),

@@ -12,7 +12,7 @@ pub(crate) struct Message {
 }
 
 /// The fields of an ErrorResponse or NoticeResponse, by their codes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Default, Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields(BTreeMap<char, String>);
 
 /// What came back for one unit, up to and with ReadyForQuery.

@@ -14,10 +14,6 @@ pub(super) fn scripts() -> Vec<Script> {
         lockstep("function calls", function_calls()),
         alone("settings", settings()),
         alone("prepared by SQL", prepared()),
-        alone(
-            "prepared by the protocol, run by SQL",
-            prepared_by_protocol(),
-        ),
         alone("cursors", cursors()),
         lockstep("notices", notices()),
         alone("notifications", notifications()),
@@ -210,14 +206,6 @@ fn prepared() -> Vec<Step> {
 }
 
 /// A name from the protocol, used by SQL.
-fn prepared_by_protocol() -> Vec<Step> {
-    vec![
-        x(&[parse("w", "SELECT $1::int", &[])]),
-        q("EXECUTE w (5)"),
-        q("DEALLOCATE w"),
-    ]
-}
-
 fn cursors() -> Vec<Step> {
     vec![
         q("DECLARE c CURSOR FOR SELECT 1"),
