@@ -170,6 +170,14 @@ impl<T> Line<T> {
         alone + self.mates.len()
     }
 
+    /// Since when the first of those who could leave, and travel alone, could; looks no further than `most` places.
+    pub fn oldest_ready_alone(&self, most: usize) -> Option<Instant> {
+        let mut front = self.ready.values().take(most);
+        front
+            .find(|ready| ready.group.is_none())
+            .map(|ready| ready.since)
+    }
+
     /// Since when the first of those who could leave could; `None` when nobody could.
     pub fn oldest_ready(&self) -> Option<Instant> {
         self.ready.first_key_value().map(|(_, ready)| ready.since)

@@ -59,7 +59,7 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
 /// it, as in `UPDATE COMMIT_ON_SUCCESS t SET …`, it is taken for a hint, though PostgreSQL would read an alias: who has a
 /// table of that name writes `AS`.
 pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
-    if !may_hold_words(sql.as_bytes()) {
+    if !may_hold_words(sql.as_bytes()) || !may_follow_keyword(sql) {
         return None;
     }
     let tokens = parser::scan(sql).ok()?;
@@ -104,6 +104,47 @@ fn is_name(sql: &str, token: &ScanToken) -> bool {
         && !["set", "as", "from", "into", "using"]
             .iter()
             .any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// The second quick no, for texts with the words in a comment: in a single statement bare ones stand right behind its
+/// first word.
+fn may_follow_keyword(sql: &str) -> bool {
+    let several = sql.trim_end().trim_end_matches(';').contains(';');
+    let rest = skip_blank(sql);
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let next = skip_blank(after).as_bytes();
+    let words: [&[u8]; 3] = [
+        b"commit_on_success",
+        b"rollback_on_fail",
+        b"target_affect_row",
+    ];
+    let unusual = next.starts_with(b"--") || next.starts_with(b"/*");
+    several
+        || unusual
+        || words.iter().any(|word| {
+            next.get(..word.len())
+                .is_some_and(|found| found.eq_ignore_ascii_case(word))
+        })
+}
+
+/// The text behind white space and block comments; stops in front of anything unusual.
+fn skip_blank(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("/*") {
+        let end = comment.find("*/");
+        let Some(inside) = end.and_then(|end| comment.get(..end)) else {
+            return rest;
+        };
+        if inside.contains("/*") {
+            // Nested: the words might be anywhere, which the caller takes for a yes when they follow.
+            return rest;
+        }
+        rest = comment
+            .get(inside.len() + 2..)
+            .unwrap_or_default()
+            .trim_start();
+    }
+    rest
 }
 
 /// The quick no: one scan for an underscore with the right words around it.

@@ -9,10 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A further connection is opened when somebody who could leave has waited this long: about what opening costs. A
-/// line that moves faster than that is better served by the connections there are, in larger groups. They are opened
-/// one at a time, so that a burst does not leave behind more than it needed.
+/// A further connection is opened when a unit that travels alone could have left for this long: about what opening
+/// costs. They are opened one at a time, so that a burst does not leave behind more than it needed.
 const GROW_AFTER: Duration = Duration::from_millis(5);
+
+/// The same for units that travel together: the next connection that becomes free takes them all along, and a line
+/// that moves is served better by larger groups on few connections.
+const GROW_FOR_GROUPS_AFTER: Duration = Duration::from_millis(50);
+
+/// How far into the line one looks for a unit that travels alone.
+const LOOK_AHEAD: usize = 64;
 
 /// While units wait, the line is looked at at least this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -109,7 +115,16 @@ impl Pool {
         }
         let mut wake = now + LOOK_EVERY;
         if inner.open < self.size {
-            let due = inner.line.oldest_ready().unwrap_or(now) + GROW_AFTER;
+            let alone = inner
+                .line
+                .oldest_ready_alone(LOOK_AHEAD)
+                .map(|since| since + GROW_AFTER);
+            let together = inner
+                .line
+                .oldest_ready()
+                .map(|since| since + GROW_FOR_GROUPS_AFTER);
+            let due = alone.into_iter().chain(together).min();
+            let due = due.unwrap_or(now + GROW_AFTER);
             if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
                 self.grow(&mut inner);
             }
