@@ -153,10 +153,16 @@ impl Client {
 
     /// One statement in autocommit: alone if it can start at once, else with others if it may.
     async fn carry_out_single(&mut self, mut unit: Box<Unit>) -> Result<(), End> {
-        let knowledge = self.pool.knowledge(unit.template.id, unit.settings.id);
+        let (template, settings) = (unit.template.id, unit.settings.id);
+        let knowledge = match self.pool.knowledge(template, settings) {
+            Knowledge::Asked => Box::pin(self.pool.known_soon(template, settings)).await,
+            known => known,
+        };
         let (travel, learn) = match &knowledge {
             Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
-            Knowledge::Pending => (Travel::unlearned(&unit, self.pool.policy), None),
+            Knowledge::Pending | Knowledge::Asked => {
+                (Travel::unlearned(&unit, self.pool.policy), None)
+            }
             Knowledge::Ask => {
                 let question = Question::new(&self.pool, &unit);
                 (Travel::unlearned(&unit, self.pool.policy), Some(question))

@@ -47,6 +47,7 @@ impl Question {
     /// Asks in the background, on the connection that has just served the template.
     pub(crate) fn ask(self, mut seat: Box<Seat>) {
         seat.free_row();
+        self.pool.asked(self.template.id, self.settings.id);
         tokio::spawn(async move {
             let mut question = self;
             let Some(conn) = seat.conn() else {

@@ -37,6 +37,9 @@ const ACCEPTED_MAX: usize = 8_192;
 /// Settings whose parameters are remembered, per pool.
 const WELCOMES_MAX: usize = 1_024;
 
+/// How long a unit waits for what PostgreSQL is being asked about its template.
+const ANSWER_AWAITED_MAX: Duration = Duration::from_millis(50);
+
 /// How long a refusal is believed before the catalog is asked again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
@@ -52,6 +55,8 @@ pub(crate) struct Pool {
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
+    /// More is known of a template.
+    learned_more: Notify,
 }
 
 struct Inner {
@@ -76,8 +81,10 @@ struct Inner {
 /// What is known of a template.
 #[derive(Clone)]
 enum Known {
-    /// Somebody is finding out.
-    Asking,
+    /// Somebody will find out when its own unit has been served.
+    Pending,
+    /// PostgreSQL is being asked.
+    Asked,
     /// This, since then.
     Learned(Arc<Learned>, Instant),
 }
@@ -86,8 +93,10 @@ enum Known {
 pub(crate) enum Knowledge {
     /// This.
     Learned(Arc<Learned>),
-    /// Nothing, and somebody else is finding out.
+    /// Nothing yet: somebody else will find out.
     Pending,
+    /// Nothing yet: PostgreSQL is being asked at this moment.
+    Asked,
     /// Nothing: the caller is to find out.
     Ask,
 }
@@ -117,6 +126,7 @@ impl Pool {
                 tended: false,
             }),
             look_again: Notify::new(),
+            learned_more: Notify::new(),
             proxy,
         }
     }
@@ -386,9 +396,13 @@ impl Pool {
             return;
         }
         let mut inner = self.lock();
-        let before = inner.idle.len();
-        inner.idle.retain(|conn| conn.idle_since.elapsed() < limit);
-        inner.open -= before - inner.idle.len();
+        let late: Vec<ServerConn> = inner
+            .idle
+            .extract_if(.., |conn| conn.idle_since.elapsed() >= limit)
+            .collect();
+        inner.open -= late.len();
+        drop(inner);
+        late.into_iter().for_each(ServerConn::say_goodbye);
     }
 
     /// What is known of a template. After [`Knowledge::Ask`] the caller owes [`Pool::learn`].
@@ -396,7 +410,8 @@ impl Pool {
         let mut inner = self.lock();
         let key = (template, settings);
         match inner.learned.get(&key) {
-            Some(Known::Asking) => return Knowledge::Pending,
+            Some(Known::Pending) => return Knowledge::Pending,
+            Some(Known::Asked) => return Knowledge::Asked,
             Some(Known::Learned(learned, since))
                 if learned.fold.is_ok() || since.elapsed() < REFUSAL_LASTS =>
             {
@@ -407,8 +422,31 @@ impl Pool {
         if inner.learned.len() >= LEARNED_MAX {
             inner.learned.clear();
         }
-        inner.learned.insert(key, Known::Asking);
+        inner.learned.insert(key, Known::Pending);
         Knowledge::Ask
+    }
+
+    /// PostgreSQL is being asked about a template.
+    pub(crate) fn asked(&self, template: u64, settings: u64) {
+        self.lock()
+            .learned
+            .insert((template, settings), Known::Asked);
+    }
+
+    /// What is known of a template about which PostgreSQL is being asked: the answer is only moments away, and without
+    /// it units on one row would fill the pool.
+    pub(crate) async fn known_soon(&self, template: u64, settings: u64) -> Knowledge {
+        let answered = async {
+            loop {
+                let learned = self.learned_more.notified();
+                match self.knowledge(template, settings) {
+                    Knowledge::Asked => learned.await,
+                    known => return known,
+                }
+            }
+        };
+        let known = tokio::time::timeout(ANSWER_AWAITED_MAX, answered).await;
+        known.unwrap_or(Knowledge::Pending)
     }
 
     /// PostgreSQL has taken these statements under these settings.
@@ -439,6 +477,7 @@ impl Pool {
                 inner.learned.remove(&(template, settings));
             }
         }
+        self.learned_more.notify_waiters();
     }
 
     /// The parameters with which PostgreSQL welcomes a client that has these settings, if that is known.

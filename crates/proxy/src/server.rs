@@ -261,6 +261,14 @@ impl ServerConn {
         })
     }
 
+    /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)
+    pub(crate) fn say_goodbye(self) {
+        let mut out = BytesMut::new();
+        frontend::write_terminate(&mut out);
+        // If the server does not hear it, the end of the connection says the same.
+        let _ = self.stream.write_now(&mut out);
+    }
+
     /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
     pub(crate) fn is_alive(&mut self) -> bool {
         match self.stream.read_now(&mut self.input) {
