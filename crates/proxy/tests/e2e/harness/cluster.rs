@@ -35,6 +35,7 @@ impl Cluster {
     pub(crate) fn private() -> Arc<Cluster> {
         let folder = caretaker::folder("c");
         let mut options = Options::new(folder.clone());
+        options.bin_dir = fetched();
         for (name, value) in [
             ("max_connections", "400"),
             ("shared_buffers", "64MB"),
@@ -102,4 +103,13 @@ impl Drop for Cluster {
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// With `PACELINE_E2E_POSTGRES=fetched` the newest release that can be fetched, else what is on the machine.
+fn fetched() -> Option<std::path::PathBuf> {
+    let asked = std::env::var("PACELINE_E2E_POSTGRES").is_ok_and(|which| which == "fetched");
+    asked.then(|| {
+        let cache = paceline_postgres::default_cache_dir().unwrap();
+        paceline_postgres::fetch(&cache).unwrap().bin_dir
+    })
 }
