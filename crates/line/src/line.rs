@@ -414,7 +414,8 @@ impl<T> Line<T> {
         }
     }
 
-    fn release_held(&mut self, now: Instant) {
+    /// Units that have waited for mates long enough may leave.
+    pub fn release_held(&mut self, now: Instant) {
         while let Some(&(until, ticket)) = self.held.first() {
             if until > now {
                 return;

@@ -164,7 +164,11 @@ impl Ride {
 
     /// The server owes no answer.
     pub fn is_quiet(&self) -> bool {
-        self.expect.is_empty() && !self.copy_in && !self.mid_unit && self.body == Body::Forward(0)
+        self.expect.is_empty()
+            && !self.copy_in
+            && !self.mid_unit
+            && !self.skipping
+            && self.body == Body::Forward(0)
     }
 
     /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a

@@ -121,7 +121,9 @@ impl ServerSide {
                 parsed: false,
             };
         }
-        let closed = self.make_room(out);
+        let closed = self
+            .close_leftover(key, out)
+            .or_else(|| self.make_room(out));
         frontend::Parse {
             name: key.name().as_bytes(),
             text: statement.text.as_bytes(),
@@ -134,6 +136,18 @@ impl ServerSide {
             closed,
             parsed: true,
         }
+    }
+
+    /// A plan of that name that no longer fits its table is still there.
+    fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<StatementKey> {
+        let name = key.name();
+        let place = self
+            .leftovers
+            .iter()
+            .position(|left| left == name.as_bytes())?;
+        self.leftovers.swap_remove(place);
+        Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
+        Some(key)
     }
 
     fn make_room(&mut self, out: &mut BytesMut) -> Option<StatementKey> {

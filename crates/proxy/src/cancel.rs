@@ -9,7 +9,11 @@ use crate::server::BackendKey;
 use paceline_line::line::Ticket;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// Longest wait for a server to take note of a cancel request.
+const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Clients by the process id they were given.
 #[derive(Default)]
@@ -100,11 +104,23 @@ impl Cancels {
         let Some(key) = client.begin_cancel() else {
             return;
         };
-        if let Err(error) = key.cancel().await {
-            tracing::debug!(%error, "a cancel request did not reach the server");
+        // Whatever becomes of this request, the client does not wait for it for ever.
+        let _on_the_way = OnTheWay(&client);
+        match tokio::time::timeout(CANCEL_LIMIT, key.cancel()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
+            Err(_) => tracing::debug!("a cancel request was not taken in time"),
         }
-        client.lock().on_the_way -= 1;
-        client.delivered.notify_waiters();
+    }
+}
+
+/// Counts a cancel as long as it is on its way.
+struct OnTheWay<'a>(&'a Whereabouts);
+
+impl Drop for OnTheWay<'_> {
+    fn drop(&mut self) {
+        self.0.lock().on_the_way -= 1;
+        self.0.delivered.notify_waiters();
     }
 }
 

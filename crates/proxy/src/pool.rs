@@ -301,6 +301,7 @@ impl Pool {
 
     /// Hands idle connections to whoever is next.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
+        inner.line.release_held(now);
         while !inner.idle.is_empty() {
             let Some(departure) = self.depart(inner, now) else {
                 return;

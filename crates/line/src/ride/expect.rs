@@ -82,4 +82,15 @@ impl Expect {
             _ => false,
         }
     }
+
+    /// Even if it fails, it may leave something behind in the session.
+    pub(super) fn may_leave_something(&self) -> bool {
+        let leaves = |c: &SessionChange| matches!(c, SessionChange::Pin(_) | SessionChange::Taint);
+        match self {
+            Self::Query { changes, .. } | Self::Execute { changes, .. } => {
+                changes.iter().any(leaves)
+            }
+            _ => false,
+        }
+    }
 }

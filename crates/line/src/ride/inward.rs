@@ -212,6 +212,8 @@ impl Ride {
             place += 1;
             !skipped
         });
+        // The Sync that ends the unit is still to come.
+        self.mid_unit = !self.expect.iter().any(|e| matches!(e, Expect::Sync));
     }
 
     /// An error makes the server skip everything up to the next Sync: none of it has taken place.
@@ -226,6 +228,8 @@ impl Ride {
         self.unit.failed = true;
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
+        // A statement that fails keeps the locks that it took for its session, and may have done more.
+        desk.server.tainted |= self.expect.front().is_some_and(Expect::may_leave_something);
         if is_stale_plan(frame.body()) {
             desk.server.retire_all();
             self.portals

@@ -106,6 +106,7 @@ impl Pool {
     fn tick(self: &Arc<Self>) -> Option<Instant> {
         let now = Instant::now();
         let mut inner = self.lock();
+        inner.line.release_held(now);
         self.expire(&mut inner, now);
         // Units that waited for mates may leave now.
         self.dispatch(&mut inner, now);
