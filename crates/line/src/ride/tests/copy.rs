@@ -112,3 +112,28 @@ fn a_copy_refused_before_it_begins_skips_its_data() {
     assert_eq!(got, ["parsed", "bound", "ERROR 42501: no", "ready I"]);
     assert!(stage.ride.is_over());
 }
+
+/// The Sync that drivers send early is skipped by the server; until the next one the unit is not over, whether the copy
+/// succeeds or fails. (A connection given back in between would swallow the next client's messages.)
+#[test]
+fn an_extended_copy_is_not_over_before_its_last_sync() {
+    for succeeds in [true, false] {
+        let mut stage = Stage::new();
+        stage.client([parse("", COPY), bind(""), execute(), sync()]);
+        stage.server([parsed(), bound(), copy_in()]);
+        stage.client([copy_data("1\n")]);
+        if succeeds {
+            stage.client([copy_done()]);
+            stage.server([complete("COPY 1")]);
+        } else {
+            stage.server([error("22P02", "invalid input")]);
+        }
+        assert!(
+            !stage.ride.is_over() && stage.ride.awaits_client(),
+            "{succeeds}"
+        );
+        stage.client([sync()]);
+        stage.server([ready('I')]);
+        assert!(stage.ride.is_over(), "{succeeds}");
+    }
+}
