@@ -13,7 +13,9 @@ work=$(mktemp -d)
 server=5460 bouncer=5461 plain=5462 auto=5463
 pids=()
 
-as_postgres() { if [[ $EUID -eq 0 ]]; then setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else "$@"; fi; }
+# PostgreSQL and PgBouncer refuse to run as root.
+become_postgres() { if [[ $EUID -eq 0 ]]; then exec setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else exec "$@"; fi; }
+as_postgres() { (become_postgres "$@"); }
 
 finish() {
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
@@ -46,7 +48,7 @@ server_reset_query =
 [users]
 INI
     sed -i 's/^\* = .*/& user=postgres/' "$work/pgbouncer.ini"
-    as_postgres pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 & pids+=($!)
+    become_postgres pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 & pids+=($!)
     local url="postgres://postgres@127.0.0.1:$server"
     "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
     "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" \
