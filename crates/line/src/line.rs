@@ -63,7 +63,8 @@ pub struct Slip {
     /// The table it changes.
     pub table: Option<Table>,
     /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later
-    /// and changes that table may leave with somebody who came earlier.
+    /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
+    /// earlier if that means to overtake another one.
     pub barrier: bool,
 }
 
@@ -119,7 +120,7 @@ pub struct Line<T> {
     limits: Limits,
     next_ticket: u64,
     next_cohort: u64,
-    waiting: HashMap<Ticket, Entry<T>>,
+    waiting: BTreeMap<Ticket, Entry<T>>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
     ready: BTreeMap<Ticket, Ready>,
     mates: HashMap<GroupId, BTreeSet<Ticket>>,
@@ -136,7 +137,7 @@ impl<T> Line<T> {
             limits,
             next_ticket: 0,
             next_cohort: 0,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
             mates: HashMap::new(),
             held: BTreeSet::new(),
@@ -253,23 +254,41 @@ impl<T> Line<T> {
         Some(Departure { entries })
     }
 
-    /// The first barrier behind a unit. Those of its own group are none to it: they leave in order on the same trip.
+    /// The first barrier behind a unit. One of its own group is none to it, as they leave in order on the same trip,
+    /// unless it would overtake a write that stays.
     fn barrier_behind(&self, first: Ticket, group: Option<GroupId>) -> Option<Ticket> {
         if self.barriers.is_empty() {
             return None;
         }
+        let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.slip.table);
-        let behind = self
-            .barriers
-            .range((Bound::Excluded(first), Bound::Unbounded));
-        let stops = |slip: Slip| {
-            let elsewhere = slip.table.is_some() && table.is_some() && slip.table != table;
-            !elsewhere && (group.is_none() || slip.group != group)
-        };
-        let slip_of = |ticket: &Ticket| self.waiting.get(ticket).map(|e| e.slip);
-        behind
-            .copied()
-            .find(|ticket| slip_of(ticket).is_some_and(stops))
+        let elsewhere = |slip: Slip| slip.table.is_some() && table.is_some() && slip.table != table;
+        let mut waiting = self.waiting.range(behind).peekable();
+        let mut somebody_stays = false;
+        self.barriers.range(behind).copied().find(|&barrier| {
+            let Some(entry) = self.waiting.get(&barrier) else {
+                return false;
+            };
+            if elsewhere(entry.slip) {
+                return false;
+            }
+            if group.is_none() || entry.slip.group != group {
+                return true;
+            }
+            while !somebody_stays
+                && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
+            {
+                somebody_stays = !elsewhere(other.slip) && self.stays(other.slip, group);
+            }
+            somebody_stays
+        })
+    }
+
+    /// A write that does not leave with the group.
+    fn stays(&self, slip: Slip, group: Option<GroupId>) -> bool {
+        let in_flight = |key| self.rows.get(&key).is_some_and(|row| row.in_flight);
+        let write = slip.barrier || slip.key.is_some();
+        write && (slip.group != group || slip.key.is_some_and(in_flight))
     }
 
     /// Takes a ready unit and those right behind it on its row that belong to the same group.

@@ -147,7 +147,7 @@ impl Ride {
         for name in desk.server.take_leftovers() {
             paceline_wire::frontend::Target::Statement(&name)
                 .write(out, paceline_wire::frontend::tag::CLOSE);
-            ride.expect.push_back(Expect::OwnClose { key: None });
+            ride.expect.push_back(Expect::OwnClose { closed: None });
         }
         if wrap == Wrap::Begin {
             paceline_wire::frontend::write_query(out, "BEGIN");

@@ -50,13 +50,21 @@ impl StatementKey {
     }
 }
 
+/// A statement for which `Close` was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    key: StatementKey,
+    /// It was to be closed anyway, because its plan or its parameters no longer fit.
+    retired: bool,
+}
+
 /// What was put in front of a message to make its statement known to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
     /// The statement.
     pub key: StatementKey,
-    /// This one was closed to make room.
-    pub closed: Option<StatementKey>,
+    /// This one was closed before it, to make room or to be prepared anew.
+    pub closed: Option<Closed>,
     /// A `Parse` was sent.
     pub parsed: bool,
 }
@@ -138,8 +146,8 @@ impl ServerSide {
         }
     }
 
-    /// A plan of that name that no longer fits its table is still there.
-    fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<StatementKey> {
+    /// A statement of that name that was retired is still there.
+    fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
         let name = key.name();
         let place = self
             .leftovers
@@ -147,10 +155,10 @@ impl ServerSide {
             .position(|left| left == name.as_bytes())?;
         self.leftovers.swap_remove(place);
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
-        Some(key)
+        Some(Closed { key, retired: true })
     }
 
-    fn make_room(&mut self, out: &mut BytesMut) -> Option<StatementKey> {
+    fn make_room(&mut self, out: &mut BytesMut) -> Option<Closed> {
         if self.prepared.len() < self.prepared_max {
             return None;
         }
@@ -161,7 +169,10 @@ impl ServerSide {
             .map(|(key, _)| *key)?;
         self.prepared.remove(&oldest);
         Target::Statement(oldest.name().as_bytes()).write(out, tag::CLOSE);
-        Some(oldest)
+        Some(Closed {
+            key: oldest,
+            retired: false,
+        })
     }
 
     /// A `Parse` did not take place.
@@ -170,8 +181,11 @@ impl ServerSide {
     }
 
     /// A `Close` did not take place.
-    pub fn remember(&mut self, key: StatementKey) {
-        self.prepared.insert(key, self.uses);
+    pub fn remember(&mut self, closed: Closed) {
+        match closed.retired {
+            true => self.leave(closed.key.name().as_bytes()),
+            false => drop(self.prepared.insert(closed.key, self.uses)),
+        }
     }
 
     /// The statement of that name was closed by SQL.
@@ -186,6 +200,13 @@ impl ServerSide {
             .drain()
             .map(|(key, _)| key.name().into_bytes());
         self.leftovers.extend(names);
+    }
+
+    /// This one is closed before the next unit, and prepared again.
+    pub fn retire(&mut self, key: StatementKey) {
+        if self.prepared.remove(&key).is_some() {
+            self.leftovers.push(key.name().into_bytes());
+        }
     }
 
     /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
@@ -231,7 +252,7 @@ pub struct Injected(VecDeque<Injection>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Injection {
-    Close(StatementKey),
+    Close(Closed),
     Parse(StatementKey),
     Unnamed,
     Sync,
@@ -266,7 +287,7 @@ impl Injected {
     pub fn synced(&mut self, server: &mut ServerSide) {
         while let Some(injection) = self.0.pop_front() {
             match injection {
-                Injection::Close(key) => server.remember(key),
+                Injection::Close(closed) => server.remember(closed),
                 Injection::Parse(key) => server.forget(key),
                 Injection::Unnamed => {}
                 Injection::Sync => return,
@@ -296,9 +317,23 @@ mod tests {
         assert!(server.ensure(statement(2), &mut out).parsed);
         assert!(!server.ensure(statement(1), &mut out).parsed);
         let third = server.ensure(statement(3), &mut out);
-        assert_eq!(third.closed.map(|key| key.id), Some(2));
+        assert_eq!(third.closed.map(|closed| closed.key.id), Some(2));
         assert!(!server.ensure(statement(1), &mut out).parsed);
         assert!(server.ensure(statement(2), &mut out).parsed);
+    }
+
+    #[test]
+    fn a_retired_statement_that_could_not_be_closed_is_closed_later() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+        let (mut out, mut injected) = (BytesMut::new(), Injected::default());
+        let key = server.ensure(statement(1), &mut out).key;
+        server.retire(key);
+        injected.push(server.ensure(statement(1), &mut out));
+        injected.push_sync();
+        injected.synced(&mut server); // both were skipped
+        let again = server.ensure(statement(1), &mut out);
+        assert!(again.parsed && again.closed.is_some(), "{again:?}");
+        assert!(server.take_leftovers().is_empty());
     }
 
     #[test]

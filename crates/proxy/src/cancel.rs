@@ -163,3 +163,44 @@ impl Whereabouts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Host, Upstream};
+    use crate::server::Address;
+    use tokio::net::TcpListener;
+
+    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
+    /// the client it was meant for is not held up.
+    #[tokio::test]
+    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = server.local_addr().expect("an address").port();
+        let address = Address {
+            upstream: Upstream {
+                host: Host::Tcp("127.0.0.1".to_owned()),
+                port,
+                user: None,
+                password: None,
+                dbname: None,
+            },
+            database: "app".to_owned(),
+            user: "app".to_owned(),
+        };
+        let client = Arc::new(Whereabouts {
+            secret: 3,
+            state: Mutex::default(),
+            delivered: Notify::new(),
+        });
+        client.now(Doing::Riding(BackendKey::new(&Arc::new(address))));
+        let cancels = Cancels::default();
+        cancels.lock().insert(7, Arc::clone(&client));
+        tokio::select! {
+            () = cancels.cancel(7, 3) => panic!("the server has not answered"),
+            taken = server.accept() => drop(taken.expect("the cancel request")),
+        }
+        assert_eq!(client.lock().on_the_way, 0);
+        client.leave_server().await;
+    }
+}

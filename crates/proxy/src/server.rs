@@ -111,11 +111,7 @@ impl ServerConn {
             side: ServerSide::new(none, prepared_max),
             input: BytesMut::new(),
             parameters: BTreeMap::new(),
-            key: BackendKey {
-                address: Arc::clone(address),
-                process: 0,
-                secret: 0,
-            },
+            key: BackendKey::new(address),
             idle_since: Instant::now(),
         };
         conn.log_in(address).await?;
@@ -293,6 +289,15 @@ fn read_row(body: &[u8]) -> Result<Vec<Option<String>>, WireError> {
 }
 
 impl BackendKey {
+    /// A key that the server has not told yet.
+    pub(crate) fn new(address: &Arc<Address>) -> Self {
+        Self {
+            address: Arc::clone(address),
+            process: 0,
+            secret: 0,
+        }
+    }
+
     /// Asks the server to cancel what this backend does; returns when the server has taken note.
     pub(crate) async fn cancel(&self) -> io::Result<()> {
         let stream = connect(&self.address.upstream).await?;

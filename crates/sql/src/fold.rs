@@ -3,12 +3,14 @@
 //!
 //! The statement's parameters are arrays: the distinct keys, for each key the first and the last member, the
 //! fingerprint of the facts, and one array per parameter of the members' template. Members are numbered in the
-//! order of (key, arrival); a step of the recursion advances every key by one member.
+//! order of (key, arrival); a step of the recursion advances every key by one member. Where every member is on a row
+//! of its own there is no order to keep, and the client's UPDATE itself is joined to the arrays.
 
 use crate::facts::{Column, TableFacts};
-use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_literal};
+use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
 use std::collections::BTreeSet;
 
+mod one_each;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -81,6 +83,9 @@ pub struct Fold {
     pub many_rows: String,
     /// For groups on one row: waits for its lock, as each member alone would.
     pub one_row: String,
+    /// For groups whose members are each on a row of their own: the client's own UPDATE, once for all. Waits for locks,
+    /// but not long; its parameters have no first and last members.
+    pub one_each: String,
     /// The key, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
     /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
@@ -134,6 +139,17 @@ const INTERVAL: u32 = 1186;
 const VARHDRSZ: i32 = 4;
 /// `box`: the only type whose arrays are not delimited by a comma.
 const BOX: &str = "box";
+
+/// Where an expression finds the columns of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// In the state before a member's step.
+    Before,
+    /// In the state after it.
+    After,
+    /// In the table itself.
+    InPlace,
+}
 
 struct Rewriter<'a> {
     update: &'a Update,
@@ -286,10 +302,11 @@ impl<'a> Rewriter<'a> {
             .iter()
             .map(|(column, value)| self.key_column(column, value))
             .collect::<Result<Vec<_>, _>>()?;
-        let answers = self.answers(returning)?;
+        let answers = self.answers(returning, View::After)?;
         Ok(Fold {
             many_rows: self.sql(&answers, " SKIP LOCKED")?,
             one_row: self.sql(&answers, "")?,
+            one_each: self.one_each(returning)?,
             key,
             carried: self.carried.clone(),
             may_fail_unseen: self.member_exprs().any(Expr::computes_without_columns),
@@ -332,33 +349,46 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// SQL of the value of a member's parameter, inside a step.
-    fn parameter(&self, number: u32) -> String {
+    /// SQL of the value of a member's parameter.
+    fn parameter(&self, number: u32, view: View) -> String {
         let place = self.carried.iter().position(|c| c.parameter == number);
         let (Some(place), Ok(name)) = (place, self.parameter_type(number)) else {
             return "NULL".to_owned();
         };
-        // Keys, first, last and the fingerprint come before.
-        let array = self.key.len() + 3 + place + 1;
-        if name.array {
-            format!("(${array}::pg_catalog.text[])[f.pos + 1]::{}", name.sql)
+        let element = if name.array {
+            "pg_catalog.text"
         } else {
-            format!("(${array}::{}[])[f.pos + 1]", name.sql)
+            &name.sql
+        };
+        let value = match view {
+            View::InPlace => format!("k.p{}", place + 1),
+            // Keys, first, last and the fingerprint come before.
+            View::Before | View::After => {
+                let array = self.key.len() + 3 + place + 1;
+                format!("(${array}::{element}[])[f.pos + 1]")
+            }
+        };
+        match name.array {
+            true => format!("{value}::{}", name.sql),
+            false => value,
         }
     }
 
-    /// An expression over the row before (`f`) or after (`n`) the member's assignments.
-    fn expr(&self, expr: &Expr, after: bool) -> Result<String, Refusal> {
-        let column = |name: &str| {
-            let changed = after && self.assigned.iter().any(|(c, _)| c.name == name);
-            format!(
-                "{}.{}",
-                if changed { 'n' } else { 'f' },
-                self.state_name(name)
-            )
-        };
-        expr.to_sql(&column, &|n| self.parameter(n))
-            .map_err(|_| Refusal::Expression)
+    /// SQL of a column's value.
+    fn column(&self, name: &str, view: View) -> String {
+        let assigned = || self.assigned.iter().any(|(c, _)| c.name == name);
+        match view {
+            View::InPlace => format!("t.{}", quote_ident(name)),
+            View::After if assigned() => format!("n.{}", self.state_name(name)),
+            View::Before | View::After => format!("f.{}", self.state_name(name)),
+        }
+    }
+
+    fn expr(&self, expr: &Expr, view: View) -> Result<String, Refusal> {
+        expr.to_sql(&|name| self.column(name, view), &|n| {
+            self.parameter(n, view)
+        })
+        .map_err(|_| Refusal::Expression)
     }
 
     /// Columns are renamed so that none can clash with the fold's own.
@@ -368,19 +398,19 @@ impl<'a> Rewriter<'a> {
     }
 
     /// RETURNING columns: value after the update, and type.
-    fn answers(&self, returning: &[TypeName]) -> Result<Vec<(String, String)>, Refusal> {
+    fn answers(
+        &self,
+        returning: &[TypeName],
+        view: View,
+    ) -> Result<Vec<(String, String)>, Refusal> {
         let mut values = Vec::new();
         for item in &self.update.returning {
             match item {
-                Returning::Expr { expr, .. } => values.push(self.expr(expr, true)?),
-                Returning::All => values.extend(self.table.columns.iter().map(|c| {
-                    let changed = self.assigned.iter().any(|(a, _)| a.name == c.name);
-                    format!(
-                        "{}.{}",
-                        if changed { 'n' } else { 'f' },
-                        self.state_name(&c.name)
-                    )
-                })),
+                Returning::Expr { expr, .. } => values.push(self.expr(expr, view)?),
+                Returning::All => {
+                    let columns = self.table.columns.iter();
+                    values.extend(columns.map(|c| self.column(&c.name, view)));
+                }
             }
         }
         if values.len() != returning.len() {
@@ -390,20 +420,21 @@ impl<'a> Rewriter<'a> {
         Ok(values.into_iter().zip(names).collect())
     }
 
-    fn guard(&self) -> Result<Option<String>, Refusal> {
+    /// What WHERE asks beyond the key.
+    fn guard(&self, view: View) -> Result<Option<String>, Refusal> {
         let mut parts = Vec::new();
         for (column, value) in &self.other_equalities {
             let value = match value {
-                KeyValue::Parameter(n) => self.parameter(*n),
+                KeyValue::Parameter(n) => self.parameter(*n, view),
                 KeyValue::Constant { kind, text } if *kind == LiteralKind::Unknown => {
                     quote_literal(text)
                 }
                 KeyValue::Constant { text, .. } => text.clone(),
             };
-            parts.push(format!("f.{} = {value}", self.state_name(&column.name)));
+            parts.push(format!("{} = {value}", self.column(&column.name, view)));
         }
         for guard in &self.update.guards {
-            parts.push(self.expr(guard, false)?);
+            parts.push(self.expr(guard, view)?);
         }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
@@ -412,7 +443,7 @@ impl<'a> Rewriter<'a> {
     fn constraints(&self) -> Result<Option<String>, Refusal> {
         let mut parts = Vec::new();
         for check in &self.checks {
-            parts.push(format!("({}) IS NOT FALSE", self.expr(check, true)?));
+            parts.push(format!("({}) IS NOT FALSE", self.expr(check, View::After)?));
         }
         for (column, _) in &self.assigned {
             let name = self.state_name(&column.name);

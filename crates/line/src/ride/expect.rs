@@ -1,6 +1,6 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
-use crate::server::StatementKey;
+use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use paceline_sql::{Hints, SessionChange};
 
@@ -33,7 +33,7 @@ pub(super) enum Expect {
     },
     /// A `Close` that the client knows nothing of.
     OwnClose {
-        key: Option<StatementKey>,
+        closed: Option<Closed>,
     },
     /// The client's `Close` of a portal.
     Close,
@@ -41,7 +41,10 @@ pub(super) enum Expect {
     CloseDone {
         undo: Undo,
     },
-    Bind,
+    /// The client's `Bind` of a statement that the server has.
+    Bind {
+        key: Option<StatementKey>,
+    },
     Describe,
     Execute {
         changes: Vec<SessionChange>,

@@ -156,7 +156,7 @@ impl Ride {
                 self.expect.pop_front();
                 if own { Pass::Swallow } else { Pass::Forward }
             }
-            (tag::BIND_COMPLETE, Some(Expect::Bind))
+            (tag::BIND_COMPLETE, Some(Expect::Bind { .. }))
             | (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe)) => {
                 self.expect.pop_front();
                 Pass::Forward
@@ -235,6 +235,10 @@ impl Ride {
             self.portals
                 .values()
                 .for_each(|template| desk.templates.retire(template));
+        }
+        if let Some(Expect::Bind { key: Some(key) }) = self.expect.front() {
+            // It may have been prepared for a table that has changed since: its parameters had other types then.
+            desk.server.retire(*key);
         }
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
             self.skip_to_sync(desk);
@@ -462,7 +466,9 @@ fn take_back(expect: Expect, desk: &mut Desk<'_>) {
             None => desk.server.unnamed = None,
         },
         Expect::ParseDone { undo } | Expect::CloseDone { undo } => desk.session.undo(undo),
-        Expect::OwnClose { key: Some(key) } => desk.server.remember(key),
+        Expect::OwnClose {
+            closed: Some(closed),
+        } => desk.server.remember(closed),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! From the client to the server.
 
 use super::{Desk, Expect, Ride};
-use crate::server::NAME_PREFIX;
+use crate::server::{NAME_PREFIX, StatementKey};
 use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
@@ -12,6 +12,14 @@ use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// A statement of the client, as the server knows it.
+#[derive(Default)]
+struct Known {
+    name: Vec<u8>,
+    /// If it is shared with other clients.
+    key: Option<StatementKey>,
+}
 
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
@@ -36,7 +44,7 @@ impl Ride {
             },
             tag::BIND => match BindNames::read(frame.body()) {
                 Ok(bind) => self.bind(bind, desk, out),
-                Err(_) => self.pass(frame, Expect::Bind, out),
+                Err(_) => self.pass(frame, Expect::Bind { key: None }, out),
             },
             tag::DESCRIBE => match Target::read(frame.body()) {
                 Ok(target) => self.describe(target, desk, out),
@@ -130,11 +138,10 @@ impl Ride {
         } else {
             let ensured = desk.server.ensure((&*template).into(), out);
             let undo = desk.session.prepare(parse.name, template);
-            self.expect.extend(
-                ensured
-                    .closed
-                    .map(|key| Expect::OwnClose { key: Some(key) }),
-            );
+            self.expect
+                .extend(ensured.closed.map(|closed| Expect::OwnClose {
+                    closed: Some(closed),
+                }));
             self.expect.push_back(match ensured.parsed {
                 true => Expect::Parse {
                     key: Some(ensured.key),
@@ -166,7 +173,7 @@ impl Ride {
     }
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let name = self.make_known(bind.statement, desk, out);
+        let Known { name, key } = self.make_known(bind.statement, desk, out);
         if let Some(template) = desk.session.statement(bind.statement) {
             self.portals
                 .insert(bind.portal.into(), Arc::clone(template));
@@ -178,14 +185,14 @@ impl Ride {
             ..bind
         }
         .write(out);
-        self.expect.push_back(Expect::Bind);
+        self.expect.push_back(Expect::Bind { key });
     }
 
     fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         match target {
             Target::Portal(_) => target.write(out, tag::DESCRIBE),
             Target::Statement(name) => {
-                let name = self.make_known(name, desk, out);
+                let Known { name, .. } = self.make_known(name, desk, out);
                 Target::Statement(&name).write(out, tag::DESCRIBE);
             }
         }
@@ -205,10 +212,13 @@ impl Ride {
         }
     }
 
-    /// Makes the client's statement known to the server; returns its name there.
-    fn make_known(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
+    /// Makes the client's statement known to the server.
+    fn make_known(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Known {
         let Some(template) = desk.session.statement(name).cloned() else {
-            return self.unknown(name, desk, out);
+            return Known {
+                name: self.unknown(name, desk, out),
+                key: None,
+            };
         };
         if name.is_empty() {
             if desk.server.unnamed != Some(template.id) {
@@ -221,31 +231,33 @@ impl Ride {
                 desk.server.unnamed = Some(template.id);
                 self.expect.push_back(Expect::OwnParse { key: None });
             }
-            return Vec::new();
+            return Known::default();
         }
         let template = match own_text(&template.text, desk) {
             Cow::Borrowed(_) => template,
             Cow::Owned(text) => desk.templates.prepared(&text, &template.types),
         };
         let ensured = desk.server.ensure((&*template).into(), out);
-        self.expect.extend(
-            ensured
-                .closed
-                .map(|key| Expect::OwnClose { key: Some(key) }),
-        );
+        self.expect
+            .extend(ensured.closed.map(|closed| Expect::OwnClose {
+                closed: Some(closed),
+            }));
         if ensured.parsed {
             self.expect.push_back(Expect::OwnParse {
                 key: Some(ensured.key),
             });
         }
-        ensured.key.name().into_bytes()
+        Known {
+            name: ensured.key.name().into_bytes(),
+            key: Some(ensured.key),
+        }
     }
 
     /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
     fn unknown(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
         if name.is_empty() && desk.server.unnamed.take().is_some() {
             Target::Statement(b"").write(out, tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { key: None });
+            self.expect.push_back(Expect::OwnClose { closed: None });
         }
         foreign(name)
     }

@@ -2,6 +2,7 @@
 //! version and one commit per row, and an answer of its own for every member.
 
 mod array;
+mod bind;
 mod key;
 
 use super::{Again, Dealt, Verdict, again, chain, halves, sqlstate, write_head, write_tail};
@@ -10,7 +11,6 @@ use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
-use array::Array;
 use bytes::BytesMut;
 use key::KeyPart;
 use paceline_sql::TableFacts;
@@ -20,6 +20,7 @@ use paceline_wire::{ErrorResponse, Frame, frontend};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,9 @@ mod tests;
 pub struct FoldPlan {
     template: u64,
     fold: Fold,
-    one_row_id: u64,
-    many_rows_id: u64,
+    ids: StatementIds,
+    /// So many groups more go without [`Spread::OneEach`].
+    wary: AtomicU32,
     /// Table and key columns: what a key's hash starts with.
     row_seed: u64,
     fingerprint: String,
@@ -39,6 +41,28 @@ pub struct FoldPlan {
     /// RETURNING columns.
     fields: Vec<Field>,
 }
+
+#[derive(Debug)]
+struct StatementIds {
+    one_row: u64,
+    many_rows: u64,
+    one_each: u64,
+}
+
+/// How the members of a group are spread over rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    /// All on one.
+    OneRow,
+    /// Several rows; some have several members.
+    ManyRows,
+    /// Each on one of its own.
+    OneEach,
+}
+
+/// After a group of [`Spread::OneEach`] has failed, as many groups of its template go as [`Spread::ManyRows`], which
+/// neither waits for an outsider nor fails with a member.
+const WARY_GROUPS: u32 = 1_000;
 
 /// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
 const FORMATS_MAX: usize = 64;
@@ -64,8 +88,12 @@ impl FoldPlan {
         Some(Self {
             template: template.id,
             fold,
-            one_row_id: templates.new_id(),
-            many_rows_id: templates.new_id(),
+            ids: StatementIds {
+                one_row: templates.new_id(),
+                many_rows: templates.new_id(),
+                one_each: templates.new_id(),
+            },
+            wary: AtomicU32::new(0),
             row_seed: hasher.finish(),
             fingerprint: table.fingerprint.clone(),
             parameters,
@@ -139,10 +167,25 @@ impl FoldPlan {
             .collect()
     }
 
-    fn statement(&self, one_row: bool) -> Preparable<'_> {
-        let (id, text) = match one_row {
-            true => (self.one_row_id, &self.fold.one_row),
-            false => (self.many_rows_id, &self.fold.many_rows),
+    fn spread(&self, rows: usize, members: usize) -> Spread {
+        if rows == 1 {
+            return Spread::OneRow;
+        }
+        let less = |wary: u32| wary.checked_sub(1);
+        let wary = self
+            .wary
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        match wary.is_err() && rows == members {
+            true => Spread::OneEach,
+            false => Spread::ManyRows,
+        }
+    }
+
+    fn statement(&self, spread: Spread) -> Preparable<'_> {
+        let (id, text) = match spread {
+            Spread::OneRow => (self.ids.one_row, &self.fold.one_row),
+            Spread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
+            Spread::OneEach => (self.ids.one_each, &self.fold.one_each),
         };
         Preparable {
             id,
@@ -165,7 +208,7 @@ pub struct Batch {
     order: Vec<(usize, Form)>,
     /// Place in `order` where each member's row begins.
     row_start: Vec<usize>,
-    one_row: bool,
+    spread: Spread,
     injected: Injected,
     /// The first bytes of a member's answer are the same for all of a form.
     fields: BytesMut,
@@ -193,22 +236,23 @@ impl Batch {
         let first = members.first()?;
         let plan = Arc::clone(first.fold.as_ref()?);
         let rows = sort_by_row(&plan, members)?;
-        let one_row = rows.len() == 1;
-        if !one_row && plan.is_opaque() {
+        let spread = plan.spread(rows.len(), members.len());
+        if spread != Spread::OneRow && plan.is_opaque() {
             return None;
         }
         let order: Vec<usize> = rows
             .iter()
             .flat_map(|(_, members)| members.clone())
             .collect();
-        let statement = plan.statement(one_row);
+        let statement = plan.statement(spread);
         let mut injected = Injected::default();
         if plan.fold.partitioned {
             limits.write(server, &mut injected, out);
         }
         injected.push(server.ensure(statement, out));
-        write_bind(
+        bind::write_bind(
             &plan,
+            spread,
             &rows,
             &order,
             members,
@@ -236,7 +280,7 @@ impl Batch {
             order: order.iter().map(|n| (*n, form(n))).collect(),
             plan,
             row_start,
-            one_row,
+            spread,
             injected,
             fields,
             error: None,
@@ -250,7 +294,8 @@ impl Batch {
             return Some(None);
         }
         let (sqlstate, _) = self.error.as_ref()?;
-        is_refusal(sqlstate).then(|| {
+        let refused = is_refusal(sqlstate) && self.spread != Spread::OneEach;
+        refused.then(|| {
             Some(Learned {
                 fold: Err(format!(
                     "the server refuses the fold with SQLSTATE {sqlstate}"
@@ -369,13 +414,11 @@ impl Batch {
                 None if violated_row.is_some() && violated_row == row => {
                     Verdict::Again(Again::Line)
                 }
-                // The row of a group on one row is missing: its lock was waited for.
-                None if self.one_row && !self.plan.fold.may_fail_unseen => {
-                    Verdict::Answer(self.reply(*form, false, &[]).freeze())
-                }
-                None if self.one_row => Verdict::Again(Again::Alone),
                 // Missing, or locked by an outsider.
-                None => Verdict::Again(Again::Row),
+                None if self.spread == Spread::ManyRows => Verdict::Again(Again::Row),
+                None if self.plan.fold.may_fail_unseen => Verdict::Again(Again::Alone),
+                // Missing: its lock would have been waited for. Or the guard did not let it pass.
+                None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
             };
             dealt.push(Dealt {
                 member: *member,
@@ -387,6 +430,11 @@ impl Batch {
     fn settle_error(&self, sqlstate: &str, error: &BytesMut, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
         let timed_out = matches!(sqlstate, "55P03" | "57014") && is_timeout(error);
+        if self.spread == Spread::OneEach {
+            self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
+            dealt.extend(again(0..members, Again::Line));
+            return;
+        }
         if is_refusal(sqlstate) {
             dealt.extend(again(0..members, Again::Alone));
             return;
@@ -396,7 +444,7 @@ impl Batch {
             dealt.extend(again(0..members, Again::Alone));
             return;
         }
-        if !(self.one_row && timed_out) {
+        if !(self.spread == Spread::OneRow && timed_out) {
             dealt.extend(halves(members));
             return;
         }
@@ -452,59 +500,4 @@ fn sort_by_row(plan: &FoldPlan, members: &[&Unit]) -> Option<Rows> {
         rows.get_mut(place)?.1.push(n);
     }
     Some(rows)
-}
-
-fn write_bind(
-    plan: &FoldPlan,
-    rows: &Rows,
-    order: &[usize],
-    members: &[&Unit],
-    name: String,
-    out: &mut BytesMut,
-) -> Option<()> {
-    let mut arrays = Vec::new();
-    for (n, column) in plan.fold.key.iter().enumerate() {
-        let binary = rows.first()?.0.get(n)?.binary;
-        let mut array = Array::new(binary, column.type_oid, rows.len());
-        rows.iter()
-            .for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
-        arrays.push(array.finish());
-    }
-    let mut start = 0;
-    let (mut first, mut last) = (Array::int4(rows.len()), Array::int4(rows.len()));
-    for (_, members) in rows {
-        first.push_int(start);
-        start += members.len();
-        last.push_int(start);
-    }
-    arrays.extend([first.finish(), last.finish()]);
-    let fingerprint = (false, plan.fingerprint.clone().into_bytes());
-    arrays.push(fingerprint);
-    for carried in &plan.fold.carried {
-        let (binary, _) = members.first()?.parameter(carried.parameter)?;
-        let oid = *plan.parameters.get(carried.parameter as usize - 1)?;
-        let mut array = Array::new(binary, oid, order.len());
-        for n in order {
-            array.push(members.get(*n)?.parameter(carried.parameter)?.1);
-        }
-        arrays.push(array.finish());
-    }
-    let values: Vec<_> = arrays
-        .iter()
-        .map(|(binary, bytes)| (*binary, Some(&**bytes)))
-        .collect();
-    let formats = result_formats(plan, members.first()?);
-    frontend::write_bind(out, name.as_bytes(), &values, &formats);
-    Some(())
-}
-
-/// The fold's own columns in binary, RETURNING as the members want it.
-fn result_formats(plan: &FoldPlan, unit: &Unit) -> Vec<i16> {
-    let mut formats = vec![1; RESULT_COLUMNS];
-    match unit.result_formats() {
-        [] => formats.extend(plan.fields.iter().map(|_| 0)),
-        [one] => formats.extend(plan.fields.iter().map(|_| *one)),
-        all => formats.extend(all),
-    }
-    formats
 }

@@ -10,7 +10,7 @@ const SETUP: &str = "
         id int PRIMARY KEY,
         n int NOT NULL CONSTRAINT not_negative CHECK (n >= 0),
         d small, share int2, code varchar(4));
-    INSERT INTO account SELECT i, 100, 0, 10, 'c' FROM generate_series(1, 3) i";
+    INSERT INTO account SELECT i, 100, 0, 10, 'c' FROM generate_series(1, 9) i";
 const MEMBERS: usize = 9;
 /// The member in the middle of the group that fails.
 const CULPRIT: usize = 4;
@@ -138,6 +138,11 @@ fn on_one_row() {
 #[test]
 fn on_several_rows() {
     check(|number| 1 + number % 3);
+}
+
+#[test]
+fn on_rows_of_their_own() {
+    check(|number| 1 + number);
 }
 
 /// Members before and after the culprit count, in order; the culprit does not.

@@ -200,3 +200,31 @@ fn a_server_that_is_away() {
     cluster.restart();
     until("Paceline serves again", || serves(&stage));
 }
+
+/// Units that wait for mates when no server connection is left: one is opened for them.
+#[test]
+fn who_waits_for_mates_is_served_without_a_connection() {
+    let stage = Stage::on_shared()
+        .set("hotspot_for_autocommit=true")
+        .set("hotspot_update_max_wait_time=20ms")
+        .set("server_idle_timeout=100ms")
+        .open();
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 0)");
+    let mut clients = stage.clients(4);
+    clients[0].ok(BUMP);
+    until("the server connections are closed", || {
+        stage.target() == Target::Bare
+            || direct.number(
+                "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            ) == 0
+    });
+    for client in &mut clients {
+        client.send(&query(BUMP));
+    }
+    for client in &mut clients {
+        client.reply().expect_ok("held for mates");
+    }
+    assert_eq!(direct.number("SELECT n FROM t"), 5);
+}

@@ -77,6 +77,36 @@ fn a_held_row_holds_up_its_own_members_only() {
     }
 }
 
+/// The same where every member is on a row of its own.
+#[test]
+fn a_held_row_holds_up_nobody_on_another() {
+    let stage = stage(1);
+    let mut outsider = stage.direct();
+    for round in 1..=3 {
+        let mut gate = Gate::close(&stage);
+        let mut clients = stage.clients(12);
+        for (id, client) in (1..).zip(&mut clients) {
+            gate.submit(client, &query(&bump("t", id)));
+        }
+        if stage.target() == Target::Paceline {
+            outsider.ok("BEGIN; UPDATE t SET n = n + 100 WHERE id = 5");
+        }
+        gate.open();
+        let mut held = clients.remove(4);
+        for mut client in clients {
+            let reply = client.reply().expect_ok("not on the held row");
+            assert_eq!(reply.value(), round.to_string());
+        }
+        if stage.target() == Target::Paceline {
+            await_lock_waiters(&stage, 1);
+            outsider.ok("COMMIT");
+            let expected = (101 * round).to_string();
+            assert_eq!(held.reply().expect_ok("on the held row").value(), expected);
+        }
+    }
+    stage.assert_grouped(33, 12);
+}
+
 /// Units on the held row stand in line while others come and go on the remaining server connection.
 #[test]
 fn others_pass_a_held_row() {

@@ -157,3 +157,34 @@ fn prepared_statements_follow_the_tables() {
     );
     both(&run("s", "1"));
 }
+
+/// A column has another type than when the statement was prepared for somebody else: what one client may still be told
+/// of the old type is the last of it.
+#[test]
+fn a_parameter_whose_type_has_changed_is_prepared_anew() {
+    let stage = stage(1);
+    stage
+        .direct()
+        .ok("CREATE TABLE t (id int PRIMARY KEY, a int)");
+    let prepare = [
+        parse("p", "UPDATE t SET a = $1 WHERE id = 1 RETURNING a", &[]),
+        sync(),
+    ]
+    .concat();
+    let mut early = stage.client();
+    early.ask(&prepare).expect_ok("parse");
+    early.ask(&run("p", "7")).expect_ok("an int");
+    stage.direct().ok(
+        "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a text); INSERT INTO t VALUES (1, '')",
+    );
+    let mut late = stage.client();
+    late.ask(&prepare).expect_ok("parse");
+    let first = late.ask(&run("p", "seven"));
+    if stage.target() == Target::Paceline {
+        first.expect_error("22P02");
+    }
+    assert_eq!(
+        late.ask(&run("p", "seven")).expect_ok("a text").value(),
+        "seven"
+    );
+}

@@ -314,6 +314,22 @@ fn a_client_that_leaves_takes_its_state_along() {
     }
 }
 
+/// A session lock outlives the error of the statement that took it; its client keeps it, and nobody else inherits it.
+#[test]
+fn a_lock_taken_by_a_statement_that_failed_stays_with_its_client() {
+    let stage = stage(1);
+    let mut client = stage.client();
+    client
+        .simple("SELECT pg_advisory_lock(78), 1 / count(*) FROM pg_class WHERE false")
+        .expect_error("22012");
+    drop(client);
+    let (mut next, mut outsider) = (stage.client(), stage.direct());
+    until("the lock is free", || {
+        next.ok("SELECT 1");
+        outsider.value("SELECT pg_try_advisory_xact_lock(78)") == "t"
+    });
+}
+
 /// NOTIFY reaches who listens, also when it comes while the listener is idle.
 #[test]
 fn notifications_arrive() {

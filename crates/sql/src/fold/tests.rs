@@ -82,8 +82,8 @@ fn rewritten(
     rewrite(&update(sql), table, &types(parameters), &types(returning))
 }
 
-/// A fold of which both statements were checked: one statement that writes, with these many parameters, and locks
-/// that are waited for only on one row.
+/// A fold whose statements were checked: each writes, has so many parameters, and waits for locks only on one row or
+/// not for long.
 fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]) -> Fold {
     let fold =
         rewritten(sql, table, parameters, returning).unwrap_or_else(|why| panic!("{sql}: {why}"));
@@ -99,6 +99,15 @@ fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]
         assert!(text.contains("FOR NO KEY UPDATE OF t"), "{text}");
     }
     assert!(fold.many_rows.contains("SKIP LOCKED") && !fold.one_row.contains("SKIP LOCKED"));
+    let text = &fold.one_each;
+    let statement = parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(
+        (statement.statements, &statement.effect),
+        (1, &Effect::Write),
+        "{text}"
+    );
+    let expected: Vec<usize> = (1..=fold.key.len() + 1 + fold.carried.len()).collect();
+    assert_eq!(parameters_of(text), expected, "{text}");
     fold
 }
 

@@ -1,6 +1,6 @@
 //! The text of the fold's statement, part by part in the order in which it is read.
 
-use super::{Refusal, Rewriter, char_limit, state_type};
+use super::{Refusal, Rewriter, View, char_limit, state_type};
 use crate::{Column, facts, quote_ident};
 use std::fmt::Write as _;
 
@@ -97,7 +97,7 @@ impl Rewriter<'_> {
 
     /// One step of the recursion: the next member of every key.
     fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
-        let guard = self.guard()?;
+        let guard = self.guard(View::Before)?;
         let constraints = self.constraints()?;
         let hit = if guard.is_some() { "g.hit" } else { "true" };
         let fine = if constraints.is_some() {
@@ -140,7 +140,11 @@ impl Rewriter<'_> {
         let mut assigned = Vec::new();
         for (column, expr) in &self.assigned {
             let name = self.state_name(&column.name);
-            let value = format!("({})::{}", self.expr(expr, false)?, state_type(column));
+            let value = format!(
+                "({})::{}",
+                self.expr(expr, View::Before)?,
+                state_type(column)
+            );
             assigned.push(match hit {
                 "true" => format!("{value} AS {name}"),
                 _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),

@@ -178,14 +178,24 @@ impl Model {
         });
     }
 
-    /// The first barrier behind a unit that is not of its group.
+    /// The first barrier behind a unit that is not of its group, or that would leave a write in front of it behind.
     fn barrier(&self, head: &Entry<u64>) -> Option<Ticket> {
-        let behind = self
+        let group = head.slip.group;
+        let behind: Vec<_> = self
             .waiting
             .iter()
-            .filter(|w| w.slip.barrier && w.ticket > head.ticket);
-        let mut others = behind.filter(|w| w.slip.group != head.slip.group);
-        others.next().map(|w| w.ticket)
+            .filter(|w| w.ticket > head.ticket)
+            .collect();
+        let stays = |w: &&&Waiting| {
+            let writes = w.slip.barrier || w.slip.key.is_some();
+            writes && (w.slip.group != group || w.slip.key.is_some_and(|key| self.in_flight(key)))
+        };
+        let first_to_stay = behind.iter().find(stays).map(|w| w.ticket);
+        let stops = |w: &&&Waiting| {
+            let overtakes = first_to_stay.is_some_and(|first| first < w.ticket);
+            w.slip.barrier && (w.slip.group != group || overtakes)
+        };
+        behind.iter().find(stops).map(|w| w.ticket)
     }
 
     fn most(&self, group: Option<GroupId>) -> usize {

@@ -151,6 +151,23 @@ fn barriers_of_one_group_travel_together_in_order() {
 }
 
 #[test]
+fn who_may_be_on_any_row_overtakes_nobody_by_leaving_with_others() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let chain = group(Strategy::Chain, 0);
+    scene.come(barrier(Some(chain)), "a");
+    scene.come(read(), "r");
+    scene.come(barrier(Some(chain)), "b");
+    scene.come(fold(1), "c");
+    scene.come(barrier(Some(chain)), "d");
+    scene.come(fold(2), "e");
+    assert_eq!(scene.leaves(), "ab");
+    assert_eq!(scene.leaves(), "r");
+    assert_eq!(scene.leaves(), "c");
+    assert_eq!(scene.leaves(), "d");
+    assert_eq!(scene.leaves(), "e");
+}
+
+#[test]
 fn other_settings_formats_or_cohorts_are_another_group() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let id = group(Strategy::Chain, 0);

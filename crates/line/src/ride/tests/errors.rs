@@ -193,6 +193,19 @@ fn what_comes_after_an_error_and_before_the_sync_changes_nothing() {
 }
 
 #[test]
+fn a_statement_whose_parameters_were_refused_is_prepared_anew() {
+    let mut stage = Stage::new();
+    stage.client([parse("a", "SELECT $1"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    stage.client([bind("a"), execute(), sync()]);
+    stage.server([error("22P02", "invalid input syntax"), ready('I')]);
+    assert_eq!(stage.ride_again(), ["Close s1"]);
+    stage.server([closed()]);
+    let sent = stage.client([bind("a"), execute(), sync()]);
+    assert!(sent[0].starts_with("Parse"), "{sent:?}");
+}
+
+#[test]
 fn a_plan_that_no_longer_fits_its_table_is_made_anew() {
     let mut stage = Stage::new();
     stage.client([parse("a", "SELECT * FROM t"), sync()]);

@@ -39,6 +39,8 @@ impl Template {
         build.assignments(table, rng);
         build.condition(table, rng);
         build.returning(table, rng);
+        // Every table has texts of its own: statements are known by their text.
+        build.push(&format!(" /* table {} */", rng.next()));
         let mut template = Template {
             text: build.text,
             holes: build.holes,

@@ -396,3 +396,19 @@ fn guards_and_assignments_read_the_row_before_the_member() {
     );
     assert!(!text.contains("(n.c2)"), "{text}");
 }
+
+#[test]
+fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
+    let sql = "UPDATE stock SET qty = qty - $1, note = 'x' WHERE id = $2 AND qty >= $1 AND price = $3 RETURNING qty, $4";
+    let parameters = ["integer", "bigint", "numeric", "integer[]"];
+    let text = folded(sql, &stock(), &parameters, &["integer", "integer[]"]).one_each;
+    for part in [
+        r#"SET "qty" = ((t."qty") - (k.p1)), "note" = ('x') FROM facts, "#,
+        "unnest($1::bigint[]), pg_catalog.unnest($3::integer[]), pg_catalog.unnest($4::numeric[]), pg_catalog.unnest($5::pg_catalog.text[])",
+        "WITH ORDINALITY AS k(k1, p1, p2, p3, pos)",
+        r#"WHERE facts.same AND t."id" = k.k1 AND t."price" = k.p2 AND ((t."qty") >= (k.p1)) RETURNING"#,
+        r#", (((t."qty")))::integer AS r1, (((k.p3::integer[])))::integer[] AS r2)"#,
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}

@@ -66,7 +66,8 @@ fn members_stand_in_order_of_row_and_arrival() {
 #[test]
 fn a_group_is_one_statement_that_is_prepared_once() {
     let mut folding = stock();
-    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
+    let rows = ["7", "8", "7"];
+    let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     let mut server = a_server();
     let sent = leave(&members, &mut server).expect("it travels").sent();
     let [parse, bind, execute, sync] = sent.as_slice() else {
@@ -91,6 +92,22 @@ fn a_group_on_one_row_waits_for_it() {
         "{parse}"
     );
     assert_eq!(bound(&trip.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
+}
+
+#[test]
+fn members_that_are_each_on_a_row_of_their_own_need_no_order() {
+    let mut folding = stock();
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "5"])];
+    let mut server = a_server();
+    let trip = leave(&members, &mut server).expect("it travels");
+    let parse = &trip.sent()[0];
+    assert!(
+        !parse.contains("RECURSIVE") && parse.contains("lock_timeout"),
+        "{parse}"
+    );
+    let (values, formats) = bound(&trip.sent);
+    assert_eq!(values, ["{7,5}", "(16400,{7})", "{1,2}"]);
+    assert_eq!(formats, [1, 1, 1, 1, 0]);
 }
 
 #[test]
@@ -133,6 +150,7 @@ fn a_composite_key_has_an_array_for_each_column() {
     let members = [
         folding.texts(&["x", "1", "8"]),
         folding.texts(&["y", "1", "9"]),
+        folding.texts(&["x", "1", "10"]),
     ];
     let mut server = a_server();
     let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
@@ -141,10 +159,10 @@ fn a_composite_key_has_an_array_for_each_column() {
         [
             "{1,1}",
             r#"{"x","y"}"#,
-            "23:{0,1}",
-            "23:{1,2}",
+            "23:{0,2}",
+            "23:{2,3}",
             "(16400,{7})",
-            "{8,9}"
+            "{8,10,9}"
         ]
     );
 }

@@ -156,18 +156,25 @@ fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
     let dealt = one_row.answer([parsed(), bound(), nobody(true), end()]);
     let none = "parsed, bound, no data, UPDATE 0, ready I";
     assert_eq!(dealt, [format!("0: {none}"), format!("1: {none}")]);
-    let mut many_rows = group(&["7", "8", "9"], &mut server);
-    let dealt = many_rows.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
-    let hit = "1: parsed, bound, no data, UPDATE 1, ready I";
-    assert_eq!(dealt, ["0: again Row", hit, "2: again Row"]);
+    let hit = "parsed, bound, no data, UPDATE 1, ready I";
+    let mut many_rows = group(&["7", "8", "7", "9"], &mut server);
+    let dealt = many_rows.answer([parsed(), bound(), member(3, true, true, &[]), end()]);
+    let hit_1 = format!("1: {hit}");
+    assert_eq!(
+        dealt,
+        ["0: again Row", "2: again Row", &hit_1, "3: again Row"]
+    );
+    let mut one_each = group(&["7", "8"], &mut server);
+    let dealt = one_each.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
+    assert_eq!(dealt, [format!("0: {none}"), format!("1: {hit}")]);
 }
 
 #[test]
 fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8"], &mut server);
+    let mut trip = group(&["7", "8", "8"], &mut server);
     let dealt = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Row"]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Row", "2: again Row"]);
 }
 
 #[test]
@@ -228,13 +235,16 @@ fn an_error_sends_the_group_again_in_halves() {
 #[test]
 fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8"], &mut server);
+    let mut trip = group(&["7", "8", "7"], &mut server);
     let dealt = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert_eq!(
+        dealt,
+        ["0: again Alone", "1: again Alone", "2: again Alone"]
+    );
     let learned = trip.batch.void().flatten().expect("something was learned");
     assert!(learned.fold.is_err());
     // The Parse did not take place.
-    let mut trip = group(&["7", "8"], &mut server);
+    let mut trip = group(&["7", "8", "7"], &mut server);
     assert!(trip.sent()[0].starts_with("Parse"));
     trip.answer([parsed(), bound(), nobody(true), end()]);
 }
@@ -250,9 +260,38 @@ fn a_timeout_on_one_row_is_everybodys_and_on_many_it_is_not() {
         let dealt = one_row.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
         let told = format!("parsed, bound, ERROR {sqlstate}: {message}, ready I");
         assert_eq!(dealt, [format!("0: {told}"), format!("1: {told}")]);
-        let mut many_rows = group(&["7", "8"], &mut server);
+        let mut many_rows = group(&["7", "8", "7"], &mut server);
         let dealt = many_rows.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
-        assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+        assert_eq!(
+            dealt,
+            [
+                "0: again FirstHalf",
+                "1: again FirstHalf",
+                "2: again SecondHalf"
+            ]
+        );
+    }
+}
+
+#[test]
+fn after_any_error_rows_of_one_member_each_go_like_others() {
+    for (sqlstate, message) in [
+        ("55P03", "canceling statement due to lock timeout"),
+        ("23514", "a check"),
+        ("42501", "permission denied for table t"),
+    ] {
+        let mut folding = counter("");
+        let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
+        let mut server = a_server();
+        let mut trip = leave(&members, &mut server).expect("it travels");
+        let dealt = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        assert_eq!(dealt, ["0: again Line", "1: again Line"]);
+        assert!(
+            trip.batch.void().is_none(),
+            "the fold itself is not refused"
+        );
+        let again = leave(&members, &mut server).expect("it travels").sent();
+        assert!(again[0].contains("SKIP LOCKED"), "{}", again[0]);
     }
 }
 

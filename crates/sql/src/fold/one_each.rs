@@ -1,0 +1,75 @@
+//! The statement for a group in which every member is on a row of its own: the client's UPDATE, joined to arrays of
+//! keys and parameters. PostgreSQL enforces constraints and follows rows that others have just changed, as it would
+//! for each member alone.
+
+use super::{Refusal, Rewriter, TypeName, View};
+use crate::{facts, quote_ident};
+
+/// Longest wait for a row that an outsider holds, while the rows of other members are locked.
+const PATIENCE: &str = "10ms";
+
+impl Rewriter<'_> {
+    pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {
+        let fingerprint = facts::fingerprint_sql(&self.update.relation, &self.table.extent);
+        let fingerprint_place = self.key.len() + 1;
+        let answers = self.answers(returning, View::InPlace)?;
+        let returned: String = (1..).zip(&answers).map(returned).collect();
+        let names: String = (1..=answers.len())
+            .map(|n| format!(", done.r{n}"))
+            .collect();
+        Ok(format!(
+            "WITH facts AS MATERIALIZED (SELECT {fingerprint} = ${fingerprint_place} \
+             AND pg_catalog.set_config('lock_timeout', '{PATIENCE}', true) IS NOT NULL AS same), \
+             done AS (UPDATE {table} AS t SET {sets} FROM facts, ROWS FROM ({arrays}) WITH ORDINALITY AS k({columns}) \
+             WHERE facts.same AND {conditions} RETURNING k.pos::pg_catalog.int4 AS pos{returned}) \
+             SELECT facts.same, done.pos, true, true{names} FROM facts LEFT JOIN done ON true",
+            table = self.table.qualified(),
+            sets = self.sets()?,
+            arrays = self.arrays()?.join(", "),
+            columns = self.array_names().join(", "),
+            conditions = self.conditions()?.join(" AND "),
+        ))
+    }
+
+    fn sets(&self) -> Result<String, Refusal> {
+        let set = |(column, expr): &(&crate::Column, &crate::Expr)| {
+            let value = self.expr(expr, View::InPlace)?;
+            Ok(format!("{} = {value}", quote_ident(&column.name)))
+        };
+        let sets: Result<Vec<String>, Refusal> = self.assigned.iter().map(set).collect();
+        Ok(sets?.join(", "))
+    }
+
+    /// The arrays of keys and, behind the fingerprint, of parameters.
+    fn arrays(&self) -> Result<Vec<String>, Refusal> {
+        let unnest = |place, name: &str| format!("pg_catalog.unnest(${place}::{name}[])");
+        let keys = (1..).zip(&self.key);
+        let mut arrays: Vec<String> = keys
+            .map(|(place, (column, _))| unnest(place, &column.bare_type_name))
+            .collect();
+        for (place, carried) in (self.key.len() + 2..).zip(&self.carried) {
+            let name = match carried.as_text {
+                true => "pg_catalog.text",
+                false => &self.parameter_type(carried.parameter)?.sql,
+            };
+            arrays.push(unnest(place, name));
+        }
+        Ok(arrays)
+    }
+
+    fn array_names(&self) -> Vec<String> {
+        let keys = (1..=self.key.len()).map(|n| format!("k{n}"));
+        let parameters = (1..=self.carried.len()).map(|n| format!("p{n}"));
+        keys.chain(parameters).chain(["pos".to_owned()]).collect()
+    }
+
+    fn conditions(&self) -> Result<Vec<String>, Refusal> {
+        let keys = (1..).zip(&self.key);
+        let equal = keys.map(|(n, (c, _))| format!("t.{} = k.k{n}", quote_ident(&c.name)));
+        Ok(equal.chain(self.guard(View::InPlace)?).collect())
+    }
+}
+
+fn returned((number, (value, type_name)): (usize, &(String, String))) -> String {
+    format!(", ({value})::{type_name} AS r{number}")
+}
