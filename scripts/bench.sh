@@ -32,7 +32,7 @@ start_servers() {
     chmod 755 "$work"
     as_postgres "$bin/initdb" -D "$work/data" -U postgres -A trust --locale=C.UTF-8 >/dev/null
     as_postgres "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start -o \
-        "-p $server -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=512MB" >/dev/null
+        "-p $server -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=512MB -c max_wal_size=8GB" >/dev/null
     cat > "$work/pgbouncer.ini" <<INI
 [databases]
 * = host=127.0.0.1 port=$server
@@ -52,7 +52,7 @@ INI
     local url="postgres://postgres@127.0.0.1:$server"
     "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
     "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" \
-        --set hotspot_for_autocommit=true --set default_pool_size=2 2>"$work/paceline-auto.log" & pids+=($!)
+        --set hotspot_for_autocommit=true --set default_pool_size=1 2>"$work/paceline-auto.log" & pids+=($!)
     for port in $bouncer $plain $auto; do wait_for "$port"; done
 }
 
@@ -108,7 +108,7 @@ workload "hot row, 256 clients, simple" hot 256 simple $plain
 workload "hot row, 1,024 clients, prepared" hot 1024 prepared $plain alone
 workload "hot row, 1 client, prepared" hot 1 prepared $plain
 workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
-workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 2 too" random 64 prepared $auto
+workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 1" random 64 prepared $auto
 total=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT n FROM hot")
 echo
 echo "hot row afterwards: $total"
