@@ -67,6 +67,28 @@ make_tables() {
     printf '\\set id random(1, %s)\nUPDATE many SET n = n + 1 WHERE id = :id;\n' "$rows" > "$work/random.sql"
 }
 
+# Orders that wait, again, in the queue of variant c (one statement takes an order and files it), and jobs to be claimed.
+fill_queues() {
+    sql "DROP TABLE IF EXISTS t_order_q, t_order_u, jobs"
+    sql "CREATE TABLE t_order_q (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL)"
+    sql "CREATE TABLE t_order_u (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL, uts timestamp NOT NULL, status int NOT NULL)"
+    sql "INSERT INTO t_order_q (order_id, cts) SELECT gen_random_uuid(), now() FROM generate_series(1, 500000)"
+    sql "CREATE TABLE jobs (id bigserial PRIMARY KEY, state text NOT NULL DEFAULT 'ready', worker int)"
+    sql "INSERT INTO jobs SELECT FROM generate_series(1, 500000)"
+    sql "CREATE INDEX ON jobs (id) WHERE state = 'ready'"
+    sql "VACUUM ANALYZE t_order_q"
+    sql "VACUUM ANALYZE jobs"
+}
+
+write_queue_scripts() {
+    cat > "$work/queue.sql" <<'SQL'
+WITH tmp AS (DELETE FROM t_order_q WHERE ctid = (SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1) RETURNING order_id, cts) INSERT INTO t_order_u (order_id, cts, uts, status) SELECT order_id, cts, now(), 1 FROM tmp;
+SQL
+    cat > "$work/claim.sql" <<'SQL'
+UPDATE jobs SET state = 'running', worker = :client_id WHERE id = (SELECT id FROM jobs WHERE state = 'ready' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
+SQL
+}
+
 # tps PORT SCRIPT CLIENTS MODE
 tps() {
     local out
@@ -84,12 +106,16 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.1f", a / b; else
 workload() {
     [[ -z $only || " $only " == *" $2 "* ]] || return 0
     # Before 1.21, which Debian 12 does not have, PgBouncer cannot carry prepared statements in transaction pooling.
-    local direct= bounced= ours= bouncer_mode=simple
+    local direct= bounced= ours= bouncer_mode=simple before=true
+    case $2 in queue | claim) before=fill_queues ;; esac
     for _ in $(seq "$rounds"); do
         if [[ ${6:-} != alone ]]; then
+            $before
             direct+=" $(tps $server "$2" "$3" "$4")"
+            $before
             bounced+=" $(tps $bouncer "$2" "$3" "$bouncer_mode")"
         fi
+        $before
         ours+=" $(tps "$5" "$2" "$3" "$4")"
     done
     local d b o
@@ -99,6 +125,7 @@ workload() {
 
 start_servers
 make_tables
+write_queue_scripts
 echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), $(nproc) cores, fsync on, pgbench -j 1, medians of $rounds runs of $seconds s in alternation, transactions per second"
 echo
 echo "| workload | direct | PgBouncer, pool 2, simple | Paceline | × direct | × PgBouncer |"
@@ -109,6 +136,11 @@ workload "hot row, 1,024 clients, prepared" hot 1024 prepared $plain alone
 workload "hot row, 1 client, prepared" hot 1 prepared $plain
 workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
 workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 1" random 64 prepared $auto
+workload "queue, variant c (take and file an order), 256 consumers, un-hinted, prepared" queue 256 prepared $auto
+workload "claims by UPDATE … SKIP LOCKED, 256 consumers, un-hinted, prepared" claim 256 prepared $auto
+orders=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) || ' orders in both tables, ' || count(DISTINCT order_id) || ' distinct' FROM (SELECT order_id FROM t_order_q UNION ALL SELECT order_id FROM t_order_u) o" 2>/dev/null || true)
+echo "${orders:+
+queue afterwards: $orders}"
 total=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT n FROM hot")
 echo
 echo "hot row afterwards: $total"

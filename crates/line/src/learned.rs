@@ -1,18 +1,16 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
 use crate::line::{GroupId, Slip, Strategy, Table};
-use crate::strategy::fold::FoldPlan;
-use crate::strategy::{chain, pipeline};
+use crate::strategy::{GroupPlan, chain, pipeline};
 use crate::unit::Unit;
 use paceline_sql::Effect;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
 /// What is known of a template in one database, under one set of settings.
 #[derive(Debug)]
 pub struct Learned {
-    /// How its units fold, or why they do not.
-    pub fold: Result<Arc<FoldPlan>, String>,
+    /// How its units travel together in one statement, or why they do not.
+    pub plan: Result<GroupPlan, String>,
     /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined.
     pub plain_read: bool,
     /// Calls functions that may change the session.
@@ -84,12 +82,9 @@ impl Learned {
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let hinted = policy.hotspot && unit.template.hints().commit_on_success;
         let chain = if hinted { chain::fits(unit) } else { None };
-        let fold = self
-            .fold
-            .as_ref()
-            .ok()
-            .and_then(|plan| Some((plan, plan.fits(unit)?)));
-        let Some((plan, (group, key))) = fold else {
+        let plan = self.plan.as_ref().ok();
+        let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
+        let Some((plan, (group, key))) = together else {
             return alone_or(chain).in_its_place(unit, policy);
         };
         if !hinted && !policy.for_autocommit {
@@ -102,15 +97,15 @@ impl Learned {
             true => Some(group),
             false => chain,
         };
-        if group.is_some_and(|id: GroupId| id.strategy == Strategy::Fold) {
-            unit.fold = Some(Arc::clone(plan));
+        let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
+        if in_one {
+            unit.plan = Some(plan.clone());
         }
         Travel {
             slip: Slip {
                 group,
                 key: Some(key),
-                table: table_of(unit)
-                    .filter(|_| group.is_some_and(|id| id.strategy == Strategy::Fold)),
+                table: table_of(unit).filter(|_| in_one),
                 barrier: false,
             },
             would_group: false,

@@ -51,6 +51,8 @@ pub enum Strategy {
     Chain,
     /// Single-row updates in one statement.
     Fold,
+    /// Consumers of a queue in one statement.
+    Take,
 }
 
 /// What the line must know of a unit.

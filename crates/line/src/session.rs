@@ -185,7 +185,7 @@ impl Session {
             template: simple.template,
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
-            fold: None,
+            plan: None,
         })
     }
 
@@ -253,7 +253,7 @@ impl Session {
             },
             template,
             settings: Arc::clone(&self.settings),
-            fold: None,
+            plan: None,
         })
     }
 

@@ -3,18 +3,56 @@
 //!
 //! (Solo and lease need no batch: see [`crate::ride`].)
 
+mod array;
 pub mod chain;
 pub mod fold;
 pub mod pipeline;
+pub mod take;
 
 use crate::learned::Learned;
-use crate::line::Strategy;
+use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::unit::{Form, Unit};
 use bytes::{Bytes, BytesMut};
-use paceline_wire::backend::{self, Status, tag};
+use fold::FoldPlan;
+use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
+use std::sync::Arc;
+use take::TakePlan;
+
+/// How the units of a template travel together in one statement.
+#[derive(Debug, Clone)]
+pub enum GroupPlan {
+    /// Updates of single rows.
+    Fold(Arc<FoldPlan>),
+    /// Consumers of a queue.
+    Take(Arc<TakePlan>),
+}
+
+impl GroupPlan {
+    /// The companions of a unit, and what it waits for while it is in flight. `None`: this one must run alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+        match self {
+            Self::Fold(plan) => plan.fits(unit),
+            Self::Take(plan) => plan.fits(unit),
+        }
+    }
+
+    fn fold(&self) -> Option<&Arc<FoldPlan>> {
+        match self {
+            Self::Fold(plan) => Some(plan),
+            Self::Take(_) => None,
+        }
+    }
+
+    fn take(&self) -> Option<&Arc<TakePlan>> {
+        match self {
+            Self::Take(plan) => Some(plan),
+            Self::Fold(_) => None,
+        }
+    }
+}
 
 /// What becomes of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +96,7 @@ enum Kind {
     Pipeline(pipeline::Batch),
     Chain(chain::Batch),
     Fold(Box<fold::Batch>),
+    Take(take::Batch),
 }
 
 impl Batch {
@@ -76,6 +115,7 @@ impl Batch {
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
             }
+            Strategy::Take => Kind::Take(take::Batch::build(members, server, out)?),
         }))
     }
 
@@ -90,6 +130,7 @@ impl Batch {
             Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
             Kind::Chain(batch) => batch.receive(frame, server, dealt),
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
+            Kind::Take(batch) => batch.receive(frame, server, dealt),
         }
     }
 
@@ -97,6 +138,7 @@ impl Batch {
     pub fn void(&self) -> Option<Option<Learned>> {
         match &self.0 {
             Kind::Fold(batch) => batch.void(),
+            Kind::Take(batch) => batch.void(),
             Kind::Pipeline(_) | Kind::Chain(_) => None,
         }
     }
@@ -107,6 +149,7 @@ impl Batch {
             Kind::Pipeline(_) => false,
             Kind::Chain(batch) => batch.failed(),
             Kind::Fold(batch) => batch.failed(),
+            Kind::Take(batch) => batch.failed(),
         }
     }
 
@@ -114,7 +157,7 @@ impl Batch {
     pub fn kept(&self) -> usize {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
-            Kind::Chain(_) | Kind::Fold(_) => 0,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Take(_) => 0,
         }
     }
 
@@ -122,7 +165,7 @@ impl Batch {
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
             Kind::Pipeline(batch) => Some(batch.abandon()),
-            Kind::Chain(_) | Kind::Fold(_) => None,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Take(_) => None,
         }
     }
 }
@@ -213,6 +256,14 @@ fn write_head(form: Form, out: &mut BytesMut) {
 }
 
 impl Form {
+    /// Does an answer to it tell what columns its rows have, or that it has none?
+    fn is_described(self, has_columns: bool) -> bool {
+        match self {
+            Self::Simple => has_columns,
+            Self::Extended { describe, .. } => describe,
+        }
+    }
+
     /// The answer to the client's own `Parse`, if it sent one.
     fn write_parsed(self, out: &mut BytesMut) {
         if let Self::Extended { parse: true, .. } = self {
@@ -224,6 +275,50 @@ impl Form {
 /// What ends an answer.
 fn write_tail(out: &mut BytesMut) {
     Status::Idle.write(out);
+}
+
+/// The answer to `Describe` of a portal with these columns.
+fn write_columns(fields: &[Field], formats: &[i16], out: &mut BytesMut) {
+    match fields {
+        [] => frame::write_empty(out, tag::NO_DATA),
+        fields => backend::write_fields(out, fields, formats),
+    }
+}
+
+/// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns.
+fn result_bits(unit: &Unit, columns: usize) -> Option<u64> {
+    let bit = |n: usize, format: i16| u64::from(format == 1) << n;
+    match unit.result_formats() {
+        [] => Some(0),
+        [one] => Some((0..columns).map(|n| bit(n, *one)).sum()),
+        all if all.len() == columns => Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum()),
+        _ => None,
+    }
+}
+
+/// The format in which the unit wants each column.
+fn result_formats(unit: &Unit, columns: usize) -> Vec<i16> {
+    match unit.result_formats() {
+        [] => vec![0; columns],
+        [one] => vec![*one; columns],
+        all => all.to_vec(),
+    }
+}
+
+/// SQLSTATE class 42: syntax error or access rule violation.
+fn is_refusal(sqlstate: &str) -> bool {
+    sqlstate.starts_with("42")
+}
+
+/// The two limits that a client sets on its waiting; not a cancellation by somebody else.
+fn is_timeout(sqlstate: &str, error: &[u8]) -> bool {
+    matches!(sqlstate, "55P03" | "57014") && message(error).is_some_and(|m| m.contains("timeout"))
+}
+
+/// The text of an `ErrorResponse`, header included.
+fn message(error: &[u8]) -> Option<&str> {
+    let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
+    backend::error_field(body, b'M')
 }
 
 /// The SQLSTATE of an `ErrorResponse`.

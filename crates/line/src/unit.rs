@@ -1,7 +1,7 @@
 //! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
 
 use crate::settings::Settings;
-use crate::strategy::fold::FoldPlan;
+use crate::strategy::GroupPlan;
 use crate::template::Template;
 use bytes::Bytes;
 use paceline_sql::Literal;
@@ -110,8 +110,8 @@ pub struct Unit {
     pub values: Values,
     /// The client's settings.
     pub settings: Arc<Settings>,
-    /// How it folds, if it does.
-    pub fold: Option<Arc<FoldPlan>>,
+    /// How it travels with others in one statement, if it does.
+    pub plan: Option<GroupPlan>,
 }
 
 impl Unit {

@@ -5,13 +5,16 @@ use crate::pool::{Pool, Seat};
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_line::learned::Learned;
 use paceline_line::settings::Settings;
+use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::fold::FoldPlan;
+use paceline_line::strategy::take::TakePlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::facts::Extent;
 use paceline_sql::fold::{self, TypeName};
-use paceline_sql::{Column, Effect, Expr, Statement, TableFacts, Update, facts};
-use paceline_wire::backend;
+use paceline_sql::take::{self, Take};
+use paceline_sql::{Column, Effect, Expr, Name, Statement, TableFacts, Update, facts};
+use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
 /// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
@@ -111,7 +114,7 @@ fn is_busy(error: &[u8]) -> bool {
 /// What is assumed of a template about which nothing can be found out.
 fn unknown() -> Learned {
     Learned {
-        fold: Err("it could not be described".to_owned()),
+        plan: Err("it could not be described".to_owned()),
         plain_read: false,
         taints: true,
     }
@@ -123,19 +126,24 @@ async fn ask(
     statement: &Statement,
     templates: &Templates,
 ) -> Result<Learned, ServerError> {
-    let functions = facts::harmless_sql(&statement.functions, &[], &[]);
+    let functions = facts::harmless_sql(&statement.functions, &[], &[], &[]);
     let tables = facts::plain_tables_sql(&statement.relations);
     let taints = facts::foreign_functions_sql(&statement.functions);
     let answers = conn
         .query(&format!("{functions}; {tables}; {taints}"))
         .await?;
     let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
-    let fold = match &statement.update {
-        Some(update) => ask_fold(conn, template, update, templates).await?,
-        None => Err("not a single-row UPDATE".to_owned()),
+    let plan = match (&statement.update, &statement.take) {
+        (Some(update), _) => ask_fold(conn, template, update, templates)
+            .await?
+            .map(|plan| GroupPlan::Fold(Arc::new(plan))),
+        (None, Some(take)) => ask_take(conn, template, take, templates)
+            .await?
+            .map(|plan| GroupPlan::Take(Arc::new(plan))),
+        (None, None) => Err("not a single-row UPDATE, and not a consumer of a queue".to_owned()),
     };
     Ok(Learned {
-        fold: fold.map(Arc::new),
+        plan,
         plain_read: matches!(statement.effect, Effect::Read) && yes(0) && yes(1),
         taints: yes(2),
     })
@@ -148,12 +156,82 @@ async fn ask_fold(
     templates: &Templates,
 ) -> Result<Result<FoldPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
-    let name = &update.relation;
+    let Some(table) = ask_table(conn, &update.relation).await? else {
+        return Ok(Err(NO_TABLE.to_owned()));
+    };
+    if !is_harmless(conn, update, &table).await? {
+        return Ok(Err(FOREIGN.to_owned()));
+    }
+    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
+    else {
+        return Ok(Err(NO_TYPE.to_owned()));
+    };
+    let fold = fold::rewrite(update, &table, &parameter_names, &returning_names);
+    Ok(match fold {
+        Err(refusal) => Err(refusal.to_string()),
+        Ok(fold) => FoldPlan::new(template, fold, &table, parameters, fields, templates)
+            .ok_or_else(|| TOO_MANY.to_owned()),
+    })
+}
+
+const NO_TABLE: &str = "there is no such table";
+const NO_TYPE: &str = "a type that is not known";
+const FOREIGN: &str = "a function, operator or type that is not PostgreSQL's own";
+const TOO_MANY: &str = "too many parameters or columns";
+
+/// Volatile functions of PostgreSQL that may stand where a row that was taken is changed or moved on: each row has its
+/// own value, as it would have alone.
+const VALUES_OF_ROWS: [&str; 4] = ["clock_timestamp", "gen_random_uuid", "nextval", "random"];
+
+async fn ask_take(
+    conn: &mut ServerConn,
+    template: &Template,
+    take: &Take,
+    templates: &Templates,
+) -> Result<Result<TakePlan, String>, ServerError> {
+    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    let mut tables = Vec::new();
+    let onto = take.onward.as_ref().map(|onward| &onward.relation);
+    for name in [Some(&take.relation), onto].into_iter().flatten() {
+        match ask_table(conn, name).await? {
+            Some(table) => tables.push(table),
+            None => return Ok(Err(NO_TABLE.to_owned())),
+        }
+    }
+    let picking = harmless_sql(&take.picking(), &[take::TRY_LOCK]);
+    let changing = harmless_sql(&take.changing(), &VALUES_OF_ROWS);
+    let answers = conn.query(&format!("{picking}; {changing}")).await?;
+    if answers.iter().any(|rows| first(rows) != Some("t")) {
+        return Ok(Err(FOREIGN.to_owned()));
+    }
+    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
+    else {
+        return Ok(Err(NO_TYPE.to_owned()));
+    };
+    let [queue, onto @ ..] = tables.as_slice() else {
+        return Ok(Err(NO_TABLE.to_owned()));
+    };
+    let taking = take::rewrite(
+        take,
+        queue,
+        onto.first(),
+        &parameter_names,
+        &returning_names,
+    );
+    Ok(match taking {
+        Err(refusal) => Err(refusal.to_string()),
+        Ok(taking) => TakePlan::new(template, taking, &tables, parameters, fields, templates)
+            .ok_or_else(|| TOO_MANY.to_owned()),
+    })
+}
+
+/// What the catalog says of a table; `None`: there is none of that name.
+async fn ask_table(conn: &mut ServerConn, name: &Name) -> Result<Option<TableFacts>, ServerError> {
     let extent = conn.query(&facts::extent_sql(name)).await?;
     let Some(extent) = read_extent(&extent) else {
-        return Ok(Err("there is no such table".to_owned()));
+        return Ok(None);
     };
-    // The fingerprint comes first: DDL between it and the rest only makes the fold refuse itself.
+    // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
     let questions = [
         format!("SELECT {}", facts::fingerprint_sql(name, &extent)),
         facts::table_sql(name),
@@ -162,30 +240,31 @@ async fn ask_fold(
         facts::checks_sql(name),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    let Some(table) = read_table(&answers, extent) else {
-        return Ok(Err("there is no such table".to_owned()));
-    };
-    if !is_harmless(conn, update, &table).await? {
-        return Ok(Err(
-            "a function, operator or type that is not PostgreSQL's own".to_owned(),
-        ));
-    }
-    let parameter_names =
-        type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
+    Ok(read_table(&answers, extent))
+}
+
+/// The names of the types of a template's parameters and RETURNING columns.
+async fn ask_types(
+    conn: &mut ServerConn,
+    parameters: &[u32],
+    fields: &[Field],
+) -> Result<Option<(Vec<TypeName>, Vec<TypeName>)>, ServerError> {
+    let names = type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
     let returned = fields
         .iter()
         .map(|f| (f.type_oid, f.type_modifier))
         .collect();
-    let returning_names = type_names(conn, returned).await?;
-    if parameter_names.len() != parameters.len() || returning_names.len() != fields.len() {
-        return Ok(Err("a type that is not known".to_owned()));
-    }
-    let fold = fold::rewrite(update, &table, &parameter_names, &returning_names);
-    Ok(match fold {
-        Err(refusal) => Err(refusal.to_string()),
-        Ok(fold) => FoldPlan::new(template, fold, &table, parameters, fields, templates)
-            .ok_or_else(|| "too many parameters or columns".to_owned()),
-    })
+    let returned = type_names(conn, returned).await?;
+    let all = names.len() == parameters.len() && returned.len() == fields.len();
+    Ok(all.then_some((names, returned)))
+}
+
+/// Are all functions, operators and types in these expressions PostgreSQL's own, and no function volatile but these?
+fn harmless_sql(exprs: &[&Expr], volatile: &[&str]) -> String {
+    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
+    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
+    let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
+    facts::harmless_sql(&functions, &operators, &types, volatile)
 }
 
 /// Are all functions, operators and cast types in the update and in the table's checks PostgreSQL's own, and none
@@ -212,12 +291,7 @@ async fn is_harmless(
         .chain(returning)
         .chain(&checks)
         .collect();
-    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
-    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
-    let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
-    let answers = conn
-        .query(&facts::harmless_sql(&functions, &operators, &types))
-        .await?;
+    let answers = conn.query(&harmless_sql(&exprs, &[])).await?;
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
 }
 

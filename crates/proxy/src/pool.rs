@@ -414,7 +414,7 @@ impl Pool {
             Some(Known::Pending) => return Knowledge::Pending,
             Some(Known::Asked) => return Knowledge::Asked,
             Some(Known::Learned(learned, since))
-                if learned.fold.is_ok() || since.elapsed() < REFUSAL_LASTS =>
+                if learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS =>
             {
                 return Knowledge::Learned(Arc::clone(learned));
             }

@@ -215,9 +215,14 @@ pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
     format!("ROW({})::pg_catalog.text", parts.join(", "))
 }
 
-/// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile, every
-/// operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
-pub fn harmless_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> String {
+/// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
+/// `volatile` may be), every operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
+pub fn harmless_sql(
+    functions: &[Name],
+    operators: &[Name],
+    types: &[Name],
+    volatile: &[&str],
+) -> String {
     let names = |names: &[Name]| {
         let list: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
         format!("ARRAY[{}]::pg_catalog.name[]", list.join(","))
@@ -229,13 +234,18 @@ pub fn harmless_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> S
     format!(
         "SELECT {foreign} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
-           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.provolatile = 'v' OR p.proretset))) \
+           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         functions = names(functions),
         operators = names(operators),
         types = names(types),
+        volatile = volatile
+            .iter()
+            .map(|name| quote_literal(name))
+            .collect::<Vec<_>>()
+            .join(","),
     )
 }
 

@@ -18,6 +18,7 @@ mod parser;
 mod quote;
 mod references;
 mod statement;
+pub mod take;
 mod tree;
 mod update;
 
@@ -30,4 +31,5 @@ pub use name::Name;
 pub use parser::NotParsed;
 pub use quote::{quote_ident, quote_literal};
 pub use statement::{Statement, parse};
+pub use take::Take;
 pub use update::{KeyEquality, KeyValue, Returning, Update};

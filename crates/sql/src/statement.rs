@@ -8,6 +8,7 @@ use crate::hints::{self, Hints};
 use crate::name::Name;
 use crate::parser::{self, NotParsed};
 use crate::references;
+use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
 
@@ -30,6 +31,8 @@ pub struct Statement {
     pub casts_to: Vec<Name>,
     /// The parts of the one UPDATE that the text is, if a fold can carry its shape.
     pub update: Option<Update>,
+    /// The parts of the one statement of a queue's consumer that the text is.
+    pub take: Option<Take>,
     /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
@@ -59,6 +62,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         operators: references::operators(&tree),
         casts_to: references::casts_to(&tree),
         update: update::of_statements(&statements),
+        take: take::of_statements(&statements),
         needs_constants,
         effect,
     })

@@ -149,7 +149,7 @@ fn read_where(condition: &Node, qualifier: &str) -> Option<(Vec<KeyEquality>, Ve
 }
 
 /// The parts of an AND, those of ANDs within it included.
-fn flatten<'a>(condition: &'a Node, conjuncts: &mut Vec<&'a NodeEnum>) -> Option<()> {
+pub(crate) fn flatten<'a>(condition: &'a Node, conjuncts: &mut Vec<&'a NodeEnum>) -> Option<()> {
     match condition.node.as_ref()? {
         NodeEnum::BoolExpr(and) if and.boolop() == BoolExprType::AndExpr => and
             .args
@@ -185,7 +185,7 @@ fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
     Some(KeyEquality { column, value })
 }
 
-fn key_value(node: &NodeEnum) -> Option<KeyValue> {
+pub(crate) fn key_value(node: &NodeEnum) -> Option<KeyValue> {
     let constant = |kind, text| Some(KeyValue::Constant { kind, text });
     match node {
         NodeEnum::ParamRef(parameter) => {
@@ -212,7 +212,7 @@ fn kind_of_large(number: &str) -> LiteralKind {
     }
 }
 
-fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<(String, Expr)>> {
+pub(crate) fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<(String, Expr)>> {
     let mut assignments: Vec<(String, Expr)> = Vec::new();
     for target in targets {
         let target = as_target(target)?;
@@ -247,14 +247,17 @@ fn assigned_value(value: &Node) -> Option<&NodeEnum> {
         .as_ref()
 }
 
-fn as_target(node: &Node) -> Option<&ResTarget> {
+pub(crate) fn as_target(node: &Node) -> Option<&ResTarget> {
     match node.node.as_ref()? {
         NodeEnum::ResTarget(target) => Some(target),
         _ => None,
     }
 }
 
-fn read_returning(clause: Option<&ReturningClause>, qualifier: &str) -> Option<Vec<Returning>> {
+pub(crate) fn read_returning(
+    clause: Option<&ReturningClause>,
+    qualifier: &str,
+) -> Option<Vec<Returning>> {
     let Some(clause) = clause else {
         return Some(Vec::new());
     };

@@ -1,11 +1,13 @@
 //! Fold: single-row updates of one template become one statement (see [`paceline_sql::fold`]): one lock, one new
 //! version and one commit per row, and an answer of its own for every member.
 
-mod array;
 mod bind;
 mod key;
 
-use super::{Again, Dealt, Verdict, again, chain, halves, sqlstate, write_head, write_tail};
+use super::{
+    Again, Dealt, Verdict, again, chain, halves, is_refusal, is_timeout, result_bits, sqlstate,
+    write_columns, write_head, write_tail,
+};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
@@ -131,7 +133,7 @@ impl FoldPlan {
             template: self.template,
             settings: unit.settings.id,
             parameter_formats,
-            result_formats: self.result_formats(unit)?,
+            result_formats: result_bits(unit, self.fields.len())?,
             // Values that only PostgreSQL can compare travel with their equals in bytes.
             cohort: if self.is_opaque() { row_cohort(key) } else { 0 },
         };
@@ -144,18 +146,6 @@ impl FoldPlan {
             .key
             .iter()
             .any(|column| column.class == KeyClass::Opaque)
-    }
-
-    fn result_formats(&self, unit: &Unit) -> Option<u64> {
-        let bit = |n: usize, format: i16| u64::from(format == 1) << n;
-        match unit.result_formats() {
-            [] => Some(0),
-            [one] => Some((0..self.fields.len()).map(|n| bit(n, *one)).sum()),
-            all if all.len() == self.fields.len() => {
-                Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum())
-            }
-            _ => None,
-        }
     }
 
     /// The key of a unit in a form in which equal keys are equal bytes.
@@ -234,7 +224,7 @@ impl Batch {
         out: &mut BytesMut,
     ) -> Option<Self> {
         let first = members.first()?;
-        let plan = Arc::clone(first.fold.as_ref()?);
+        let plan = Arc::clone(first.plan.as_ref()?.fold()?);
         let rows = sort_by_row(&plan, members)?;
         let spread = plan.spread(rows.len(), members.len());
         if spread != Spread::OneRow && plan.is_opaque() {
@@ -268,11 +258,7 @@ impl Batch {
             row_start.extend(members.iter().map(|_| start));
         }
         let mut fields = BytesMut::new();
-        if plan.fields.is_empty() {
-            paceline_wire::frame::write_empty(&mut fields, tag::NO_DATA);
-        } else {
-            backend::write_fields(&mut fields, &plan.fields, first.result_formats());
-        }
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
         let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
         Some(Self {
             exactly_one: first.template.hints().target_affect_row == Some(1),
@@ -297,7 +283,7 @@ impl Batch {
         let refused = is_refusal(sqlstate) && self.spread != Spread::OneEach;
         refused.then(|| {
             Some(Learned {
-                fold: Err(format!(
+                plan: Err(format!(
                     "the server refuses the fold with SQLSTATE {sqlstate}"
                 )),
                 plain_read: false,
@@ -368,12 +354,8 @@ impl Batch {
     fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
         let mut out = BytesMut::with_capacity(96);
         write_head(form, &mut out);
-        match form {
-            Form::Simple if self.plan.fields.is_empty() => {}
-            Form::Simple | Form::Extended { describe: true, .. } => {
-                out.extend_from_slice(&self.fields)
-            }
-            Form::Extended { .. } => {}
+        if form.is_described(!self.plan.fields.is_empty()) {
+            out.extend_from_slice(&self.fields);
         }
         if !hit && self.exactly_one {
             not_exactly(1, 0).write(&mut out);
@@ -429,7 +411,7 @@ impl Batch {
 
     fn settle_error(&self, sqlstate: &str, error: &BytesMut, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
-        let timed_out = matches!(sqlstate, "55P03" | "57014") && is_timeout(error);
+        let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
             self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
             dealt.extend(again(0..members, Again::Line));
@@ -460,19 +442,6 @@ impl Batch {
             });
         }
     }
-}
-
-/// SQLSTATE class 42: syntax error or access rule violation.
-fn is_refusal(sqlstate: &str) -> bool {
-    sqlstate.starts_with("42")
-}
-
-/// The two limits that a client sets on its waiting; not a cancellation by somebody else.
-fn is_timeout(error: &[u8]) -> bool {
-    let body = error
-        .get(paceline_wire::frame::HEADER_LEN..)
-        .unwrap_or_default();
-    backend::error_field(body, b'M').is_some_and(|message| message.contains("timeout"))
 }
 
 /// The error of a statement that touched another number of rows than its hint demands.

@@ -4,6 +4,7 @@ use super::messages::client::{bind_values, describe_portal, execute, parse, quer
 use crate::session::{Plan, Session};
 use crate::settings::SettingsBook;
 use crate::show::Console;
+use crate::strategy::GroupPlan;
 use crate::strategy::fold::FoldPlan;
 use crate::template::{Template, Templates};
 use crate::unit::Unit;
@@ -146,7 +147,7 @@ impl Folding {
 
     fn unit(&mut self, messages: Vec<u8>) -> Unit {
         let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.fold = Some(Arc::clone(&self.plan));
+        unit.plan = Some(GroupPlan::Fold(Arc::clone(&self.plan)));
         unit
     }
 }
@@ -159,7 +160,8 @@ pub(crate) fn single(session: &mut Session, templates: &Templates, messages: Vec
     }
 }
 
-fn type_name(sql: &str) -> TypeName {
+/// A type of PostgreSQL's own.
+pub(crate) fn type_name(sql: &str) -> TypeName {
     TypeName {
         sql: sql.to_owned(),
         array: sql.ends_with("[]"),

@@ -23,6 +23,7 @@ mod login;
 mod manners;
 mod outsider;
 mod prepared;
+mod queue;
 mod scripts;
 mod sell_out;
 mod session_state;

@@ -1,6 +1,7 @@
 //! The members' values as arrays: what a group binds.
 
-use super::array::Array;
+use super::super::array::Array;
+use super::super::result_formats;
 use super::{FoldPlan, Rows, Spread};
 use crate::unit::Unit;
 use bytes::BytesMut;
@@ -50,18 +51,9 @@ pub(super) fn write_bind(
         .iter()
         .map(|(binary, bytes)| (*binary, Some(&**bytes)))
         .collect();
-    let formats = result_formats(plan, members.first()?);
+    // The fold's own columns in binary, RETURNING as the members want it.
+    let mut formats = vec![1; RESULT_COLUMNS];
+    formats.extend(result_formats(members.first()?, plan.fields.len()));
     frontend::write_bind(out, name.as_bytes(), &values, &formats);
     Some(())
-}
-
-/// The fold's own columns in binary, RETURNING as the members want it.
-fn result_formats(plan: &FoldPlan, unit: &Unit) -> Vec<i16> {
-    let mut formats = vec![1; RESULT_COLUMNS];
-    match unit.result_formats() {
-        [] => formats.extend(plan.fields.iter().map(|_| 0)),
-        [one] => formats.extend(plan.fields.iter().map(|_| *one)),
-        all => formats.extend(all),
-    }
-    formats
 }

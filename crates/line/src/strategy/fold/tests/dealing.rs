@@ -2,6 +2,7 @@
 
 use super::{a_server, counter, leave, stock};
 use crate::server::ServerSide;
+use crate::strategy::GroupPlan;
 use crate::testing::folding::{Folding, INT4, INT8, single, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::client;
@@ -101,7 +102,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
         client::sync(),
     ];
     let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
-    unit.fold = Some(folding.plan.clone());
+    unit.plan = Some(GroupPlan::Fold(folding.plan.clone()));
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
     let dealt = trip.answer([
@@ -242,7 +243,7 @@ fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
         ["0: again Alone", "1: again Alone", "2: again Alone"]
     );
     let learned = trip.batch.void().flatten().expect("something was learned");
-    assert!(learned.fold.is_err());
+    assert!(learned.plan.is_err());
     // The Parse did not take place.
     let mut trip = group(&["7", "8", "7"], &mut server);
     assert!(trip.sent()[0].starts_with("Parse"));

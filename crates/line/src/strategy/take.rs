@@ -1,0 +1,363 @@
+//! Take: consumers of a queue become one statement (see [`paceline_sql::take`]) with their limits added up; its rows
+//! are dealt in the queue's order to the consumers in order of arrival.
+
+use super::array::Array;
+use super::{
+    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, result_formats,
+    sqlstate, write_columns, write_head, write_tail,
+};
+use crate::learned::Learned;
+use crate::line::{GroupId, Key, Strategy};
+use crate::server::{Injected, Preparable, ServerSide};
+use crate::template::{Template, Templates};
+use crate::unit::{Form, Unit};
+use bytes::BytesMut;
+use paceline_sql::KeyValue;
+use paceline_sql::TableFacts;
+use paceline_sql::take::{RESULT_COLUMNS, Taking};
+use paceline_wire::backend::{self, Field, tag};
+use paceline_wire::{Frame, frontend};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// Most rows that one consumer may ask for and still travel with others.
+const LIMIT_MAX: u32 = 1_000;
+
+/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
+const FORMATS_MAX: usize = 64;
+
+/// How the units of a template take, as learned from the catalog.
+#[derive(Debug)]
+pub struct TakePlan {
+    taking: Taking,
+    id: u64,
+    /// Template and tables: what the name of a queue starts with.
+    seed: u64,
+    fingerprints: Vec<String>,
+    /// OIDs of the template's parameters.
+    parameters: Vec<u32>,
+    /// RETURNING columns.
+    fields: Vec<Field>,
+}
+
+impl TakePlan {
+    /// A plan from what PostgreSQL said of the template and its tables: the queue, and where its rows go.
+    pub fn new(
+        template: &Template,
+        taking: Taking,
+        tables: &[TableFacts],
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
+        let mut hasher = DefaultHasher::new();
+        template.id.hash(&mut hasher);
+        fits.then(|| Self {
+            taking,
+            id: templates.new_id(),
+            seed: hasher.finish(),
+            fingerprints: tables
+                .iter()
+                .map(|table| table.fingerprint.clone())
+                .collect(),
+            parameters,
+            fields,
+        })
+    }
+
+    /// The queue and the companions of a unit. `None`: this one must run alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+        let parameters = unit.parameters();
+        if parameters.len() != self.parameters.len()
+            || !unit.settings.is_utf8()
+            || unit.template.hints().target_affect_row.is_some()
+        {
+            return None;
+        }
+        self.limit(unit)?;
+        let mut parameter_formats = 0;
+        for (number, as_text) in self.carried() {
+            let (binary, _) = unit.parameter(number)?;
+            if binary && as_text {
+                return None;
+            }
+            parameter_formats |= u64::from(binary) << (number - 1);
+        }
+        // The values that decide which rows are picked are part of the queue's name.
+        let mut hasher = DefaultHasher::new();
+        (self.seed, self.shared(unit)?).hash(&mut hasher);
+        let queue = hasher.finish();
+        let group = GroupId {
+            strategy: Strategy::Take,
+            template: queue,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: result_bits(unit, self.fields.len())?,
+            cohort: 0,
+        };
+        Some((group, Key(queue)))
+    }
+
+    /// Parameters that travel, and whether as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.taking.shared.iter().map(|number| (*number, false));
+        shared.chain(self.taking.own.iter().copied())
+    }
+
+    fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Option<&'a [u8]>>> {
+        let numbers = self.taking.shared.iter();
+        numbers
+            .map(|number| Some(unit.parameter(*number)?.1))
+            .collect()
+    }
+
+    /// How many rows a consumer asks for.
+    fn limit(&self, unit: &Unit) -> Option<u32> {
+        let limit = match &self.taking.limit {
+            KeyValue::Constant { text, .. } => text.parse().ok()?,
+            KeyValue::Parameter(number) => match unit.parameter(*number)? {
+                (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
+                (true, bytes) => u32::try_from(i64::from_be_bytes(bytes?.try_into().ok()?)).ok()?,
+            },
+        };
+        let most = if self.taking.single { 1 } else { LIMIT_MAX };
+        (1..=most).contains(&limit).then_some(limit)
+    }
+}
+
+/// A group of consumers on its way.
+#[derive(Debug)]
+pub struct Batch {
+    plan: Arc<TakePlan>,
+    members: Vec<Member>,
+    injected: Injected,
+    error: Option<(String, BytesMut)>,
+    facts_moved: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    form: Form,
+    /// The number of its last row.
+    last: u32,
+    rows: u32,
+    answer: BytesMut,
+}
+
+impl Batch {
+    pub(super) fn build(
+        members: &[&Unit],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = members.first()?;
+        let plan = Arc::clone(first.plan.as_ref()?.take()?);
+        let shared = plan.shared(first)?;
+        let mut last = 0;
+        let mut all = Vec::with_capacity(members.len());
+        for unit in members {
+            // Two queues may have the same hash.
+            if plan.shared(unit)? != shared {
+                return None;
+            }
+            last += plan.limit(unit)?;
+            let mut answer = BytesMut::new();
+            write_head(unit.form, &mut answer);
+            all.push(Member {
+                form: unit.form,
+                last,
+                rows: 0,
+                answer,
+            });
+        }
+        let mut injected = Injected::default();
+        let statement = Preparable {
+            id: plan.id,
+            text: &plan.taking.text,
+            types: &[0, 0],
+        };
+        injected.push(server.ensure(statement, out));
+        plan.write_bind(members, &all, &server.name(plan.id), out)?;
+        frontend::write_execute(out);
+        frontend::write_sync(out);
+        injected.push_sync();
+        let mut fields = BytesMut::new();
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
+        for member in &mut all {
+            if member.form.is_described(!plan.fields.is_empty()) {
+                member.answer.extend_from_slice(&fields);
+            }
+        }
+        Some(Self {
+            plan,
+            members: all,
+            injected,
+            error: None,
+            facts_moved: false,
+        })
+    }
+
+    /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
+    pub(super) fn void(&self) -> Option<Option<Learned>> {
+        if self.facts_moved {
+            return Some(None);
+        }
+        let (sqlstate, error) = self.error.as_ref()?;
+        let why = match is_uncertain(error) {
+            true => "rows that were taken can be picked again".to_owned(),
+            false if is_refusal(sqlstate) => {
+                format!("the server refuses the statement with SQLSTATE {sqlstate}")
+            }
+            false => return None,
+        };
+        Some(Some(Learned {
+            plan: Err(why),
+            plain_read: false,
+            taints: true,
+        }))
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match frame.tag {
+            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::DATA_ROW => self.receive_row(frame.body()),
+            tag::ERROR_RESPONSE => {
+                let sqlstate = sqlstate(frame.body()).to_owned();
+                self.error = Some((sqlstate, BytesMut::from(frame.bytes)));
+            }
+            tag::READY_FOR_QUERY => {
+                self.injected.synced(server);
+                self.settle(dealt);
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// A row of the result: facts unchanged?, its number, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) {
+        let Ok(values) = backend::row_values(body) else {
+            return;
+        };
+        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let [same, number] = head else {
+            return;
+        };
+        self.facts_moved |= *same != Some(&[1][..]);
+        let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
+        let Some(number) = number.map(u32::from_be_bytes) else {
+            return;
+        };
+        let place = self.members.partition_point(|member| member.last < number);
+        if let Some(member) = self.members.get_mut(place) {
+            member.rows += 1;
+            if !self.plan.fields.is_empty() {
+                backend::write_row(&mut member.answer, returning.iter().copied());
+            }
+        }
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.members.len();
+        if let Some((sqlstate, error)) = &self.error {
+            let alone = is_refusal(sqlstate) || is_uncertain(error) || is_timeout(sqlstate, error);
+            return match alone {
+                true => dealt.extend(again(0..members, Again::Alone)),
+                false => dealt.extend(halves(members)),
+            };
+        }
+        if self.facts_moved {
+            return dealt.extend(again(0..members, Again::Alone));
+        }
+        for (
+            member,
+            Member {
+                rows, mut answer, ..
+            },
+        ) in self.members.drain(..).enumerate()
+        {
+            let unseen = rows == 0 && self.plan.taking.may_fail_unseen;
+            let verdict = match unseen {
+                true => Verdict::Again(Again::Alone),
+                false => {
+                    let tag = format!("{} {rows}", self.plan.taking.tag);
+                    backend::write_command_complete(&mut answer, &tag);
+                    write_tail(&mut answer);
+                    Verdict::Answer(answer.freeze())
+                }
+            };
+            dealt.push(Dealt { member, verdict });
+        }
+    }
+}
+
+impl TakePlan {
+    fn write_bind(
+        &self,
+        units: &[&Unit],
+        members: &[Member],
+        name: &str,
+        out: &mut BytesMut,
+    ) -> Option<()> {
+        let first = units.first()?;
+        let total = i64::from(members.last()?.last).to_be_bytes();
+        let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
+        values.extend(
+            self.fingerprints
+                .iter()
+                .map(|print| (false, Some(print.as_bytes()))),
+        );
+        for number in &self.taking.shared {
+            values.push(first.parameter(*number)?);
+        }
+        let mut arrays = Vec::new();
+        if !self.taking.own.is_empty() {
+            arrays.push(consumers(members));
+        }
+        for (number, _) in &self.taking.own {
+            let (binary, _) = first.parameter(*number)?;
+            let oid = *self.parameters.get(*number as usize - 1)?;
+            let mut array = Array::new(binary, oid, units.len());
+            for unit in units {
+                array.push(unit.parameter(*number)?.1);
+            }
+            arrays.push(array.finish());
+        }
+        let arrays = arrays.iter();
+        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
+        let mut formats = vec![1; RESULT_COLUMNS];
+        formats.extend(result_formats(first, self.fields.len()));
+        frontend::write_bind(out, name.as_bytes(), &values, &formats);
+        Some(())
+    }
+}
+
+/// The consumer (from 1) of each row.
+fn consumers(members: &[Member]) -> (bool, Vec<u8>) {
+    let rows = members.last().map_or(0, |member| member.last);
+    let mut array = Array::int4(rows as usize);
+    let mut first = 0;
+    for (place, member) in members.iter().enumerate() {
+        (first..member.last).for_each(|_| array.push_int(place + 1));
+        first = member.last;
+    }
+    array.finish()
+}
+
+fn is_uncertain(error: &[u8]) -> bool {
+    super::message(error).is_some_and(Taking::is_uncertain)
+}

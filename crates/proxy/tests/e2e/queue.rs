@@ -1,0 +1,315 @@
+//! Consumers of a queue travel together: each gets the rows that it would have got by coming alone in its turn.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use crate::harness::driver::connect;
+use crate::harness::gate::lock_waiters;
+use crate::harness::message::{query, unit};
+use crate::harness::rng::seed;
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Message, Reply, Rng, Stage, assert_same, until};
+
+const SETUP: &str = "
+    CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
+    CREATE TABLE done (seq bigserial PRIMARY KEY, id bigint UNIQUE, body text, worker int, at timestamptz DEFAULT now())";
+const FILL: &str = "
+    DELETE FROM q; DELETE FROM done; ALTER SEQUENCE done_seq_seq RESTART;
+    INSERT INTO q SELECT i, i % 2, NULLIF((i * 7) % 5, 0), 'body ' || i, 'ready', NULL, 5 FROM generate_series(1, 14) i";
+const CONTENT: &str = "SELECT 'q', id, state, worker, cost FROM q UNION ALL SELECT 'done', id, body, worker, seq::int FROM done ORDER BY 1, 2";
+const CONSUMERS: usize = 10;
+
+/// Statements of consumers that travel together; `$1` is the consumer's number, `$2` the lane.
+const TOGETHER: [&str; 11] = [
+    "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1) RETURNING *, $1::int",
+    "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)",
+    "DELETE FROM q AS a WHERE a.id IN (SELECT b.id FROM q b WHERE b.lane = $2 ORDER BY b.prio DESC NULLS LAST, b.id LIMIT 2 FOR UPDATE OF b SKIP LOCKED) RETURNING a.id, prio AS p",
+    "DELETE FROM q WHERE id = ANY(ARRAY(SELECT id FROM q WHERE state = 'ready' ORDER BY body, id FOR UPDATE LIMIT 3)) RETURNING id, $1::int + cost",
+    "DELETE FROM q WHERE id = ANY(SELECT id FROM q ORDER BY id DESC LIMIT 2) RETURNING id",
+    "DELETE FROM q WHERE ctid = (SELECT ctid FROM q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1) RETURNING id, body",
+    "UPDATE q SET state = 'taken by ' || $1, worker = $1::int WHERE id = (SELECT id FROM q WHERE state = 'ready' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, state, worker",
+    "UPDATE q SET state = 'taken', worker = $1::int WHERE id IN (SELECT id FROM q WHERE state = 'ready' AND lane = $2 ORDER BY prio NULLS FIRST, id LIMIT 3 FOR NO KEY UPDATE SKIP LOCKED)",
+    "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body) INSERT INTO done (id, body, worker) SELECT id, body, $1::int FROM t",
+    "WITH t AS (DELETE FROM q WHERE ctid = (SELECT ctid FROM q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1) RETURNING id AS number, upper(body) AS loud) \
+     INSERT INTO done (id, body, worker) SELECT number, loud, $1::int FROM t RETURNING seq, body",
+    "WITH t AS (DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY id LIMIT 2) RETURNING *) INSERT INTO done (id, body, worker) SELECT id, body || $1, prio FROM t RETURNING seq, done.id, worker, at IS NOT NULL",
+];
+
+/// Those that do not, or come to nothing together.
+const ALONE: [&str; 3] = [
+    // The rows that are taken may be taken again at once: every consumer gets the same one.
+    "UPDATE q SET cost = cost + 1, worker = $1::int WHERE id = (SELECT id FROM q WHERE state = 'ready' ORDER BY id LIMIT 1) RETURNING id, cost",
+    // What the first consumers do decides what the later ones may take.
+    "UPDATE q SET cost = cost - 3, worker = $1::int WHERE id = (SELECT id FROM q WHERE cost > 0 ORDER BY cost DESC, id LIMIT 1 FOR UPDATE) RETURNING id, cost",
+    // A key that does not name one row.
+    "DELETE FROM q WHERE lane = (SELECT lane FROM q ORDER BY id LIMIT 1) RETURNING id",
+];
+
+fn stage() -> Stage {
+    let stage = Stage::for_groups();
+    stage.direct().ok(SETUP);
+    stage
+}
+
+/// The unit of a consumer: prepared or simple.
+fn ask(sql: &str, consumer: usize, prepared: bool) -> Vec<u8> {
+    let (number, lane) = (consumer.to_string(), "1");
+    if !prepared {
+        return query(
+            &sql.replace("$1", &format!("'{number}'"))
+                .replace("$2", lane),
+        );
+    }
+    let highest = (1..=2).rev().find(|n| sql.contains(&format!("${n}")));
+    // Every parameter up to the highest must be there.
+    match (highest, sql.contains("$1")) {
+        (Some(2), false) => unit(&sql.replace("$2", "$1"), &[Some(lane)]),
+        (Some(2), true) => unit(sql, &[Some(&number), Some(lane)]),
+        (Some(_), _) => unit(sql, &[Some(&number)]),
+        (None, _) => unit(sql, &[]),
+    }
+}
+
+fn check(stage: &Stage, sql: &str, prepared: bool) {
+    println!("{sql}");
+    let mut bare = stage.direct();
+    bare.ok(FILL);
+    // Paceline learns the template.
+    stage.client().ask(&ask(sql, 99, prepared));
+    let mut clients = stage.clients(CONSUMERS);
+    let mut gate = Gate::close(stage);
+    bare.ok(FILL);
+    for (number, client) in clients.iter_mut().enumerate() {
+        gate.submit(client, &ask(sql, number, prepared));
+    }
+    gate.open();
+    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
+    let left = bare.ok(CONTENT).rows();
+    bare.ok(FILL);
+    for (number, reply) in together.iter().enumerate() {
+        let alone = bare.ask(&ask(sql, number, prepared));
+        let label = format!("consumer {number} of {sql}");
+        assert_same(&label, &sorted(&alone), &sorted(reply));
+    }
+    assert_eq!(bare.ok(CONTENT).rows(), left, "{sql}");
+}
+
+/// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
+fn sorted(reply: &Reply) -> Vec<Message> {
+    let mut messages = reply.0.clone();
+    messages
+        .chunk_by_mut(|a, b| a.tag == b'D' && b.tag == b'D')
+        .for_each(|rows| rows.sort_by(|a, b| a.body.cmp(&b.body)));
+    messages
+}
+
+fn check_all(stage: &Stage, prepared: bool) {
+    TOGETHER.iter().for_each(|sql| check(stage, sql, prepared));
+    let counters = stage.counters();
+    let all = (TOGETHER.len() * CONSUMERS) as i64;
+    let expected = (TOGETHER.len() as i64, all, 0);
+    let found = (counters.groups, counters.members, counters.solo_fallbacks);
+    assert!(
+        found == expected || stage.target() == Target::Bare,
+        "{counters:?}"
+    );
+    ALONE.iter().for_each(|sql| check(stage, sql, prepared));
+}
+
+#[test]
+fn each_consumer_gets_its_rows_by_the_extended_protocol() {
+    let stage = stage();
+    check_all(&stage, true);
+}
+
+#[test]
+fn each_consumer_gets_its_rows_by_the_simple_protocol() {
+    let stage = stage();
+    check_all(&stage, false);
+}
+
+/// An error of the third row's consumer is its own.
+#[test]
+fn an_error_reaches_its_consumer_alone() {
+    let stage = stage();
+    let mut direct = stage.direct();
+    direct.ok(FILL);
+    let sql = "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE) RETURNING id, 10 / ($1::int - 3)";
+    stage.client().ask(&unit(sql, &[Some("1")]));
+    let mut clients = stage.clients(8);
+    let mut gate = Gate::close(&stage);
+    direct.ok(FILL);
+    for (number, client) in clients.iter_mut().enumerate() {
+        gate.submit(client, &unit(sql, &[Some(&number.to_string())]));
+    }
+    gate.open();
+    let mut ids = Vec::new();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let reply = client.reply();
+        match number {
+            3 => drop(reply.expect_error("22012")),
+            _ => ids.push(reply.expect_ok("a consumer").value()),
+        }
+    }
+    assert_eq!(ids, ["1", "2", "3", "4", "5", "6", "7"]);
+    assert_eq!(direct.number("SELECT count(*) FROM q"), 7);
+}
+
+/// A worker beside Paceline holds the head of the queue: who skips locked rows goes on behind it, who does not waits.
+#[test]
+fn a_direct_worker_holds_the_head() {
+    let stage = stage();
+    let (mut direct, mut worker) = (stage.direct(), stage.direct());
+    let skips = "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    let waits =
+        "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE) RETURNING id";
+    direct.ok(FILL);
+    for sql in [skips, waits] {
+        stage.client().ask(&unit(sql, &[]));
+    }
+    for (sql, expected) in [(skips, ["3", "4", "5"]), (waits, ["3", "4", "5"])] {
+        let mut clients = stage.clients(3);
+        let mut gate = Gate::close(&stage);
+        direct.ok(FILL);
+        worker.ok("BEGIN; DELETE FROM q WHERE id IN (1, 2)");
+        for client in &mut clients {
+            gate.submit(client, &unit(sql, &[]));
+        }
+        gate.open();
+        if sql == waits && stage.target() == Target::Paceline {
+            until("the consumers wait", || lock_waiters(&mut direct) >= 1);
+        }
+        if sql == waits {
+            worker.ok("COMMIT");
+        }
+        let ids: Vec<String> = clients.iter_mut().map(|c| c.reply().value()).collect();
+        let got: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+        assert_eq!(got, BTreeSet::from(expected), "{sql}");
+        if sql == skips {
+            worker.ok("ROLLBACK");
+        }
+    }
+}
+
+/// A worker beside Paceline holds the second row, and consumers do not skip: the first one need not wait for it.
+#[test]
+fn a_row_in_the_middle_holds_up_those_behind_it() {
+    let stage = stage();
+    let (mut direct, mut worker) = (stage.direct(), stage.direct());
+    let sql =
+        "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE) RETURNING id";
+    direct.ok(FILL);
+    stage.client().ask(&unit(sql, &[]));
+    let mut clients = stage.clients(3);
+    let mut gate = Gate::close(&stage);
+    direct.ok(FILL);
+    if stage.target() == Target::Paceline {
+        worker.ok("BEGIN; DELETE FROM q WHERE id = 2");
+    }
+    for client in &mut clients {
+        gate.submit(client, &unit(sql, &[]));
+    }
+    gate.open();
+    assert_eq!(clients[0].reply().value(), "1");
+    if stage.target() == Target::Paceline {
+        worker.ok("ROLLBACK");
+    }
+    assert_eq!(clients[1].reply().value(), "2");
+    assert_eq!(clients[2].reply().value(), "3");
+}
+
+/// Who leaves before departure takes nothing along.
+#[test]
+fn a_consumer_that_has_left_takes_no_row() {
+    let stage = stage();
+    let mut direct = stage.direct();
+    direct.ok(FILL);
+    let sql = "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    stage.client().ask(&unit(sql, &[]));
+    let mut clients = stage.clients(5);
+    let mut gate = Gate::close(&stage);
+    direct.ok(FILL);
+    for client in &mut clients {
+        gate.submit(client, &unit(sql, &[]));
+    }
+    clients.remove(2).hang_up();
+    if stage.target() == Target::Paceline {
+        gate.await_line(4);
+    }
+    gate.open();
+    let ids: Vec<String> = clients.iter_mut().map(|c| c.reply().value()).collect();
+    if stage.target() == Target::Paceline {
+        assert_eq!(ids, ["1", "2", "3", "4"]);
+        assert_eq!(direct.number("SELECT count(*) FROM q"), 10);
+    }
+}
+
+const ORDERS: i64 = 6_000;
+const MOVE: &str = "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body) \
+    INSERT INTO done (id, body, worker) SELECT id, body, $1::int FROM t RETURNING id";
+
+/// Takes until the queue is empty or its time is up; returns what it got, in order.
+async fn work(url: Arc<str>, number: i32, takes: usize) -> Vec<i64> {
+    let client = connect(&url).await.unwrap();
+    let statement = client.prepare(MOVE).await.unwrap();
+    let mut got = Vec::new();
+    while got.len() < takes
+        && let Some(row) = client.query_opt(&statement, &[&number]).await.unwrap()
+    {
+        got.push(row.get(0));
+    }
+    got
+}
+
+/// Consumers come, go and are killed at random, two of them beside Paceline: every order is in one place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn no_order_is_lost_or_doubled() {
+    let mut rng = Rng::new(seed(4_711));
+    let stage = Stage::on_shared()
+        .set("hotspot_for_autocommit=true")
+        .set("default_pool_size=3")
+        .open();
+    let mut direct = stage.direct();
+    direct.ok(SETUP);
+    direct.ok(&format!(
+        "INSERT INTO q SELECT i, 0, 0, 'order ' || i, 'ready', NULL, 0 FROM generate_series(1, {ORDERS}) i"
+    ));
+    let urls: [Arc<str>; 2] = [stage.url().into(), stage.direct_url().into()];
+    let mut workers = JoinSet::new();
+    let mut victims = Vec::new();
+    for number in 0..48 {
+        let url = urls[usize::from(number < 2)].clone();
+        let takes = if rng.chance(30) {
+            rng.below(60)
+        } else {
+            usize::MAX
+        };
+        let handle = workers.spawn(work(url, number, takes));
+        if number > 2 && rng.chance(40) {
+            victims.push(handle);
+        }
+    }
+    for victim in victims {
+        let target = ORDERS - direct.number("SELECT count(*) FROM q") + rng.between(1, 100);
+        until("some orders are done", || {
+            let left = direct.number("SELECT count(*) FROM q");
+            left == 0 || ORDERS - left >= target
+        });
+        victim.abort();
+    }
+    while let Some(ended) = workers.join_next().await {
+        if let Ok(got) = ended {
+            assert!(got.is_sorted_by(|a, b| a < b), "out of order: {got:?}");
+        }
+    }
+    let moved = direct.number("SELECT count(DISTINCT id) FROM done");
+    assert_eq!(moved, direct.number("SELECT count(*) FROM done"));
+    assert_eq!(moved + direct.number("SELECT count(*) FROM q"), ORDERS);
+    assert_eq!(
+        direct.number("SELECT count(*) FROM q JOIN done USING (id)"),
+        0
+    );
+    stage.assert_grouped(500, 3);
+}

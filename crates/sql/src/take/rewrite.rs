@@ -1,0 +1,425 @@
+//! One statement that takes for many consumers: the limits are added up, rows are numbered in the queue's own order,
+//! and a consumer's parameters are found by the number of its row.
+//!
+//! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of what it picked, `moved` the INSERT. If a row
+//! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
+//! then the statement raises an error ([`Taking::is_uncertain`]) and has done nothing.
+
+use super::{CTID, Onward, Take};
+use crate::facts::{self, TableFacts};
+pub use crate::fold::TypeName;
+use crate::{Expr, KeyValue, Returning, quote_ident};
+use std::collections::BTreeSet;
+
+/// Columns in front of RETURNING: facts unchanged?, number of the row (from 1; NULL: none).
+pub const RESULT_COLUMNS: usize = 2;
+
+/// Text of the error that the statement raises by itself.
+const UNCERTAIN: &str = "paceline: ";
+
+/// Why a consumer's statement does not travel with others; shown to users.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A table does not allow it.
+    #[error("table {0}: {1}")]
+    Table(String, String),
+    /// The picked column does not name one row.
+    #[error("{0} is not a unique key")]
+    Key(String),
+    /// Every row could be claimed again at once.
+    #[error("an UPDATE that picks without a condition")]
+    Condition,
+    /// A column that is not there, or has no name.
+    #[error("unknown column {0}")]
+    Column(String),
+    /// A type that cannot be carried in an array.
+    #[error("type of parameter ${0}")]
+    Type(u32),
+    /// The parser could not take an expression apart.
+    #[error("an expression that cannot be rewritten")]
+    Expression,
+}
+
+/// The statement and how to fill it: the sum of the limits, the fingerprints, the values of `shared`, and if `own` is
+/// not empty the consumer of each row (from 1) and the arrays of `own`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taking {
+    /// Its text.
+    pub text: String,
+    /// How many rows a consumer takes.
+    pub limit: KeyValue,
+    /// Consumers take one row each at most, whatever the limit is: with another one they go alone.
+    pub single: bool,
+    /// Parameters that decide which rows are picked, with their types: the same for all.
+    pub shared: Vec<u32>,
+    /// Parameters that each consumer has of its own; and whether they travel as text inside a `text[]`.
+    pub own: Vec<(u32, bool)>,
+    /// Number of fingerprints: one or two.
+    pub fingerprints: usize,
+    /// In front of the number of rows in an answer's tag.
+    pub tag: &'static str,
+    /// PostgreSQL may raise an error of a consumer for whom there was no row.
+    pub may_fail_unseen: bool,
+    /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
+    pub returning: usize,
+}
+
+impl Taking {
+    /// Is this the message of the error by which the statement undoes itself?
+    pub fn is_uncertain(message: &str) -> bool {
+        message.contains(UNCERTAIN)
+    }
+}
+
+/// Rewrites `take` for many consumers. `parameters` and `returning` are the types of its parameters and columns.
+pub fn rewrite(
+    take: &Take,
+    queue: &TableFacts,
+    onto: Option<&TableFacts>,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Taking, Refusal> {
+    for table in [Some(queue), onto].into_iter().flatten() {
+        if let Some(why) = &table.refused {
+            return Err(Refusal::Table(table.name.clone(), why.clone()));
+        }
+    }
+    let by_place = take.key == CTID && queue.extent.tree.len() == 1;
+    if !by_place && !queue.keys.iter().any(|key| *key == [take.key.clone()]) {
+        return Err(Refusal::Key(take.key.clone()));
+    }
+    let assigned = take.assignments.as_deref().unwrap_or_default();
+    if take.assignments.is_some() && take.pick.conditions.is_empty() {
+        return Err(Refusal::Condition);
+    }
+    if assigned.iter().any(|(column, _)| *column == take.key) {
+        return Err(Refusal::Key(take.key.clone()));
+    }
+    let rewriter = Rewriter::new(take, queue, onto, parameters)?;
+    rewriter.build(returning)
+}
+
+struct Rewriter<'a> {
+    take: &'a Take,
+    queue: &'a TableFacts,
+    onto: Option<(&'a Onward, &'a TableFacts)>,
+    parameters: &'a [TypeName],
+    shared: Vec<u32>,
+    own: Vec<(u32, bool)>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(
+        take: &'a Take,
+        queue: &'a TableFacts,
+        onto: Option<&'a TableFacts>,
+        parameters: &'a [TypeName],
+    ) -> Result<Self, Refusal> {
+        let picking = take.picking().into_iter();
+        let shared: BTreeSet<u32> = picking.flat_map(Expr::parameters).collect();
+        let mut this = Self {
+            take,
+            queue,
+            onto: take.onward.as_ref().zip(onto),
+            parameters,
+            shared: shared.into_iter().collect(),
+            own: Vec::new(),
+        };
+        let changing = take.changing().into_iter();
+        let own: BTreeSet<u32> = changing.flat_map(Expr::parameters).collect();
+        for number in own {
+            if this.shared.contains(&number) {
+                continue;
+            }
+            let name = this.type_of(number)?;
+            if !name.builtin || name.sql == "box" {
+                return Err(Refusal::Type(number));
+            }
+            let array = name.array;
+            this.own.push((number, array));
+        }
+        Ok(this)
+    }
+
+    fn type_of(&self, number: u32) -> Result<&'a TypeName, Refusal> {
+        let index = (number as usize).checked_sub(1);
+        index
+            .and_then(|index| self.parameters.get(index))
+            .ok_or(Refusal::Type(number))
+    }
+
+    fn fingerprints(&self) -> usize {
+        1 + usize::from(self.onto.is_some())
+    }
+
+    /// SQL of a parameter, for the row whose number `row` is.
+    fn parameter(&self, number: u32, row: &str) -> String {
+        let first = 2 + self.fingerprints();
+        let Ok(name) = self.type_of(number) else {
+            return "NULL".to_owned();
+        };
+        if let Some(place) = self.shared.iter().position(|shared| *shared == number) {
+            return format!("${}::{}", first + place, name.sql);
+        }
+        let Some(place) = self.own.iter().position(|(own, _)| *own == number) else {
+            return "NULL".to_owned();
+        };
+        let consumer = first + self.shared.len();
+        let array = consumer + 1 + place;
+        let element = if name.array {
+            "pg_catalog.text"
+        } else {
+            &name.sql
+        };
+        let value = format!("(${array}::{element}[])[(${consumer}::pg_catalog.int4[])[{row}]]");
+        match name.array {
+            true => format!("{value}::{}", name.sql),
+            false => value,
+        }
+    }
+
+    fn expr(&self, expr: &Expr, table: &str, row: &str) -> Result<String, Refusal> {
+        let column = |name: &str| format!("{table}.{}", quote_ident(name));
+        expr.to_sql(&column, &|n| self.parameter(n, row))
+            .map_err(|_| Refusal::Expression)
+    }
+
+    fn conditions(&self, table: &str) -> Result<Vec<String>, Refusal> {
+        let conditions = self.take.pick.conditions.iter();
+        conditions.map(|c| self.expr(c, table, "0")).collect()
+    }
+
+    fn build(&self, returning: &[TypeName]) -> Result<Taking, Refusal> {
+        let items = match &self.take.onward {
+            Some(onward) => &onward.returning,
+            None => &self.take.returning,
+        };
+        let (last, answers) = match self.onto {
+            Some((onward, table)) => ("moved", self.returned(items, table, "u", "0", onward)?),
+            None => ("taken", self.items(items, self.queue, "t", "p.n")?),
+        };
+        if answers.len() != returning.len() {
+            return Err(Refusal::Expression);
+        }
+        let answers = answers.iter().zip(returning).enumerate();
+        let returned: String = answers
+            .map(|(n, (value, name))| format!(", ({value})::{} AS r{}", name.sql, n + 1))
+            .collect();
+        let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+        let taken = match self.onto {
+            None => self.taken(&returned)?,
+            Some(_) => self.taken(&self.handed_on()?)?,
+        };
+        let (moved, number) = match self.onto {
+            None => (String::new(), "w.n".to_owned()),
+            Some((onward, table)) => (
+                self.moved(onward, table, &returned)?,
+                "CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4"
+                    .to_owned(),
+            ),
+        };
+        let text = format!(
+            "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
+             SELECT CASE WHEN {certain} THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+             {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
+            facts = self.facts(),
+            picked = self.picked()?,
+            certain = self.certain(),
+            order = if self.onto.is_none() {
+                " ORDER BY w.n"
+            } else {
+                ""
+            },
+        );
+        Ok(Taking {
+            text,
+            limit: self.take.pick.limit.clone(),
+            single: self.take.single,
+            shared: self.shared.clone(),
+            own: self.own.clone(),
+            fingerprints: self.fingerprints(),
+            tag: match (&self.take.onward, &self.take.assignments) {
+                (Some(_), _) => "INSERT 0",
+                (None, Some(_)) => "UPDATE",
+                (None, None) => "DELETE",
+            },
+            may_fail_unseen: self
+                .take
+                .changing()
+                .iter()
+                .any(|e| e.computes_without_columns() && !e.parameters().is_empty()),
+            returning: returning.len(),
+        })
+    }
+
+    /// Are the tables as they were? And no long wait for a lock, as it would be the neighbours', too.
+    fn facts(&self) -> String {
+        let queue = facts::fingerprint_sql(&self.take.relation, &self.queue.extent);
+        let onto = self.onto.map_or(String::new(), |(onward, table)| {
+            let print = facts::fingerprint_sql(&onward.relation, &table.extent);
+            format!(" AND {print} = $3")
+        });
+        format!(
+            "SELECT {queue} = $2{onto} AND pg_catalog.set_config('lock_timeout', '20ms', true) IS NOT NULL AS same"
+        )
+    }
+
+    /// The client's sub-select, with its rows numbered.
+    fn picked(&self) -> Result<String, Refusal> {
+        let pick = &self.take.pick;
+        let mut conditions = vec!["(SELECT same FROM facts)".to_owned()];
+        conditions.extend(self.conditions("s")?);
+        let order: Result<Vec<String>, Refusal> = pick
+            .order
+            .iter()
+            .map(|(expr, direction)| Ok(self.expr(expr, "s", "0")? + direction))
+            .collect();
+        let order = match order?.join(", ") {
+            none if none.is_empty() => none,
+            some => format!(" ORDER BY {some}"),
+        };
+        let locking = match pick.locking.split_once(" SKIP LOCKED") {
+            Some((strength, _)) => format!(" {strength} OF s SKIP LOCKED"),
+            None if pick.locking.is_empty() => String::new(),
+            None => format!(" {} OF s", pick.locking),
+        };
+        Ok(format!(
+            "SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM (SELECT s.{key} AS k FROM {table} AS s \
+             WHERE {conditions}{order} LIMIT $1::pg_catalog.int8{locking}) AS q",
+            key = quote_ident(&self.take.key),
+            table = self.queue.qualified(),
+            conditions = conditions.join(" AND "),
+        ))
+    }
+
+    fn taken(&self, returned: &str) -> Result<String, Refusal> {
+        let table = self.queue.qualified();
+        let key = quote_ident(&self.take.key);
+        let Some(assignments) = &self.take.assignments else {
+            return Ok(format!(
+                "DELETE FROM {table} AS t USING picked AS p WHERE t.{key} = p.k RETURNING p.n AS n{returned}"
+            ));
+        };
+        let set = |(column, expr): &(String, Expr)| {
+            let value = self.expr(expr, "t", "p.n")?;
+            Ok(format!("{} = {value}", quote_ident(column)))
+        };
+        let sets: Result<Vec<String>, Refusal> = assignments.iter().map(set).collect();
+        Ok(format!(
+            "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} = p.k RETURNING p.n AS n, ({again}) AS again{returned}",
+            sets = sets?.join(", "),
+            again = self.conditions("t")?.join(" AND "),
+        ))
+    }
+
+    /// What `taken` hands on to `moved`, under the names that the client's CTE gives.
+    fn handed_on(&self) -> Result<String, Refusal> {
+        let names = self.names()?;
+        let values = self.items(&self.take.returning, self.queue, "t", "p.n")?;
+        let column = |(value, name): (String, String)| {
+            format!(", {value} AS {}", quote_ident(&format!("c_{name}")))
+        };
+        Ok(values.into_iter().zip(names).map(column).collect())
+    }
+
+    /// The names of the columns that the inner RETURNING gives.
+    fn names(&self) -> Result<Vec<String>, Refusal> {
+        let mut names = Vec::new();
+        for item in &self.take.returning {
+            match item {
+                Returning::All => {
+                    names.extend(self.queue.columns.iter().map(|c| c.name.clone()));
+                }
+                Returning::Expr { expr, name } => {
+                    let name = name.as_deref().or_else(|| expr.as_column());
+                    let unnamed = || Refusal::Column("without a name".to_owned());
+                    names.push(name.ok_or_else(unnamed)?.to_owned());
+                }
+            }
+        }
+        let distinct: BTreeSet<&String> = names.iter().collect();
+        match distinct.len() == names.len() {
+            true => Ok(names),
+            false => Err(Refusal::Column("of the same name twice".to_owned())),
+        }
+    }
+
+    fn moved(
+        &self,
+        onward: &Onward,
+        table: &TableFacts,
+        returned: &str,
+    ) -> Result<String, Refusal> {
+        let names = self.names()?;
+        let column = |name: &str| format!("w.{}", quote_ident(&format!("c_{name}")));
+        let mut values = Vec::new();
+        for value in &onward.values {
+            if let Some(unknown) = value.columns().iter().find(|c| !names.contains(c)) {
+                return Err(Refusal::Column(unknown.clone()));
+            }
+            let sql = value.to_sql(&column, &|n| self.parameter(n, "w.n"));
+            values.push(sql.map_err(|_| Refusal::Expression)?);
+        }
+        let columns: Vec<String> = onward.columns.iter().map(|c| quote_ident(c)).collect();
+        let columns = match columns.join(", ") {
+            none if none.is_empty() => none,
+            some => format!(" ({some})"),
+        };
+        Ok(format!(
+            ", moved AS (INSERT INTO {} AS u{columns} SELECT {} FROM taken AS w ORDER BY w.n RETURNING true AS there{returned})",
+            table.qualified(),
+            values.join(", "),
+        ))
+    }
+
+    /// RETURNING of the INSERT, which knows no numbers of rows: parameters in it are not carried.
+    fn returned(
+        &self,
+        items: &[Returning],
+        table: &TableFacts,
+        name: &str,
+        row: &str,
+        onward: &Onward,
+    ) -> Result<Vec<String>, Refusal> {
+        let parameters = onward.returning.iter().any(
+            |item| matches!(item, Returning::Expr { expr, .. } if !expr.parameters().is_empty()),
+        );
+        match parameters {
+            true => Err(Refusal::Expression),
+            false => self.items(items, table, name, row),
+        }
+    }
+
+    fn items(
+        &self,
+        items: &[Returning],
+        table: &TableFacts,
+        name: &str,
+        row: &str,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut values = Vec::new();
+        for item in items {
+            match item {
+                Returning::Expr { expr, .. } => values.push(self.expr(expr, name, row)?),
+                Returning::All => {
+                    let columns = table.columns.iter();
+                    values.extend(columns.map(|c| format!("{name}.{}", quote_ident(&c.name))));
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// What must hold so that one at a time would have come out the same.
+    fn certain(&self) -> String {
+        let count = |name: &str| format!("(SELECT pg_catalog.count(*) FROM {name})");
+        let mut parts = vec![format!("{} = {}", count("taken"), count("picked"))];
+        if self.take.assignments.is_some() {
+            parts.push("NOT EXISTS (SELECT FROM taken WHERE again)".to_owned());
+        }
+        if self.onto.is_some() {
+            parts.push(format!("{} = {}", count("moved"), count("taken")));
+        }
+        parts.join(" AND ")
+    }
+}

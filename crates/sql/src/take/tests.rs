@@ -1,0 +1,202 @@
+//! Which statements are a consumer's, and what becomes of them. That the statements do what they should is for tests
+//! with a server.
+
+use super::{Refusal, Take, Taking, TypeName, rewrite};
+use crate::facts::{Column, Extent, TableFacts};
+use crate::{Effect, KeyValue, parse};
+
+const POP: &str = "DELETE FROM q WHERE id = (SELECT id FROM q WHERE lane = $1 ORDER BY prio DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, $2 AS who";
+const CLAIM: &str = "UPDATE q SET prio = $2 WHERE id IN (SELECT id FROM q WHERE prio = $1 ORDER BY id LIMIT $3) RETURNING *";
+const MOVE: &str = "WITH t AS (DELETE FROM q WHERE ctid = (SELECT ctid FROM q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1) RETURNING id, prio AS p) \
+     INSERT INTO done (id, p, at) SELECT id, p, now() FROM t RETURNING id";
+
+fn take(sql: &str) -> Option<Take> {
+    parse(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        .take
+}
+
+fn table(name: &str, columns: &[&str]) -> TableFacts {
+    let column = |name: &&str| Column {
+        name: (*name).to_owned(),
+        type_name: "integer".to_owned(),
+        bare_type_name: "integer".to_owned(),
+        type_oid: 23,
+        type_modifier: -1,
+        base_type_oid: 23,
+        deterministic: true,
+        builtin: true,
+        ..Column::default()
+    };
+    TableFacts {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        extent: Extent {
+            tree: vec![16_400],
+            ..Extent::default()
+        },
+        columns: columns.iter().map(column).collect(),
+        keys: vec![vec!["id".to_owned()]],
+        ..TableFacts::default()
+    }
+}
+
+fn queue() -> TableFacts {
+    table("q", &["id", "lane", "prio"])
+}
+
+fn types(count: usize) -> Vec<TypeName> {
+    let integer = TypeName {
+        sql: "integer".to_owned(),
+        array: false,
+        builtin: true,
+    };
+    vec![integer; count]
+}
+
+fn rewritten(
+    sql: &str,
+    queue: &TableFacts,
+    parameters: usize,
+    returning: usize,
+) -> Result<Taking, Refusal> {
+    let take = take(sql).unwrap_or_else(|| panic!("not a consumer: {sql}"));
+    let done = table("done", &["id", "p", "at"]);
+    let onto = take.onward.as_ref().map(|_| &done);
+    rewrite(&take, queue, onto, &types(parameters), &types(returning))
+}
+
+/// One statement that writes.
+fn text_of(sql: &str, parameters: usize, returning: usize) -> String {
+    let taking = rewritten(sql, &queue(), parameters, returning)
+        .unwrap_or_else(|why| panic!("{sql}: {why}"));
+    let statement = parse(&taking.text).unwrap_or_else(|error| panic!("{error}: {}", taking.text));
+    assert_eq!((statement.statements, statement.effect), (1, Effect::Write));
+    taking.text
+}
+
+#[test]
+fn what_a_consumer_is_made_of() {
+    let pop = take(POP).unwrap();
+    assert_eq!((pop.key.as_str(), pop.single), ("id", true));
+    assert_eq!(pop.pick.locking, "FOR UPDATE SKIP LOCKED");
+    assert_eq!((pop.pick.conditions.len(), pop.pick.order.len()), (1, 2));
+    assert_eq!(pop.pick.order[0].1, " DESC");
+    assert!(pop.assignments.is_none() && pop.onward.is_none());
+    let claim = take(CLAIM).unwrap();
+    assert_eq!(claim.pick.limit, KeyValue::Parameter(3));
+    assert!(!claim.single && claim.assignments.is_some());
+    let moving = take(MOVE).unwrap();
+    assert_eq!(moving.key, "ctid");
+    let onward = moving.onward.unwrap();
+    assert_eq!(onward.columns, ["id", "p", "at"]);
+    assert_eq!(onward.relation.name, "done");
+}
+
+#[test]
+fn other_spellings_of_the_same() {
+    for condition in [
+        "id = (SELECT q.id FROM public.q ORDER BY q.id LIMIT 1)",
+        "id IN (SELECT id FROM public.q FETCH FIRST 2 ROWS ONLY)",
+        "id = ANY (SELECT b.id FROM public.q AS b WHERE b.lane > 3 LIMIT 2 FOR NO KEY UPDATE OF b)",
+        "a.id = ANY (ARRAY(SELECT id FROM public.q ORDER BY id NULLS FIRST LIMIT 2 FOR UPDATE))",
+    ] {
+        let sql = format!("DELETE FROM public.q AS a WHERE {condition} RETURNING a.*");
+        assert!(take(&sql).is_some(), "{sql}");
+    }
+}
+
+#[test]
+fn what_is_not_a_consumer() {
+    for sql in [
+        "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id)",
+        "DELETE FROM q WHERE id = (SELECT id FROM other LIMIT 1)",
+        "DELETE FROM q WHERE id = (SELECT lane FROM q LIMIT 1)",
+        "DELETE FROM q WHERE id > (SELECT id FROM q LIMIT 1)",
+        "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) AND lane = 3",
+        "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1 OFFSET 1)",
+        "DELETE FROM q WHERE id IN (SELECT DISTINCT id FROM q LIMIT 1)",
+        "DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY 1 LIMIT 1)",
+        "DELETE FROM q WHERE id IN (SELECT id FROM q LIMIT ALL)",
+        "DELETE FROM q WHERE id IN (SELECT id FROM q LIMIT 1 FOR UPDATE NOWAIT)",
+        "DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY id FETCH FIRST 1 ROWS WITH TIES)",
+        "DELETE FROM q WHERE id IN (SELECT id FROM q WHERE EXISTS (SELECT FROM other) LIMIT 1)",
+        "DELETE FROM q AS a WHERE id IN (SELECT id FROM q AS b WHERE a.lane = b.lane LIMIT 1)",
+        "DELETE FROM q USING other WHERE q.id = (SELECT id FROM q LIMIT 1)",
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done SELECT id FROM t ON CONFLICT DO NOTHING",
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done SELECT id FROM t WHERE id > 3",
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done SELECT id FROM q",
+    ] {
+        assert!(take(sql).is_none(), "{sql}");
+    }
+}
+
+#[test]
+fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
+    let taking = rewritten(POP, &queue(), 2, 2).unwrap();
+    assert_eq!(
+        (taking.shared.as_slice(), taking.own.as_slice()),
+        (&[1][..], &[(2, false)][..])
+    );
+    let text = text_of(POP, 2, 2);
+    for part in [
+        r#"(s."lane") = ($3::integer)"#,
+        r#"ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED"#,
+        "($5::integer[])[($4::pg_catalog.int4[])[p.n]]",
+        r#"DELETE FROM "public"."q" AS t USING picked AS p WHERE t."id" = p.k"#,
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn a_claim_must_not_be_claimable_again() {
+    let text = text_of(CLAIM, 3, 3);
+    assert!(
+        text.contains(r#"((t."prio") = ($3::integer))) AS again"#),
+        "{text}"
+    );
+    assert!(
+        text.contains("NOT EXISTS (SELECT FROM taken WHERE again)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rows_that_move_on_do_so_in_order() {
+    let text = text_of(MOVE, 0, 1);
+    for part in [
+        r#"((t."prio")) AS "c_p")"#,
+        r#"INSERT INTO "public"."done" AS u ("id", "p", "at") SELECT ((w."c_id")), ((w."c_p")), (now()) FROM taken AS w ORDER BY w.n"#,
+        "(SELECT pg_catalog.count(*) FROM moved) = (SELECT pg_catalog.count(*) FROM taken)",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_taken_together() {
+    let mut refusing = queue();
+    refusing.refused = Some("triggers".to_owned());
+    assert!(matches!(
+        rewritten(POP, &refusing, 2, 2),
+        Err(Refusal::Table(..))
+    ));
+    let mut partitioned = queue();
+    partitioned.extent.tree.push(16_500);
+    assert!(matches!(
+        rewritten(MOVE, &partitioned, 0, 1),
+        Err(Refusal::Key(_))
+    ));
+    let refused = |sql: &str| rewritten(sql, &queue(), 2, 0).unwrap_err();
+    let lane = refused("DELETE FROM q WHERE lane = (SELECT lane FROM q LIMIT 1)");
+    assert_eq!(lane, Refusal::Key("lane".to_owned()));
+    let all = refused("UPDATE q SET prio = 1 WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1)");
+    assert_eq!(all, Refusal::Condition);
+    let key = refused("UPDATE q SET id = 1 WHERE id = (SELECT id FROM q WHERE prio = 3 LIMIT 1)");
+    assert_eq!(key, Refusal::Key("id".to_owned()));
+    let unnamed = refused(
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id + 1) INSERT INTO done (id) SELECT 1 FROM t",
+    );
+    assert!(matches!(unnamed, Refusal::Column(_)));
+}
