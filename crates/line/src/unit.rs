@@ -75,7 +75,7 @@ pub fn check_tag(tag: u8) -> Result<(), WireError> {
 }
 
 /// How the client asked, which is how it is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// `Query`.
     Simple,

@@ -1,6 +1,9 @@
 //! Pipeline: short plain reads back to back on one connection, each with its own Sync: its own transaction, its
 //! own answer byte for byte. One that fails goes again alone, and is told its error there. Saves wake-ups and round trips on both sides.
 //!
+//! Share: members that ask the very same are asked once, and each gets a copy of the answer. All of them have arrived
+//! before the read starts, so nobody reads anything older than its arrival.
+//!
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
 use super::{Again, Dealt, Verdict, again, is_stale_plan, write_member};
@@ -10,7 +13,8 @@ use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
-use paceline_wire::frontend;
+use paceline_wire::frontend::{self, BindNames};
+use std::collections::HashMap;
 
 #[cfg(test)]
 mod tests;
@@ -27,22 +31,45 @@ pub fn fits(unit: &Unit) -> GroupId {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Member {
+/// A read that is sent.
+#[derive(Debug)]
+struct Read {
     form: Form,
     /// The server was asked to prepare its statement.
     parsed: bool,
+    /// The members that asked it.
+    members: Vec<usize>,
+}
+
+/// What makes two reads under the same settings the same: statement, form, and everything that is bound.
+#[derive(PartialEq, Eq, Hash)]
+struct Question<'a> {
+    template: u64,
+    form: Form,
+    bound: &'a [u8],
+}
+
+impl<'a> Question<'a> {
+    fn of(unit: &'a Unit) -> Self {
+        let bind = unit.frames().find(|frame| frame.tag == frontend::tag::BIND);
+        let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
+        Self {
+            template: unit.template.id,
+            form: unit.form,
+            bound: rest.unwrap_or(&unit.bytes),
+        }
+    }
 }
 
 /// A pipeline on its way.
 #[derive(Debug)]
 pub struct Batch {
-    members: Vec<Member>,
+    reads: Vec<Read>,
     injected: Injected,
-    /// The member whose answer comes now.
+    /// The read whose answer comes now.
     current: usize,
     answer: BytesMut,
-    /// The current member's read failed.
+    /// The current read failed.
     failed: bool,
     abandoned: bool,
 }
@@ -50,8 +77,14 @@ pub struct Batch {
 impl Batch {
     pub(super) fn build(members: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Self {
         let mut injected = Injected::default();
-        let mut sent = Vec::with_capacity(members.len());
-        for unit in members {
+        let mut reads: Vec<Read> = Vec::with_capacity(members.len());
+        let mut asked = HashMap::with_capacity(members.len());
+        for (member, unit) in members.iter().enumerate() {
+            let place = *asked.entry(Question::of(unit)).or_insert(reads.len());
+            if let Some(read) = reads.get_mut(place) {
+                read.members.push(member);
+                continue;
+            }
             let parsed = match unit.form {
                 // Its own text, so that the answer is PostgreSQL's to the letter.
                 Form::Simple => {
@@ -66,13 +99,14 @@ impl Batch {
                 }
             };
             injected.push_sync();
-            sent.push(Member {
+            reads.push(Read {
                 form: unit.form,
                 parsed,
+                members: vec![member],
             });
         }
         let mut batch = Self {
-            members: sent,
+            reads,
             injected,
             current: 0,
             answer: BytesMut::new(),
@@ -85,10 +119,10 @@ impl Batch {
 
     /// A statement that the server has already is the answer to the client's own Parse.
     fn begin_answer(&mut self) {
-        if let Some(member) = self.members.get(self.current)
-            && !member.parsed
+        if let Some(read) = self.reads.get(self.current)
+            && !read.parsed
         {
-            member.form.write_parsed(&mut self.answer);
+            read.form.write_parsed(&mut self.answer);
         }
     }
 
@@ -103,13 +137,13 @@ impl Batch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        let Some(&member) = self.members.get(self.current) else {
+        let Some(read) = self.reads.get(self.current) else {
             return true;
         };
         match frame.tag {
             tag::PARSE_COMPLETE => {
                 self.injected.complete();
-                member.form.write_parsed(&mut self.answer);
+                read.form.write_parsed(&mut self.answer);
             }
             tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::READY_FOR_QUERY => {
@@ -128,20 +162,19 @@ impl Batch {
                 self.answer.put_slice(frame.bytes);
             }
         }
-        self.current == self.members.len()
+        self.current == self.reads.len()
     }
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let answer = self.answer.split().freeze();
         let failed = std::mem::take(&mut self.failed);
-        if !self.abandoned {
-            dealt.push(Dealt {
-                member: self.current,
-                verdict: match failed {
-                    true => Verdict::Again(Again::Alone),
-                    false => Verdict::Answer(answer),
-                },
-            });
+        let members = self.reads.get(self.current).map(|read| &read.members);
+        for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
+            let verdict = match failed {
+                true => Verdict::Again(Again::Alone),
+                false => Verdict::Answer(answer.clone()),
+            };
+            dealt.push(Dealt { member, verdict });
         }
         self.current += 1;
         self.begin_answer();
@@ -151,6 +184,7 @@ impl Batch {
         if std::mem::replace(&mut self.abandoned, true) {
             return Vec::new();
         }
-        again(self.current..self.members.len(), Again::Alone).collect()
+        let rest = self.reads.iter().skip(self.current);
+        again(rest.flat_map(|read| read.members.clone()), Again::Alone).collect()
     }
 }

@@ -8,7 +8,9 @@ use crate::strategy::chain::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::single;
 use crate::testing::messages::Wire;
-use crate::testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
+use crate::testing::messages::client::{
+    bind, bind_values, describe_portal, execute, parse, query, sync,
+};
 use crate::testing::messages::server::*;
 use crate::testing::trip::{Trip, line};
 use crate::unit::Unit;
@@ -183,4 +185,46 @@ fn a_bind_that_fails_does_not_take_back_the_parse() {
     assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
     let dealt = trip.answer([error("22P02", "no"), ready('I')]);
     assert_eq!(dealt, ["0: again Alone"]);
+}
+
+#[test]
+fn the_very_same_question_is_asked_once() {
+    let mut scene = Scene::new();
+    let [simple, full, short] = scene.three();
+    let [_, again, _] = scene.three();
+    let members = [full.clone(), simple.clone(), again, short, simple, full];
+    let mut trip = scene.leave(&members);
+    let sent = trip.sent();
+    let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
+    assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
+    let answer = "parsed, bound, columns b, row 2, SELECT 1, ready I";
+    let dealt = trip.answer([parsed(), full_answer()]);
+    assert_eq!(dealt, [0, 2, 5].map(|n| format!("{n}: {answer}")));
+    let dealt = trip.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(dealt, ["1: again Alone", "4: again Alone"]);
+    let dealt = trip.answer([short_answer()]);
+    assert_eq!(dealt, ["3: bound, row 2, SELECT 1, ready I"]);
+    assert!(trip.is_over());
+}
+
+#[test]
+fn other_values_or_formats_are_another_question() {
+    let mut scene = Scene::new();
+    let ask = |scene: &mut Scene, value: &'static [u8], results: &[i16]| {
+        let messages = [
+            parse("", "SELECT b FROM t WHERE id = $1"),
+            bind_values("", &[(false, Some(value))], results),
+            execute(),
+            sync(),
+        ];
+        single(&mut scene.session, &scene.templates, messages.concat())
+    };
+    let members = [
+        ask(&mut scene, b"1", &[]),
+        ask(&mut scene, b"2", &[]),
+        ask(&mut scene, b"1", &[1]),
+        ask(&mut scene, b"1", &[]),
+    ];
+    let sent = scene.leave(&members).sent();
+    assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 3);
 }
