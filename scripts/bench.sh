@@ -84,6 +84,8 @@ write_queue_scripts() {
     cat > "$work/queue.sql" <<'SQL'
 WITH tmp AS (DELETE FROM t_order_q WHERE ctid = (SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1) RETURNING order_id, cts) INSERT INTO t_order_u (order_id, cts, uts, status) SELECT order_id, cts, now(), 1 FROM tmp;
 SQL
+    sql "CREATE TABLE events (id bigserial PRIMARY KEY, client int NOT NULL, note text, at timestamptz NOT NULL DEFAULT now())"
+    echo "INSERT INTO events (client, note) VALUES (:client_id, 'a small row');" > "$work/insert.sql"
     cat > "$work/claim.sql" <<'SQL'
 UPDATE jobs SET state = 'running', worker = :client_id WHERE id = (SELECT id FROM jobs WHERE state = 'ready' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id;
 SQL
@@ -138,6 +140,7 @@ workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
 workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 1" random 64 prepared $auto
 workload "queue, variant c (take and file an order), 256 consumers, un-hinted, prepared" queue 256 prepared $auto
 workload "claims by UPDATE … SKIP LOCKED, 256 consumers, un-hinted, prepared" claim 256 prepared $auto
+workload "plain INSERT of a small row, 256 clients, un-hinted, prepared" insert 256 prepared $auto
 orders=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) || ' orders in both tables, ' || count(DISTINCT order_id) || ' distinct' FROM (SELECT order_id FROM t_order_q UNION ALL SELECT order_id FROM t_order_u) o" 2>/dev/null || true)
 echo "${orders:+
 queue afterwards: $orders}"

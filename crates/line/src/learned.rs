@@ -104,9 +104,10 @@ impl Learned {
         Travel {
             slip: Slip {
                 group,
-                key: Some(key),
+                key,
                 table: table_of(unit).filter(|_| in_one),
-                barrier: false,
+                // Which rows an insert meets is not known.
+                barrier: key.is_none(),
             },
             would_group: false,
         }

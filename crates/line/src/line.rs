@@ -53,6 +53,8 @@ pub enum Strategy {
     Fold,
     /// Consumers of a queue in one statement.
     Take,
+    /// Inserts in one statement.
+    Merge,
 }
 
 /// What the line must know of a unit.
@@ -264,6 +266,8 @@ impl<T> Line<T> {
         }
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.slip.table);
+        // A chain may be made of writes to several tables.
+        let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
         let elsewhere = |slip: Slip| slip.table.is_some() && table.is_some() && slip.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
         let mut somebody_stays = false;

@@ -195,17 +195,15 @@ impl ServerSide {
 
     /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
     pub fn retire_all(&mut self) {
-        let names = self
-            .prepared
-            .drain()
-            .map(|(key, _)| key.name().into_bytes());
-        self.leftovers.extend(names);
+        let keys: Vec<StatementKey> = self.prepared.drain().map(|(key, _)| key).collect();
+        keys.iter()
+            .for_each(|key| self.leave(key.name().as_bytes()));
     }
 
     /// This one is closed before the next unit, and prepared again.
     pub fn retire(&mut self, key: StatementKey) {
         if self.prepared.remove(&key).is_some() {
-            self.leftovers.push(key.name().into_bytes());
+            self.leave(key.name().as_bytes());
         }
     }
 
@@ -217,7 +215,9 @@ impl ServerSide {
 
     /// A statement under a client's own name was made, and must go.
     pub fn leave(&mut self, name: &[u8]) {
-        self.leftovers.push(name.to_vec());
+        if !self.leftovers.iter().any(|left| left == name) {
+            self.leftovers.push(name.to_vec());
+        }
     }
 
     /// Names to close before anything else.
@@ -283,14 +283,16 @@ impl Injected {
         }
     }
 
-    /// `ReadyForQuery` came: what has not been completed before it did not take place.
+    /// `ReadyForQuery` came: what has not been completed before it did not take place, the last of it first.
     pub fn synced(&mut self, server: &mut ServerSide) {
-        while let Some(injection) = self.0.pop_front() {
+        let sync = self.0.iter().position(|i| *i == Injection::Sync);
+        let skipped: Vec<Injection> = self.0.drain(..sync.unwrap_or(self.0.len())).collect();
+        self.0.pop_front();
+        for injection in skipped.into_iter().rev() {
             match injection {
                 Injection::Close(closed) => server.remember(closed),
                 Injection::Parse(key) => server.forget(key),
-                Injection::Unnamed => {}
-                Injection::Sync => return,
+                Injection::Unnamed | Injection::Sync => {}
             }
         }
     }
@@ -333,6 +335,33 @@ mod tests {
         injected.synced(&mut server); // both were skipped
         let again = server.ensure(statement(1), &mut out);
         assert!(again.parsed && again.closed.is_some(), "{again:?}");
+        assert!(server.take_leftovers().is_empty());
+    }
+
+    #[test]
+    fn what_did_not_take_place_is_undone_from_its_end() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 1);
+        let (mut out, mut injected) = (BytesMut::new(), Injected::default());
+        server.ensure(statement(1), &mut out);
+        for id in [2, 1] {
+            injected.push(server.ensure(statement(id), &mut out));
+        }
+        injected.push_sync();
+        injected.synced(&mut server); // Close 1, Parse 2, Close 2, Parse 1
+        assert!(!server.ensure(statement(1), &mut out).parsed);
+    }
+
+    #[test]
+    fn a_statement_that_is_retired_twice_is_closed_once() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+        let (mut out, mut injected) = (BytesMut::new(), Injected::default());
+        let key = server.ensure(statement(1), &mut out).key;
+        server.retire(key);
+        injected.push(server.ensure(statement(1), &mut out));
+        injected.push_sync();
+        server.retire_all();
+        injected.synced(&mut server);
+        assert!(server.ensure(statement(1), &mut out).parsed);
         assert!(server.take_leftovers().is_empty());
     }
 

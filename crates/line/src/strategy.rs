@@ -5,50 +5,51 @@
 
 mod array;
 pub mod chain;
+pub mod dealing;
 pub mod fold;
 pub mod pipeline;
-pub mod take;
 
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::unit::{Form, Unit};
 use bytes::{Bytes, BytesMut};
+use dealing::DealPlan;
 use fold::FoldPlan;
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
 use std::sync::Arc;
-use take::TakePlan;
 
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]
 pub enum GroupPlan {
     /// Updates of single rows.
     Fold(Arc<FoldPlan>),
-    /// Consumers of a queue.
-    Take(Arc<TakePlan>),
+    /// Consumers of a queue, and inserts: rows are dealt in order.
+    Deal(Arc<DealPlan>),
 }
 
 impl GroupPlan {
-    /// The companions of a unit, and what it waits for while it is in flight. `None`: this one must run alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+    /// The companions of a unit, and what it waits for while it is in flight, if anything. `None`: this one must run
+    /// alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Option<Key>)> {
         match self {
-            Self::Fold(plan) => plan.fits(unit),
-            Self::Take(plan) => plan.fits(unit),
+            Self::Fold(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
+            Self::Deal(plan) => plan.fits(unit),
         }
     }
 
     fn fold(&self) -> Option<&Arc<FoldPlan>> {
         match self {
             Self::Fold(plan) => Some(plan),
-            Self::Take(_) => None,
+            Self::Deal(_) => None,
         }
     }
 
-    fn take(&self) -> Option<&Arc<TakePlan>> {
+    fn deal(&self) -> Option<&Arc<DealPlan>> {
         match self {
-            Self::Take(plan) => Some(plan),
+            Self::Deal(plan) => Some(plan),
             Self::Fold(_) => None,
         }
     }
@@ -96,7 +97,7 @@ enum Kind {
     Pipeline(pipeline::Batch),
     Chain(chain::Batch),
     Fold(Box<fold::Batch>),
-    Take(take::Batch),
+    Deal(dealing::Batch),
 }
 
 impl Batch {
@@ -115,7 +116,9 @@ impl Batch {
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
             }
-            Strategy::Take => Kind::Take(take::Batch::build(members, server, out)?),
+            Strategy::Take | Strategy::Merge => {
+                Kind::Deal(dealing::Batch::build(members, server, out)?)
+            }
         }))
     }
 
@@ -130,7 +133,7 @@ impl Batch {
             Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
             Kind::Chain(batch) => batch.receive(frame, server, dealt),
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
-            Kind::Take(batch) => batch.receive(frame, server, dealt),
+            Kind::Deal(batch) => batch.receive(frame, server, dealt),
         }
     }
 
@@ -138,7 +141,7 @@ impl Batch {
     pub fn void(&self) -> Option<Option<Learned>> {
         match &self.0 {
             Kind::Fold(batch) => batch.void(),
-            Kind::Take(batch) => batch.void(),
+            Kind::Deal(batch) => batch.void(),
             Kind::Pipeline(_) | Kind::Chain(_) => None,
         }
     }
@@ -149,7 +152,7 @@ impl Batch {
             Kind::Pipeline(_) => false,
             Kind::Chain(batch) => batch.failed(),
             Kind::Fold(batch) => batch.failed(),
-            Kind::Take(batch) => batch.failed(),
+            Kind::Deal(batch) => batch.failed(),
         }
     }
 
@@ -157,7 +160,7 @@ impl Batch {
     pub fn kept(&self) -> usize {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Take(_) => 0,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => 0,
         }
     }
 
@@ -165,7 +168,7 @@ impl Batch {
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
             Kind::Pipeline(batch) => Some(batch.abandon()),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Take(_) => None,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => None,
         }
     }
 }

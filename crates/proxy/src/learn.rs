@@ -6,14 +6,16 @@ use crate::server::{Rows, ServerConn, ServerError};
 use paceline_line::learned::Learned;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
+use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
-use paceline_line::strategy::take::TakePlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::facts::Extent;
 use paceline_sql::fold::{self, TypeName};
 use paceline_sql::take::{self, Take};
-use paceline_sql::{Column, Effect, Expr, Name, Statement, TableFacts, Update, facts};
+use paceline_sql::{
+    Column, Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge,
+};
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
@@ -133,14 +135,17 @@ async fn ask(
         .query(&format!("{functions}; {tables}; {taints}"))
         .await?;
     let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
-    let plan = match (&statement.update, &statement.take) {
-        (Some(update), _) => ask_fold(conn, template, update, templates)
+    let plan = match (&statement.update, &statement.take, &statement.insert) {
+        (Some(update), ..) => ask_fold(conn, template, update, templates)
             .await?
             .map(|plan| GroupPlan::Fold(Arc::new(plan))),
-        (None, Some(take)) => ask_take(conn, template, take, templates)
+        (None, Some(take), _) => ask_take(conn, template, take, templates)
             .await?
-            .map(|plan| GroupPlan::Take(Arc::new(plan))),
-        (None, None) => Err("not a single-row UPDATE, and not a consumer of a queue".to_owned()),
+            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
+        (None, None, Some(insert)) => ask_insert(conn, template, insert, templates)
+            .await?
+            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
+        (None, None, None) => Err(NO_SHAPE.to_owned()),
     };
     Ok(Learned {
         plan,
@@ -174,13 +179,14 @@ async fn ask_fold(
     })
 }
 
+const NO_SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str = "a function, operator or type that is not PostgreSQL's own";
 const TOO_MANY: &str = "too many parameters or columns";
 
-/// Volatile functions of PostgreSQL that may stand where a row that was taken is changed or moved on: each row has its
-/// own value, as it would have alone.
+/// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
+/// on: each row has its own value, as it would have alone.
 const VALUES_OF_ROWS: [&str; 4] = ["clock_timestamp", "gen_random_uuid", "nextval", "random"];
 
 async fn ask_take(
@@ -188,7 +194,7 @@ async fn ask_take(
     template: &Template,
     take: &Take,
     templates: &Templates,
-) -> Result<Result<TakePlan, String>, ServerError> {
+) -> Result<Result<DealPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
     let mut tables = Vec::new();
     let onto = take.onward.as_ref().map(|onward| &onward.relation);
@@ -220,9 +226,39 @@ async fn ask_take(
     );
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
-        Ok(taking) => TakePlan::new(template, taking, &tables, parameters, fields, templates)
+        Ok(taking) => DealPlan::new(template, taking, &tables, parameters, fields, templates)
             .ok_or_else(|| TOO_MANY.to_owned()),
     })
+}
+
+async fn ask_insert(
+    conn: &mut ServerConn,
+    template: &Template,
+    insert: &Insert,
+    templates: &Templates,
+) -> Result<Result<DealPlan, String>, ServerError> {
+    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    let Some(table) = ask_table(conn, &insert.relation).await? else {
+        return Ok(Err(NO_TABLE.to_owned()));
+    };
+    let harmless = harmless_sql(&insert.exprs(), &VALUES_OF_ROWS);
+    let answers = conn.query(&harmless).await?;
+    if answers.first().is_none_or(|rows| first(rows) != Some("t")) {
+        return Ok(Err(FOREIGN.to_owned()));
+    }
+    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
+    else {
+        return Ok(Err(NO_TYPE.to_owned()));
+    };
+    Ok(
+        match merge::rewrite(insert, &table, &parameter_names, &returning_names) {
+            Err(refusal) => Err(refusal.to_string()),
+            Ok(dealing) => {
+                DealPlan::new(template, dealing, &[table], parameters, fields, templates)
+                    .ok_or_else(|| TOO_MANY.to_owned())
+            }
+        },
+    )
 }
 
 /// What the catalog says of a table; `None`: there is none of that name.

@@ -216,7 +216,7 @@ pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
 }
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be), every operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
+/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
 pub fn harmless_sql(
     functions: &[Name],
     operators: &[Name],
@@ -232,7 +232,7 @@ pub fn harmless_sql(
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
     format!(
-        "SELECT {foreign} = 0 \
+        "SELECT {foreign} = 0 AND 'current_setting' <> ALL ({functions}) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \

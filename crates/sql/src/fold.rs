@@ -84,7 +84,7 @@ pub struct Fold {
     /// For groups on one row: waits for its lock, as each member alone would.
     pub one_row: String,
     /// For groups whose members are each on a row of their own: the client's own UPDATE, once for all. Waits for locks,
-    /// but not long; its parameters have no first and last members.
+    /// but hardly; its parameters have no first and last members.
     pub one_each: String,
     /// The key, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
@@ -309,7 +309,9 @@ impl<'a> Rewriter<'a> {
             one_each: self.one_each(returning)?,
             key,
             carried: self.carried.clone(),
-            may_fail_unseen: self.member_exprs().any(Expr::computes_without_columns),
+            // What travels as text becomes an array only for a member that has a row.
+            may_fail_unseen: self.member_exprs().any(Expr::computes_without_columns)
+                || self.carried.iter().any(|carried| carried.as_text),
             partitioned: self.table.extent.tree.len() > 1,
             returning: answers.len(),
         })

@@ -7,12 +7,14 @@
 //! The parser runs once per text; what runs for every message is [`take_out_literals`] and the quick no of
 //! [`strip_bare_hints`], and both are plain byte scans.
 
+pub mod dealing;
 mod effect;
 mod expr;
 pub mod facts;
 pub mod fold;
 mod hints;
 mod literals;
+pub mod merge;
 mod name;
 mod parser;
 mod quote;
@@ -27,6 +29,7 @@ pub use expr::Expr;
 pub use facts::{Column, TableFacts};
 pub use hints::{Hints, strip_bare_hints};
 pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
+pub use merge::Insert;
 pub use name::Name;
 pub use parser::NotParsed;
 pub use quote::{quote_ident, quote_literal};

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::effect::{self, Effect};
 use crate::hints::{self, Hints};
+use crate::merge::{self, Insert};
 use crate::name::Name;
 use crate::parser::{self, NotParsed};
 use crate::references;
@@ -31,6 +32,8 @@ pub struct Statement {
     pub casts_to: Vec<Name>,
     /// The parts of the one UPDATE that the text is, if a fold can carry its shape.
     pub update: Option<Update>,
+    /// The parts of the one INSERT of one row that the text is.
+    pub insert: Option<Insert>,
     /// The parts of the one statement of a queue's consumer that the text is.
     pub take: Option<Take>,
     /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
@@ -62,6 +65,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         operators: references::operators(&tree),
         casts_to: references::casts_to(&tree),
         update: update::of_statements(&statements),
+        insert: merge::of_statements(&statements),
         take: take::of_statements(&statements),
         needs_constants,
         effect,

@@ -17,7 +17,7 @@ use crate::name::Name;
 use crate::update::{
     KeyValue, Returning, as_target, flatten, key_value, read_assignments, read_returning,
 };
-pub use rewrite::{RESULT_COLUMNS, Refusal, Taking, TypeName, rewrite};
+pub use rewrite::rewrite;
 
 /// Where a row is, as a column.
 pub const CTID: &str = "ctid";

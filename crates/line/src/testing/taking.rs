@@ -5,7 +5,7 @@ use super::messages::client::{bind_values, describe_portal, execute, parse, sync
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::strategy::GroupPlan;
-use crate::strategy::take::TakePlan;
+use crate::strategy::dealing::DealPlan;
 use crate::template::Templates;
 use crate::unit::Unit;
 use paceline_sql::TableFacts;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Taking {
     templates: Templates,
     session: Session,
-    pub(crate) plan: Arc<TakePlan>,
+    pub(crate) plan: Arc<DealPlan>,
     text: String,
 }
 
@@ -38,7 +38,7 @@ impl Taking {
         let taking = rewrite(take, queue, None, &types, &returning).expect("it travels");
         let oids = parameters.iter().map(|t| t.1).collect();
         let tables = std::slice::from_ref(queue);
-        let plan = TakePlan::new(&template, taking, tables, oids, fields, &templates);
+        let plan = DealPlan::new(&template, taking, tables, oids, fields, &templates);
         Self {
             plan: Arc::new(plan.expect("few parameters and columns")),
             templates,
@@ -57,7 +57,7 @@ impl Taking {
             sync(),
         ];
         let mut unit = single(&mut self.session, &self.templates, messages.concat());
-        unit.plan = Some(GroupPlan::Take(Arc::clone(&self.plan)));
+        unit.plan = Some(GroupPlan::Deal(Arc::clone(&self.plan)));
         unit
     }
 

@@ -21,6 +21,7 @@ mod hotspot_hints;
 mod load;
 mod login;
 mod manners;
+mod merge;
 mod outsider;
 mod prepared;
 mod queue;

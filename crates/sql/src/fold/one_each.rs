@@ -5,8 +5,9 @@
 use super::{Refusal, Rewriter, TypeName, View};
 use crate::{facts, quote_ident};
 
-/// Longest wait for a row that an outsider holds, while the rows of other members are locked.
-const PATIENCE: &str = "10ms";
+/// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as
+/// each row may be waited for.
+const PATIENCE: &str = "1ms";
 
 impl Rewriter<'_> {
     pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {

@@ -3,73 +3,13 @@
 //!
 //! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of what it picked, `moved` the INSERT. If a row
 //! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
-//! then the statement raises an error ([`Taking::is_uncertain`]) and has done nothing.
+//! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
 
 use super::{CTID, Onward, Take};
+use crate::dealing::{Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN};
 use crate::facts::{self, TableFacts};
-pub use crate::fold::TypeName;
-use crate::{Expr, KeyValue, Returning, quote_ident};
+use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
-
-/// Columns in front of RETURNING: facts unchanged?, number of the row (from 1; NULL: none).
-pub const RESULT_COLUMNS: usize = 2;
-
-/// Text of the error that the statement raises by itself.
-const UNCERTAIN: &str = "paceline: ";
-
-/// Why a consumer's statement does not travel with others; shown to users.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A table does not allow it.
-    #[error("table {0}: {1}")]
-    Table(String, String),
-    /// The picked column does not name one row.
-    #[error("{0} is not a unique key")]
-    Key(String),
-    /// Every row could be claimed again at once.
-    #[error("an UPDATE that picks without a condition")]
-    Condition,
-    /// A column that is not there, or has no name.
-    #[error("unknown column {0}")]
-    Column(String),
-    /// A type that cannot be carried in an array.
-    #[error("type of parameter ${0}")]
-    Type(u32),
-    /// The parser could not take an expression apart.
-    #[error("an expression that cannot be rewritten")]
-    Expression,
-}
-
-/// The statement and how to fill it: the sum of the limits, the fingerprints, the values of `shared`, and if `own` is
-/// not empty the consumer of each row (from 1) and the arrays of `own`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taking {
-    /// Its text.
-    pub text: String,
-    /// How many rows a consumer takes.
-    pub limit: KeyValue,
-    /// Consumers take one row each at most, whatever the limit is: with another one they go alone.
-    pub single: bool,
-    /// Parameters that decide which rows are picked, with their types: the same for all.
-    pub shared: Vec<u32>,
-    /// Parameters that each consumer has of its own; and whether they travel as text inside a `text[]`.
-    pub own: Vec<(u32, bool)>,
-    /// Number of fingerprints: one or two.
-    pub fingerprints: usize,
-    /// In front of the number of rows in an answer's tag.
-    pub tag: &'static str,
-    /// PostgreSQL may raise an error of a consumer for whom there was no row.
-    pub may_fail_unseen: bool,
-    /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
-    pub returning: usize,
-}
-
-impl Taking {
-    /// Is this the message of the error by which the statement undoes itself?
-    pub fn is_uncertain(message: &str) -> bool {
-        message.contains(UNCERTAIN)
-    }
-}
 
 /// Rewrites `take` for many consumers. `parameters` and `returning` are the types of its parameters and columns.
 pub fn rewrite(
@@ -78,7 +18,7 @@ pub fn rewrite(
     onto: Option<&TableFacts>,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Taking, Refusal> {
+) -> Result<Dealing, Refusal> {
     for table in [Some(queue), onto].into_iter().flatten() {
         if let Some(why) = &table.refused {
             return Err(Refusal::Table(table.name.clone(), why.clone()));
@@ -105,7 +45,7 @@ struct Rewriter<'a> {
     onto: Option<(&'a Onward, &'a TableFacts)>,
     parameters: &'a [TypeName],
     shared: Vec<u32>,
-    own: Vec<(u32, bool)>,
+    own: Own<'a>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -117,28 +57,15 @@ impl<'a> Rewriter<'a> {
     ) -> Result<Self, Refusal> {
         let picking = take.picking().into_iter();
         let shared: BTreeSet<u32> = picking.flat_map(Expr::parameters).collect();
-        let mut this = Self {
+        let shared: Vec<u32> = shared.into_iter().collect();
+        Ok(Self {
             take,
             queue,
             onto: take.onward.as_ref().zip(onto),
             parameters,
-            shared: shared.into_iter().collect(),
-            own: Vec::new(),
-        };
-        let changing = take.changing().into_iter();
-        let own: BTreeSet<u32> = changing.flat_map(Expr::parameters).collect();
-        for number in own {
-            if this.shared.contains(&number) {
-                continue;
-            }
-            let name = this.type_of(number)?;
-            if !name.builtin || name.sql == "box" {
-                return Err(Refusal::Type(number));
-            }
-            let array = name.array;
-            this.own.push((number, array));
-        }
-        Ok(this)
+            own: Own::of(take.changing(), &shared, parameters)?,
+            shared,
+        })
     }
 
     fn type_of(&self, number: u32) -> Result<&'a TypeName, Refusal> {
@@ -161,21 +88,12 @@ impl<'a> Rewriter<'a> {
         if let Some(place) = self.shared.iter().position(|shared| *shared == number) {
             return format!("${}::{}", first + place, name.sql);
         }
-        let Some(place) = self.own.iter().position(|(own, _)| *own == number) else {
-            return "NULL".to_owned();
-        };
         let consumer = first + self.shared.len();
-        let array = consumer + 1 + place;
-        let element = if name.array {
-            "pg_catalog.text"
-        } else {
-            &name.sql
-        };
-        let value = format!("(${array}::{element}[])[(${consumer}::pg_catalog.int4[])[{row}]]");
-        match name.array {
-            true => format!("{value}::{}", name.sql),
-            false => value,
-        }
+        self.own.element(number, |place| {
+            let element = self.own.element_type(place);
+            let array = consumer + place;
+            format!("(${array}::{element}[])[(${consumer}::pg_catalog.int4[])[{row}]]")
+        })
     }
 
     fn expr(&self, expr: &Expr, table: &str, row: &str) -> Result<String, Refusal> {
@@ -189,7 +107,7 @@ impl<'a> Rewriter<'a> {
         conditions.map(|c| self.expr(c, table, "0")).collect()
     }
 
-    fn build(&self, returning: &[TypeName]) -> Result<Taking, Refusal> {
+    fn build(self, returning: &[TypeName]) -> Result<Dealing, Refusal> {
         let items = match &self.take.onward {
             Some(onward) => &onward.returning,
             None => &self.take.returning,
@@ -231,23 +149,24 @@ impl<'a> Rewriter<'a> {
                 ""
             },
         );
-        Ok(Taking {
+        let fingerprints = self.fingerprints();
+        let changing = self.take.changing();
+        let computes = |e: &&Expr| e.computes_without_columns() && !e.parameters().is_empty();
+        let may_fail_unseen = self.own.has_arrays() || changing.iter().any(computes);
+        Ok(Dealing {
+            queue: true,
             text,
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
-            own: self.own.clone(),
-            fingerprints: self.fingerprints(),
+            own: self.own.into_list(),
+            fingerprints,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",
                 (None, Some(_)) => "UPDATE",
                 (None, None) => "DELETE",
             },
-            may_fail_unseen: self
-                .take
-                .changing()
-                .iter()
-                .any(|e| e.computes_without_columns() && !e.parameters().is_empty()),
+            may_fail_unseen,
             returning: returning.len(),
         })
     }
@@ -259,9 +178,7 @@ impl<'a> Rewriter<'a> {
             let print = facts::fingerprint_sql(&onward.relation, &table.extent);
             format!(" AND {print} = $3")
         });
-        format!(
-            "SELECT {queue} = $2{onto} AND pg_catalog.set_config('lock_timeout', '20ms', true) IS NOT NULL AS same"
-        )
+        format!("SELECT {queue} = $2{onto} AND {PATIENCE} AS same")
     }
 
     /// The client's sub-select, with its rows numbered.

@@ -1,7 +1,8 @@
 //! Which statements are a consumer's, and what becomes of them. That the statements do what they should is for tests
 //! with a server.
 
-use super::{Refusal, Take, Taking, TypeName, rewrite};
+use super::{Take, rewrite};
+use crate::dealing::{Dealing, Refusal, TypeName};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::{Effect, KeyValue, parse};
 
@@ -59,7 +60,7 @@ fn rewritten(
     queue: &TableFacts,
     parameters: usize,
     returning: usize,
-) -> Result<Taking, Refusal> {
+) -> Result<Dealing, Refusal> {
     let take = take(sql).unwrap_or_else(|| panic!("not a consumer: {sql}"));
     let done = table("done", &["id", "p", "at"]);
     let onto = take.onward.as_ref().map(|_| &done);

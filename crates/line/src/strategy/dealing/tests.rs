@@ -1,4 +1,4 @@
-//! Takes without a server: who fits, what is sent, and what each consumer gets for what comes back.
+//! Takes and merges without a server: who fits, what is sent, and what each member gets for what comes back.
 
 use crate::line::Strategy;
 use crate::server::ServerSide;

@@ -1,5 +1,6 @@
-//! Take: consumers of a queue become one statement (see [`paceline_sql::take`]) with their limits added up; its rows
-//! are dealt in the queue's order to the consumers in order of arrival.
+//! Take and merge: many members become one statement whose rows are dealt to them in order of arrival. Consumers of a
+//! queue have their limits added up and get rows in the queue's order (see [`paceline_sql::take`]); of inserts each
+//! member gets its own row (see [`paceline_sql::merge`]).
 
 use super::array::Array;
 use super::{
@@ -14,7 +15,7 @@ use crate::unit::{Form, Unit};
 use bytes::BytesMut;
 use paceline_sql::KeyValue;
 use paceline_sql::TableFacts;
-use paceline_sql::take::{RESULT_COLUMNS, Taking};
+use paceline_sql::dealing::{Dealing, RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{Frame, frontend};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,18 +24,18 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// Most rows that one consumer may ask for and still travel with others.
+/// Most rows that one member may ask for and still travel with others.
 const LIMIT_MAX: u32 = 1_000;
 
 /// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
 const FORMATS_MAX: usize = 64;
 
-/// How the units of a template take, as learned from the catalog.
+/// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]
-pub struct TakePlan {
-    taking: Taking,
+pub struct DealPlan {
+    dealing: Dealing,
     id: u64,
-    /// Template and tables: what the name of a queue starts with.
+    /// What the name of a queue starts with.
     seed: u64,
     fingerprints: Vec<String>,
     /// OIDs of the template's parameters.
@@ -43,11 +44,11 @@ pub struct TakePlan {
     fields: Vec<Field>,
 }
 
-impl TakePlan {
-    /// A plan from what PostgreSQL said of the template and its tables: the queue, and where its rows go.
+impl DealPlan {
+    /// A plan from what PostgreSQL said of the template and its tables.
     pub fn new(
         template: &Template,
-        taking: Taking,
+        dealing: Dealing,
         tables: &[TableFacts],
         parameters: Vec<u32>,
         fields: Vec<Field>,
@@ -57,7 +58,7 @@ impl TakePlan {
         let mut hasher = DefaultHasher::new();
         template.id.hash(&mut hasher);
         fits.then(|| Self {
-            taking,
+            dealing,
             id: templates.new_id(),
             seed: hasher.finish(),
             fingerprints: tables
@@ -69,8 +70,8 @@ impl TakePlan {
         })
     }
 
-    /// The queue and the companions of a unit. `None`: this one must run alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+    /// The companions of a unit, and its queue. `None`: this one must run alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Option<Key>)> {
         let parameters = unit.parameters();
         if parameters.len() != self.parameters.len()
             || !unit.settings.is_utf8()
@@ -92,47 +93,52 @@ impl TakePlan {
         (self.seed, self.shared(unit)?).hash(&mut hasher);
         let queue = hasher.finish();
         let group = GroupId {
-            strategy: Strategy::Take,
+            strategy: if self.dealing.queue {
+                Strategy::Take
+            } else {
+                Strategy::Merge
+            },
             template: queue,
             settings: unit.settings.id,
             parameter_formats,
             result_formats: result_bits(unit, self.fields.len())?,
             cohort: 0,
         };
-        Some((group, Key(queue)))
+        // Inserts do not stand in one another's way.
+        Some((group, self.dealing.queue.then_some(Key(queue))))
     }
 
     /// Parameters that travel, and whether as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.taking.shared.iter().map(|number| (*number, false));
-        shared.chain(self.taking.own.iter().copied())
+        let shared = self.dealing.shared.iter().map(|number| (*number, false));
+        shared.chain(self.dealing.own.iter().copied())
     }
 
     fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Option<&'a [u8]>>> {
-        let numbers = self.taking.shared.iter();
+        let numbers = self.dealing.shared.iter();
         numbers
             .map(|number| Some(unit.parameter(*number)?.1))
             .collect()
     }
 
-    /// How many rows a consumer asks for.
+    /// How many rows a member asks for.
     fn limit(&self, unit: &Unit) -> Option<u32> {
-        let limit = match &self.taking.limit {
+        let limit = match &self.dealing.limit {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
             KeyValue::Parameter(number) => match unit.parameter(*number)? {
                 (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
                 (true, bytes) => u32::try_from(i64::from_be_bytes(bytes?.try_into().ok()?)).ok()?,
             },
         };
-        let most = if self.taking.single { 1 } else { LIMIT_MAX };
+        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
         (1..=most).contains(&limit).then_some(limit)
     }
 }
 
-/// A group of consumers on its way.
+/// A group on its way.
 #[derive(Debug)]
 pub struct Batch {
-    plan: Arc<TakePlan>,
+    plan: Arc<DealPlan>,
     members: Vec<Member>,
     injected: Injected,
     error: Option<(String, BytesMut)>,
@@ -155,7 +161,7 @@ impl Batch {
         out: &mut BytesMut,
     ) -> Option<Self> {
         let first = members.first()?;
-        let plan = Arc::clone(first.plan.as_ref()?.take()?);
+        let plan = Arc::clone(first.plan.as_ref()?.deal()?);
         let shared = plan.shared(first)?;
         let mut last = 0;
         let mut all = Vec::with_capacity(members.len());
@@ -177,7 +183,7 @@ impl Batch {
         let mut injected = Injected::default();
         let statement = Preparable {
             id: plan.id,
-            text: &plan.taking.text,
+            text: &plan.dealing.text,
             types: &[0, 0],
         };
         injected.push(server.ensure(statement, out));
@@ -290,11 +296,11 @@ impl Batch {
             },
         ) in self.members.drain(..).enumerate()
         {
-            let unseen = rows == 0 && self.plan.taking.may_fail_unseen;
+            let unseen = rows == 0 && self.plan.dealing.may_fail_unseen;
             let verdict = match unseen {
                 true => Verdict::Again(Again::Alone),
                 false => {
-                    let tag = format!("{} {rows}", self.plan.taking.tag);
+                    let tag = format!("{} {rows}", self.plan.dealing.tag);
                     backend::write_command_complete(&mut answer, &tag);
                     write_tail(&mut answer);
                     Verdict::Answer(answer.freeze())
@@ -305,7 +311,7 @@ impl Batch {
     }
 }
 
-impl TakePlan {
+impl DealPlan {
     fn write_bind(
         &self,
         units: &[&Unit],
@@ -321,14 +327,14 @@ impl TakePlan {
                 .iter()
                 .map(|print| (false, Some(print.as_bytes()))),
         );
-        for number in &self.taking.shared {
+        for number in &self.dealing.shared {
             values.push(first.parameter(*number)?);
         }
         let mut arrays = Vec::new();
-        if !self.taking.own.is_empty() {
-            arrays.push(consumers(members));
+        if !self.dealing.own.is_empty() {
+            arrays.push(members_of_rows(members));
         }
-        for (number, _) in &self.taking.own {
+        for (number, _) in &self.dealing.own {
             let (binary, _) = first.parameter(*number)?;
             let oid = *self.parameters.get(*number as usize - 1)?;
             let mut array = Array::new(binary, oid, units.len());
@@ -346,8 +352,8 @@ impl TakePlan {
     }
 }
 
-/// The consumer (from 1) of each row.
-fn consumers(members: &[Member]) -> (bool, Vec<u8>) {
+/// The member (from 1) of each row.
+fn members_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
     let rows = members.last().map_or(0, |member| member.last);
     let mut array = Array::int4(rows as usize);
     let mut first = 0;
@@ -359,5 +365,5 @@ fn consumers(members: &[Member]) -> (bool, Vec<u8>) {
 }
 
 fn is_uncertain(error: &[u8]) -> bool {
-    super::message(error).is_some_and(Taking::is_uncertain)
+    super::message(error).is_some_and(Dealing::is_uncertain)
 }

@@ -1,0 +1,151 @@
+//! One statement for many clients, whose rows are dealt to them in order: what take and merge have in common.
+
+pub use crate::fold::TypeName;
+use crate::{Expr, KeyValue};
+use std::collections::BTreeSet;
+
+/// Columns in front of RETURNING: facts unchanged?, number of the row (from 1; NULL: none).
+pub const RESULT_COLUMNS: usize = 2;
+
+/// Text of the error that such a statement raises by itself.
+pub(crate) const UNCERTAIN: &str = "paceline: ";
+
+/// Limits each wait for a lock inside the statement, as it is every member's; then each goes alone.
+pub(crate) const PATIENCE: &str = "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
+
+/// Why a statement does not travel with others; shown to users.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A table does not allow it.
+    #[error("table {0}: {1}")]
+    Table(String, String),
+    /// The picked column does not name one row.
+    #[error("{0} is not a unique key")]
+    Key(String),
+    /// Every row could be claimed again at once.
+    #[error("an UPDATE that picks without a condition")]
+    Condition,
+    /// A column that is not there, or has no name or value.
+    #[error("column {0}")]
+    Column(String),
+    /// A type that cannot be carried in an array.
+    #[error("type of parameter ${0}")]
+    Type(u32),
+    /// The parser could not take an expression apart.
+    #[error("an expression that cannot be rewritten")]
+    Expression,
+}
+
+/// The statement and how to fill it: the number of rows asked for, the fingerprints, the values of `shared`, and if
+/// `own` is not empty the member of each row (from 1) and the arrays of `own`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dealing {
+    /// Its text.
+    pub text: String,
+    /// How many rows a member gets.
+    pub limit: KeyValue,
+    /// Members get one row each at most, whatever the limit is: with another one they go alone.
+    pub single: bool,
+    /// Members take from a queue: while some do, others would stand in their way.
+    pub queue: bool,
+    /// Parameters that are the same for all members.
+    pub shared: Vec<u32>,
+    /// Parameters that each member has of its own; and whether they travel as text inside a `text[]`.
+    pub own: Vec<(u32, bool)>,
+    /// Number of fingerprints: one or two.
+    pub fingerprints: usize,
+    /// In front of the number of rows in an answer's tag.
+    pub tag: &'static str,
+    /// PostgreSQL may raise an error of a member for whom there was no row.
+    pub may_fail_unseen: bool,
+    /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
+    pub returning: usize,
+}
+
+impl Dealing {
+    /// Is this the message of the error by which the statement undoes itself?
+    pub fn is_uncertain(message: &str) -> bool {
+        message.contains(UNCERTAIN)
+    }
+}
+
+/// The parameters that each member has of its own, and their types.
+pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
+
+impl<'a> Own<'a> {
+    /// Those in `exprs` that are not `shared`.
+    pub(crate) fn of(
+        exprs: Vec<&Expr>,
+        shared: &[u32],
+        parameters: &'a [TypeName],
+    ) -> Result<Self, Refusal> {
+        let numbers: BTreeSet<u32> = exprs.into_iter().flat_map(Expr::parameters).collect();
+        let numbers = numbers
+            .into_iter()
+            .filter(|number| !shared.contains(number));
+        let typed = numbers.map(|number| {
+            let index = (number as usize).checked_sub(1);
+            let name = index.and_then(|index| parameters.get(index));
+            // Arrays of boxes are not delimited by a comma.
+            let fits = name.filter(|name| name.builtin && name.sql != "box");
+            fits.map(|name| (number, name)).ok_or(Refusal::Type(number))
+        });
+        Ok(Self(typed.collect::<Result<_, _>>()?))
+    }
+
+    /// SQL of a member's parameter; `source` is that of the element of its array, whose place (from 1) is given.
+    pub(crate) fn element(&self, number: u32, source: impl Fn(usize) -> String) -> String {
+        let place = self.0.iter().position(|(own, _)| *own == number);
+        let Some((place, (_, name))) = place.and_then(|place| Some((place, self.0.get(place)?)))
+        else {
+            return "NULL".to_owned();
+        };
+        match name.array {
+            true => format!("{}::{}", source(place + 1), name.sql),
+            false => source(place + 1),
+        }
+    }
+
+    /// The type of an array's elements, by its place (from 1).
+    pub(crate) fn element_type(&self, place: usize) -> &str {
+        match self.0.get(place.wrapping_sub(1)) {
+            Some((_, name)) if !name.array => &name.sql,
+            _ => "pg_catalog.text",
+        }
+    }
+
+    /// A row `k(pos, p1, p2, …)` for each member; the arrays start at parameter `first`.
+    pub(crate) fn rows(&self, members: &str, first: usize) -> String {
+        if self.0.is_empty() {
+            return format!("pg_catalog.generate_series(1, {members}::pg_catalog.int8) AS k(pos)");
+        }
+        let mut arrays = vec![format!("pg_catalog.unnest(${first}::pg_catalog.int4[])")];
+        let mut names = vec!["pos".to_owned()];
+        for place in 1..=self.0.len() {
+            let element = self.element_type(place);
+            arrays.push(format!(
+                "pg_catalog.unnest(${}::{element}[])",
+                first + place
+            ));
+            names.push(format!("p{place}"));
+        }
+        format!(
+            "ROWS FROM ({}) AS k({})",
+            arrays.join(", "),
+            names.join(", ")
+        )
+    }
+
+    /// One of them travels as text, and is looked at only for a member that has a row.
+    pub(crate) fn has_arrays(&self) -> bool {
+        self.0.iter().any(|(_, name)| name.array)
+    }
+
+    /// Number, and whether it travels as text.
+    pub(crate) fn into_list(self) -> Vec<(u32, bool)> {
+        self.0
+            .into_iter()
+            .map(|(number, name)| (number, name.array))
+            .collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! Which INSERTs travel together, and what they become. That it does what it should is for tests with a server.
+
+use super::{Insert, rewrite};
+use crate::dealing::{Dealing, Refusal, TypeName};
+use crate::facts::{Column, Extent, TableFacts};
+use crate::{Effect, parse};
+
+fn insert(sql: &str) -> Option<Insert> {
+    parse(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        .insert
+}
+
+fn table() -> TableFacts {
+    let column = |name: &str| Column {
+        name: name.to_owned(),
+        ..Column::default()
+    };
+    TableFacts {
+        schema: "s".to_owned(),
+        name: "t".to_owned(),
+        extent: Extent {
+            tree: vec![16_400],
+            ..Extent::default()
+        },
+        columns: ["id", "a", "b"].map(column).into(),
+        ..TableFacts::default()
+    }
+}
+
+fn rewritten(sql: &str, parameters: &[&str], returning: usize) -> Result<Dealing, Refusal> {
+    let named = |sql: &&str| TypeName {
+        sql: (*sql).to_owned(),
+        array: sql.ends_with("[]"),
+        builtin: true,
+    };
+    let parameters: Vec<_> = parameters.iter().map(named).collect();
+    let returning = vec![named(&"text"); returning];
+    rewrite(&insert(sql).unwrap(), &table(), &parameters, &returning)
+}
+
+#[test]
+fn an_insert_of_one_row_is_taken_apart() {
+    let one =
+        insert("INSERT INTO s.t AS x (a, b) VALUES ($1, DEFAULT) RETURNING x.a, id + $2").unwrap();
+    assert_eq!(one.columns, ["a", "b"]);
+    assert!(one.values[0].is_some() && one.values[1].is_none());
+    assert_eq!((one.returning.len(), one.exprs().len()), (2, 3));
+    assert!(insert("INSERT INTO t VALUES (1, now(), nextval('q'))").is_some());
+}
+
+#[test]
+fn other_inserts_are_not() {
+    for sql in [
+        "INSERT INTO t (a) VALUES (1), (2)",
+        "INSERT INTO t (a) SELECT 1",
+        "INSERT INTO t DEFAULT VALUES",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 2",
+        "INSERT INTO t (id) OVERRIDING SYSTEM VALUE VALUES (1)",
+        "INSERT INTO t (a[1]) VALUES (1)",
+        "INSERT INTO t (a) VALUES ((SELECT 1))",
+        "WITH c AS (SELECT 1) INSERT INTO t (a) VALUES (1)",
+    ] {
+        assert!(insert(sql).is_none(), "{sql}");
+    }
+}
+
+#[test]
+fn values_are_each_members_own_and_returning_is_the_same_for_all() {
+    let sql = "INSERT INTO t VALUES (DEFAULT, upper($1), $2) RETURNING id, $3 || a";
+    let dealing = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
+    assert_eq!(dealing.shared, [3]);
+    assert_eq!(dealing.own, [(1, false), (2, true)]);
+    let text = &dealing.text;
+    assert_eq!(parse(text).unwrap().effect, Effect::Write);
+    for part in [
+        r#"INSERT INTO "s"."t" AS u ("a", "b") SELECT (upper((k.p1))), ((k.p2::integer[])) FROM facts"#,
+        "pg_catalog.unnest($4::pg_catalog.int4[]), pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::pg_catalog.text[])) AS k(pos, p1, p2)",
+        r#"(($3::text) || (u."a"))"#,
+        "<> $1::pg_catalog.int8",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn what_has_no_parameters_is_counted_out() {
+    let text = rewritten("INSERT INTO t (a) VALUES (now())", &[], 0)
+        .unwrap()
+        .text;
+    assert!(
+        text.contains("generate_series(1, $1::pg_catalog.int8) AS k(pos)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_merged() {
+    let default = rewritten("INSERT INTO t (a) VALUES (DEFAULT)", &[], 0);
+    assert!(matches!(default, Err(Refusal::Column(_))));
+    let many = rewritten("INSERT INTO t VALUES (1, 2, 3, 4)", &[], 0);
+    assert_eq!(many.unwrap_err(), Refusal::Column("number 4".to_owned()));
+    let boxes = rewritten("INSERT INTO t (a) VALUES ($1)", &["box"], 0);
+    assert_eq!(boxes.unwrap_err(), Refusal::Type(1));
+}
