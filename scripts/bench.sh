@@ -69,7 +69,7 @@ make_tables() {
 
 # Orders that wait, again, in the queue of variant c (one statement takes an order and files it), and jobs to be claimed.
 fill_queues() {
-    sql "DROP TABLE IF EXISTS t_order_q, t_order_u, jobs"
+    sql "SET client_min_messages = warning; DROP TABLE IF EXISTS t_order_q, t_order_u, jobs"
     sql "CREATE TABLE t_order_q (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL)"
     sql "CREATE TABLE t_order_u (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL, uts timestamp NOT NULL, status int NOT NULL)"
     sql "INSERT INTO t_order_q (order_id, cts) SELECT gen_random_uuid(), now() FROM generate_series(1, 500000)"

@@ -313,3 +313,64 @@ async fn no_order_is_lost_or_doubled() {
     );
     stage.assert_grouped(500, 3);
 }
+
+/// Takes until the queue is empty; comes back after every error.
+async fn work_on(url: Arc<str>, number: i32) {
+    loop {
+        let Ok(client) = connect(&url).await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let Ok(statement) = client.prepare(MOVE).await else {
+            continue;
+        };
+        loop {
+            match client.query(&statement, &[&number]).await {
+                Ok(rows) if rows.is_empty() => return,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Server connections are killed, and a trigger comes and goes, while groups are in flight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn killed_connections_and_ddl_lose_and_double_nothing() {
+    let stage = Stage::on_shared()
+        .set("hotspot_for_autocommit=true")
+        .set("default_pool_size=2")
+        .open();
+    let mut direct = stage.direct();
+    direct.ok(SETUP);
+    direct.ok("CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS \
+        $$ BEGIN IF TG_OP = 'DELETE' THEN OLD.body := upper(OLD.body); RETURN OLD; END IF; NEW.body := upper(NEW.body); RETURN NEW; END $$");
+    direct.ok(&format!(
+        "INSERT INTO q SELECT i, 0, 0, 'order ' || i, 'ready', NULL, 0 FROM generate_series(1, {ORDERS}) i"
+    ));
+    let url: Arc<str> = stage.url().into();
+    let mut workers = JoinSet::new();
+    for number in 0..32 {
+        workers.spawn(work_on(url.clone(), number));
+    }
+    for step in 1..=10 {
+        let target = ORDERS * step / 14;
+        until("some orders are done", || {
+            ORDERS - direct.number("SELECT count(*) FROM q") >= target
+        });
+        direct.ok(match step % 3 {
+            0 => "CREATE TRIGGER loud BEFORE INSERT ON done FOR EACH ROW EXECUTE FUNCTION loud()",
+            1 => "DROP TRIGGER IF EXISTS loud ON done",
+            _ => {
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            }
+        });
+    }
+    workers.join_all().await;
+    assert_eq!(direct.number("SELECT count(*) FROM q"), 0);
+    assert_eq!(direct.number("SELECT count(*) FROM done"), ORDERS);
+    assert_eq!(direct.number("SELECT count(DISTINCT id) FROM done"), ORDERS);
+    assert!(direct.number("SELECT count(*) FROM done WHERE body LIKE 'ORDER%'") > 0);
+    stage.assert_grouped(500, 3);
+}
