@@ -5,6 +5,7 @@
 
 mod array;
 pub mod chain;
+mod course;
 pub mod dealing;
 pub mod fold;
 pub mod pipeline;

@@ -3,9 +3,10 @@
 //! member gets its own row (see [`paceline_sql::merge`]).
 
 use super::array::Array;
+use super::course::{Came, Course, refusal};
 use super::{
     Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, result_formats,
-    sqlstate, write_columns, write_head, write_tail,
+    write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -140,9 +141,7 @@ impl DealPlan {
 pub struct Batch {
     plan: Arc<DealPlan>,
     members: Vec<Member>,
-    injected: Injected,
-    error: Option<(String, BytesMut)>,
-    facts_moved: bool,
+    course: Course,
 }
 
 #[derive(Debug)]
@@ -201,34 +200,21 @@ impl Batch {
         Some(Self {
             plan,
             members: all,
-            injected,
-            error: None,
-            facts_moved: false,
+            course: Course::new(injected),
         })
     }
 
     /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
-        if self.facts_moved {
-            return Some(None);
-        }
-        let (sqlstate, error) = self.error.as_ref()?;
-        let why = match is_uncertain(error) {
-            true => "rows that were taken can be picked again".to_owned(),
-            false if is_refusal(sqlstate) => {
-                format!("the server refuses the statement with SQLSTATE {sqlstate}")
-            }
-            false => return None,
-        };
-        Some(Some(Learned {
-            plan: Err(why),
-            plain_read: false,
-            taints: true,
-        }))
+        self.course
+            .void(|sqlstate, error| match is_uncertain(error) {
+                true => Some("rows that were taken can be picked again".to_owned()),
+                false => is_refusal(sqlstate).then(|| refusal(sqlstate)),
+            })
     }
 
     pub(super) fn failed(&self) -> bool {
-        self.error.is_some()
+        self.course.error().is_some()
     }
 
     pub(super) fn receive(
@@ -237,21 +223,12 @@ impl Batch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        match frame.tag {
-            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
-            tag::DATA_ROW => self.receive_row(frame.body()),
-            tag::ERROR_RESPONSE => {
-                let sqlstate = sqlstate(frame.body()).to_owned();
-                self.error = Some((sqlstate, BytesMut::from(frame.bytes)));
-            }
-            tag::READY_FOR_QUERY => {
-                self.injected.synced(server);
-                self.settle(dealt);
-                return true;
-            }
-            _ => {}
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => self.settle(dealt),
+            Came::Other => {}
         }
-        false
+        frame.tag == tag::READY_FOR_QUERY
     }
 
     /// A row of the result: facts unchanged?, its number, RETURNING.
@@ -263,7 +240,7 @@ impl Batch {
         let [same, number] = head else {
             return;
         };
-        self.facts_moved |= *same != Some(&[1][..]);
+        self.course.facts_moved |= *same != Some(&[1][..]);
         let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
         let Some(number) = number.map(u32::from_be_bytes) else {
             return;
@@ -279,14 +256,14 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, error)) = &self.error {
+        if let Some((sqlstate, error)) = self.course.error() {
             let alone = is_refusal(sqlstate) || is_uncertain(error) || is_timeout(sqlstate, error);
             return match alone {
                 true => dealt.extend(again(0..members, Again::Alone)),
                 false => dealt.extend(halves(members)),
             };
         }
-        if self.facts_moved {
+        if self.course.facts_moved {
             return dealt.extend(again(0..members, Again::Alone));
         }
         for (

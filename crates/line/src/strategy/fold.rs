@@ -4,8 +4,9 @@
 mod bind;
 mod key;
 
+use super::course::{Came, Course, refusal};
 use super::{
-    Again, Dealt, Verdict, again, chain, halves, is_refusal, is_timeout, result_bits, sqlstate,
+    Again, Dealt, Verdict, again, chain, halves, is_refusal, is_timeout, result_bits,
     write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
@@ -199,13 +200,11 @@ pub struct Batch {
     /// Place in `order` where each member's row begins.
     row_start: Vec<usize>,
     spread: Spread,
-    injected: Injected,
+    course: Course,
     /// The first bytes of a member's answer are the same for all of a form.
     fields: BytesMut,
     exactly_one: bool,
     answers: Vec<Option<Answer>>,
-    error: Option<(String, BytesMut)>,
-    facts_moved: bool,
 }
 
 #[derive(Debug)]
@@ -267,33 +266,21 @@ impl Batch {
             plan,
             row_start,
             spread,
-            injected,
+            course: Course::new(injected),
             fields,
-            error: None,
-            facts_moved: false,
         })
     }
 
     /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
-        if self.facts_moved {
-            return Some(None);
-        }
-        let (sqlstate, _) = self.error.as_ref()?;
-        let refused = is_refusal(sqlstate) && self.spread != Spread::OneEach;
-        refused.then(|| {
-            Some(Learned {
-                plan: Err(format!(
-                    "the server refuses the fold with SQLSTATE {sqlstate}"
-                )),
-                plain_read: false,
-                taints: true,
-            })
+        self.course.void(|sqlstate, _| {
+            let refused = is_refusal(sqlstate) && self.spread != Spread::OneEach;
+            refused.then(|| refusal(sqlstate))
         })
     }
 
     pub(super) fn failed(&self) -> bool {
-        self.error.is_some()
+        self.course.error().is_some()
     }
 
     pub(super) fn receive(
@@ -302,21 +289,12 @@ impl Batch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        match frame.tag {
-            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
-            tag::DATA_ROW => self.receive_row(frame.body()),
-            tag::ERROR_RESPONSE => {
-                let sqlstate = sqlstate(frame.body()).to_owned();
-                self.error = Some((sqlstate, BytesMut::from(frame.bytes)));
-            }
-            tag::READY_FOR_QUERY => {
-                self.injected.synced(server);
-                self.settle(dealt);
-                return true;
-            }
-            _ => {}
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => self.settle(dealt),
+            Came::Other => {}
         }
-        false
+        frame.tag == tag::READY_FOR_QUERY
     }
 
     /// A row of the fold's result: facts unchanged?, member, constraints hold?, updated?, RETURNING.
@@ -330,7 +308,7 @@ impl Batch {
             return;
         };
         if !yes(same) {
-            self.facts_moved = true;
+            self.course.facts_moved = true;
         }
         let Some(position) = position.and_then(|p| <[u8; 4]>::try_from(p).ok()) else {
             return;
@@ -371,12 +349,10 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
-        if let Some((sqlstate, error)) = self.error.take() {
-            self.settle_error(&sqlstate, &error, dealt);
-            self.error = Some((sqlstate, error));
-            return;
+        if let Some((sqlstate, error)) = self.course.error() {
+            return self.settle_error(sqlstate, error, dealt);
         }
-        if self.facts_moved {
+        if self.course.facts_moved {
             dealt.extend(again(0..members, Again::Alone));
             return;
         }
@@ -409,7 +385,7 @@ impl Batch {
         }
     }
 
-    fn settle_error(&self, sqlstate: &str, error: &BytesMut, dealt: &mut Vec<Dealt>) {
+    fn settle_error(&self, sqlstate: &str, error: &[u8], dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
         let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
