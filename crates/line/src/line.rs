@@ -312,6 +312,11 @@ impl<T> Line<T> {
         };
         let key = entry.slip.key;
         entries.push(entry);
+        // Nobody is taken across a barrier of the group that may yet have to stay.
+        let behind = (Bound::Excluded(ticket), Bound::Unbounded);
+        let own = |b: &&Ticket| self.waiting.get(b).is_some_and(|e| e.slip.group == group);
+        let fence = self.barriers.range(behind).find(own).copied();
+        let barrier = barrier.into_iter().chain(fence).min();
         let Some(row) = key.and_then(|key| self.rows.get_mut(&key)) else {
             return;
         };

@@ -1,8 +1,11 @@
 //! Finding out about a template: the first client that meets it asks PostgreSQL, on the connection that has just
 //! served it, after its answer is out.
 
+mod catalog;
+
 use crate::pool::{Pool, Seat};
-use crate::server::{Rows, ServerConn, ServerError};
+use crate::server::{ServerConn, ServerError};
+use catalog::{ask_table, ask_types, first};
 use paceline_line::learned::Learned;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
@@ -10,13 +13,10 @@ use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
-use paceline_sql::facts::Extent;
-use paceline_sql::fold::{self, TypeName};
+use paceline_sql::fold;
 use paceline_sql::take::{self, Take};
-use paceline_sql::{
-    Column, Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge,
-};
-use paceline_wire::backend::{self, Field};
+use paceline_sql::{Effect, Expr, Insert, Statement, TableFacts, Update, facts, merge};
+use paceline_wire::backend;
 use std::sync::Arc;
 
 /// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
@@ -261,40 +261,6 @@ async fn ask_insert(
     )
 }
 
-/// What the catalog says of a table; `None`: there is none of that name.
-async fn ask_table(conn: &mut ServerConn, name: &Name) -> Result<Option<TableFacts>, ServerError> {
-    let extent = conn.query(&facts::extent_sql(name)).await?;
-    let Some(extent) = read_extent(&extent) else {
-        return Ok(None);
-    };
-    // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
-    let questions = [
-        format!("SELECT {}", facts::fingerprint_sql(name, &extent)),
-        facts::table_sql(name),
-        facts::columns_sql(name),
-        facts::keys_sql(name),
-        facts::checks_sql(name),
-    ];
-    let answers = conn.query(&questions.join("; ")).await?;
-    Ok(read_table(&answers, extent))
-}
-
-/// The names of the types of a template's parameters and RETURNING columns.
-async fn ask_types(
-    conn: &mut ServerConn,
-    parameters: &[u32],
-    fields: &[Field],
-) -> Result<Option<(Vec<TypeName>, Vec<TypeName>)>, ServerError> {
-    let names = type_names(conn, parameters.iter().map(|oid| (*oid, -1)).collect()).await?;
-    let returned = fields
-        .iter()
-        .map(|f| (f.type_oid, f.type_modifier))
-        .collect();
-    let returned = type_names(conn, returned).await?;
-    let all = names.len() == parameters.len() && returned.len() == fields.len();
-    Ok(all.then_some((names, returned)))
-}
-
 /// Are all functions, operators and types in these expressions PostgreSQL's own, and no function volatile but these?
 fn harmless_sql(exprs: &[&Expr], volatile: &[&str]) -> String {
     let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
@@ -329,110 +295,4 @@ async fn is_harmless(
         .collect();
     let answers = conn.query(&harmless_sql(&exprs, &[])).await?;
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
-}
-
-async fn type_names(
-    conn: &mut ServerConn,
-    oids: Vec<(u32, i32)>,
-) -> Result<Vec<TypeName>, ServerError> {
-    if oids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let answers = conn.query(&facts::types_sql(&oids)).await?;
-    let rows = answers.into_iter().next().unwrap_or_default();
-    let name = |row: Vec<Option<String>>| {
-        let [sql, array, builtin] = <[Option<String>; 3]>::try_from(row).ok()?;
-        Some(TypeName {
-            sql: sql?,
-            array: array? == "t",
-            builtin: builtin? == "t",
-        })
-    };
-    Ok(rows.into_iter().filter_map(name).collect())
-}
-
-/// The first value of the first row.
-fn first(rows: &Rows) -> Option<&str> {
-    rows.first()?.first()?.as_deref()
-}
-
-fn read_extent(answers: &[Rows]) -> Option<Extent> {
-    let [tree, domains] =
-        <[Option<String>; 2]>::try_from(answers.first()?.first()?.clone()).ok()?;
-    let tree = tree.filter(|tree| !tree.is_empty())?;
-    Some(Extent {
-        tree: tree
-            .split(',')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?,
-        domains: domains? == "t",
-    })
-}
-
-fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
-    let [fingerprint, table, columns, keys, checks] = answers else {
-        return None;
-    };
-    let [schema, name, refused] = <[Option<String>; 3]>::try_from(table.first()?.clone()).ok()?;
-    Some(TableFacts {
-        schema: schema?,
-        name: name?,
-        extent,
-        refused,
-        fingerprint: first(fingerprint)?.to_owned(),
-        columns: columns
-            .iter()
-            .cloned()
-            .map(read_column)
-            .collect::<Option<_>>()?,
-        keys: read_keys(keys)?,
-        checks: checks
-            .iter()
-            .map(|row| row.first()?.clone())
-            .collect::<Option<_>>()?,
-    })
-}
-
-fn read_column(row: Vec<Option<String>>) -> Option<Column> {
-    let row: Option<Vec<String>> = row.into_iter().collect();
-    let [
-        name,
-        type_name,
-        bare_type_name,
-        oid,
-        modifier,
-        base,
-        array,
-        not_null,
-        deterministic,
-        builtin,
-        fixed,
-    ] = <[String; 11]>::try_from(row?).ok()?;
-    Some(Column {
-        name,
-        type_name,
-        bare_type_name,
-        type_oid: oid.parse().ok()?,
-        type_modifier: modifier.parse().ok()?,
-        base_type_oid: base.parse().ok()?,
-        array: array == "t",
-        not_null: not_null == "t",
-        deterministic: deterministic == "t",
-        builtin: builtin == "t",
-        fixed: fixed == "t",
-    })
-}
-
-/// Columns of each index, in order; rows come index by index.
-fn read_keys(rows: &Rows) -> Option<Vec<Vec<String>>> {
-    let mut keys: Vec<(String, Vec<String>)> = Vec::new();
-    for row in rows {
-        let (index, column) = (row.first()?.clone()?, row.get(1)?.clone()?);
-        match keys.last_mut() {
-            Some((last, columns)) if *last == index => columns.push(column),
-            _ => keys.push((index, vec![column])),
-        }
-    }
-    Some(keys.into_iter().map(|(_, columns)| columns).collect())
 }

@@ -168,6 +168,22 @@ fn who_may_be_on_any_row_overtakes_nobody_by_leaving_with_others() {
 }
 
 #[test]
+fn who_is_on_a_row_does_not_take_the_place_of_a_barrier_of_its_group() {
+    let mut scene = Scene::new(limits(4, 4, 0));
+    let chain = group(Strategy::Chain, 0);
+    let keyed = Slip {
+        group: Some(chain),
+        ..alone(Some(1))
+    };
+    scene.come(keyed, "a");
+    scene.come(barrier(Some(chain)), "b");
+    scene.come(keyed, "cdefg");
+    assert_eq!(scene.leaves(), "ab");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "cdef");
+}
+
+#[test]
 fn other_settings_formats_or_cohorts_are_another_group() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let id = group(Strategy::Chain, 0);
