@@ -1,5 +1,6 @@
 //! One statement for many clients, whose rows are dealt to them in order: what take and merge have in common.
 
+use crate::facts::TableFacts;
 pub use crate::fold::TypeName;
 use crate::{Expr, KeyValue};
 use std::collections::BTreeSet;
@@ -31,10 +32,30 @@ pub enum Refusal {
     /// A type that cannot be carried in an array.
     #[error("type of parameter ${0}")]
     Type(u32),
+    /// What a literal means depends on fields of an interval, which a parameter's type does not tell.
+    #[error("a value for an interval with fields")]
+    Interval,
     /// The parser could not take an expression apart.
     #[error("an expression that cannot be rewritten")]
     Expression,
 }
+
+/// None of these columns is an interval with fields, such as `interval year to month`.
+pub(crate) fn check_intervals<'a>(
+    table: &TableFacts,
+    columns: impl IntoIterator<Item = &'a String>,
+) -> Result<(), Refusal> {
+    let limited = |name: &String| {
+        let column = table.column(name);
+        column.is_some_and(|c| c.base_type_oid == INTERVAL && c.type_modifier != -1)
+    };
+    match columns.into_iter().any(limited) {
+        true => Err(Refusal::Interval),
+        false => Ok(()),
+    }
+}
+
+const INTERVAL: u32 = 1186;
 
 /// The statement and how to fill it: the number of rows asked for, the fingerprints, the values of `shared`, and if
 /// `own` is not empty the member of each row (from 1) and the arrays of `own`.
@@ -79,6 +100,9 @@ impl<'a> Own<'a> {
         shared: &[u32],
         parameters: &'a [TypeName],
     ) -> Result<Self, Refusal> {
+        if exprs.iter().any(|expr| expr.casts_parameter_to_fields()) {
+            return Err(Refusal::Interval);
+        }
         let numbers: BTreeSet<u32> = exprs.into_iter().flat_map(Expr::parameters).collect();
         let numbers = numbers
             .into_iter()

@@ -89,6 +89,23 @@ impl Expr {
         references::casts_to(&self.tree())
     }
 
+    /// Does it cast a parameter to an interval with fields? A literal in that place means something else:
+    /// `'5'::interval minute`.
+    pub fn casts_parameter_to_fields(&self) -> bool {
+        let mut found = false;
+        self.tree().walk(&mut |node| {
+            let to_fields = || {
+                node.record("type_name").is_some_and(|name| {
+                    let interval = name.names("names").last().is_some_and(|n| n == "interval");
+                    interval && name.list("typmods").next().is_some()
+                })
+            };
+            let of_parameter = || node.record("arg").is_some_and(|arg| arg.kind == "ParamRef");
+            found |= node.kind == "TypeCast" && of_parameter() && to_fields();
+        });
+        found
+    }
+
     /// Does a part of it that is more than a value depend on no column? PostgreSQL may evaluate such a part, and raise its
     /// error, when there is no row at all.
     pub fn computes_without_columns(&self) -> bool {

@@ -6,7 +6,7 @@ mod tests;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 
-use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN};
+use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_intervals};
 use crate::expr::Expr;
 use crate::facts::{self, TableFacts};
 use crate::literals::LiteralKind;
@@ -118,6 +118,11 @@ pub fn rewrite(
 ) -> Result<Dealing, Refusal> {
     if let Some(why) = &table.refused {
         return Err(Refusal::Table(table.name.clone(), why.clone()));
+    }
+    let all = table.columns.iter().map(|column| &column.name);
+    match insert.columns.is_empty() {
+        true => check_intervals(table, all)?,
+        false => check_intervals(table, &insert.columns)?,
     }
     // RETURNING knows no numbers of clients: what is bound there must be the same for all.
     let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();

@@ -96,6 +96,27 @@ fn what_has_no_parameters_is_counted_out() {
 }
 
 #[test]
+fn what_a_literal_means_must_not_depend_on_fields_of_an_interval() {
+    let cast = |to: &str| {
+        let sql = format!("INSERT INTO t (a) VALUES (now() + $1::{to})");
+        rewritten(&sql, &["interval"], 0)
+    };
+    assert_eq!(cast("interval minute").unwrap_err(), Refusal::Interval);
+    assert!(cast("interval").is_ok());
+    let constant = "INSERT INTO t (a) VALUES (now() + interval '5' minute)";
+    assert!(rewritten(constant, &[], 0).is_ok());
+    let mut months = table();
+    months.columns[1].base_type_oid = 1186;
+    months.columns[1].type_modifier = 400;
+    let of = |sql: &str| rewrite(&insert(sql).unwrap(), &months, &[], &[]);
+    assert_eq!(
+        of("INSERT INTO t (a) VALUES ('5')").unwrap_err(),
+        Refusal::Interval
+    );
+    assert!(of("INSERT INTO t (b) VALUES ('5')").is_ok());
+}
+
+#[test]
 fn what_cannot_be_merged() {
     let default = rewritten("INSERT INTO t (a) VALUES (DEFAULT)", &[], 0);
     assert!(matches!(default, Err(Refusal::Column(_))));

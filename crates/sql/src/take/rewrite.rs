@@ -6,7 +6,7 @@
 //! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
 
 use super::{CTID, Onward, Take};
-use crate::dealing::{Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN};
+use crate::dealing::{Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_intervals};
 use crate::facts::{self, TableFacts};
 use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
@@ -34,6 +34,21 @@ pub fn rewrite(
     }
     if assigned.iter().any(|(column, _)| *column == take.key) {
         return Err(Refusal::Key(take.key.clone()));
+    }
+    if take
+        .picking()
+        .iter()
+        .any(|expr| expr.casts_parameter_to_fields())
+    {
+        return Err(Refusal::Interval);
+    }
+    check_intervals(queue, assigned.iter().map(|(column, _)| column))?;
+    if let Some((onward, table)) = take.onward.as_ref().zip(onto) {
+        let all = table.columns.iter().map(|column| &column.name);
+        match onward.columns.is_empty() {
+            true => check_intervals(table, all)?,
+            false => check_intervals(table, &onward.columns)?,
+        }
     }
     let rewriter = Rewriter::new(take, queue, onto, parameters)?;
     rewriter.build(returning)
