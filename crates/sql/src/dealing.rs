@@ -40,6 +40,18 @@ pub enum Refusal {
     Expression,
 }
 
+/// Every column that is read is one of the table.
+pub(crate) fn check_columns<'a>(
+    table: &TableFacts,
+    exprs: impl IntoIterator<Item = &'a Expr>,
+) -> Result<(), Refusal> {
+    let mut columns = exprs.into_iter().flat_map(Expr::columns);
+    match columns.find(|name| table.column(name).is_none()) {
+        Some(unknown) => Err(Refusal::Column(unknown)),
+        None => Ok(()),
+    }
+}
+
 /// None of these columns is an interval with fields, such as `interval year to month`.
 pub(crate) fn check_intervals<'a>(
     table: &TableFacts,

@@ -232,7 +232,8 @@ pub fn harmless_sql(
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
     format!(
-        "SELECT {foreign} = 0 AND 'current_setting' <> ALL ({functions}) \
+        "SELECT {foreign} = 0 AND NOT {functions} && ARRAY['current_setting', 'txid_current', 'txid_current_if_assigned', 'txid_current_snapshot', 'pg_current_xact_id', \
+           'pg_current_xact_id_if_assigned', 'pg_current_snapshot']::pg_catalog.name[] \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
@@ -263,14 +264,33 @@ pub fn foreign_functions_sql(functions: &[Name]) -> String {
 }
 
 /// Asks for one row with one boolean: is every relation of these names a table (not a view, which may call
-/// functions; not foreign; without row security, whose policies may)?
+/// functions; not foreign; without row security, whose policies may; without functions that look like its columns)?
 pub fn plain_tables_sql(relations: &[Name]) -> String {
     let list: Vec<String> = relations.iter().map(regclass_literal).collect();
     format!(
         "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS f(name) WHERE NOT EXISTS \
          (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(f.name) AND c.relkind IN ('r', 'p', 'm') \
-         AND NOT c.relrowsecurity AND NOT c.relhasrules))",
+         AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p \
+           WHERE p.pronargs = 1 AND p.proargtypes[0] = c.reltype)))",
         list.join(",")
+    )
+}
+
+/// Asks for one row with one boolean: may what is done to one row of the table not depend on what is done to another one
+/// in the same statement? It may by foreign keys within the table or that act on it, and by functions and operators
+/// that are not PostgreSQL's own in constraints, defaults and domains.
+pub fn apart_sql(name: &Name) -> String {
+    format!(
+        "WITH {tree} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
+           AND (k.conrelid IN (SELECT id FROM tree) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
+           WHERE d.refclassid IN ('pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_operator'::pg_catalog.regclass) \
+           AND ((d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND d.objid IN (SELECT k.oid FROM pg_catalog.pg_constraint k \
+               WHERE k.conrelid IN (SELECT id FROM tree) OR (k.contypid <> 0 AND k.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
+                 WHERE a.attrelid IN (SELECT id FROM tree) AND a.attnum > 0)))) \
+             OR (d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND d.objid IN (SELECT f.oid FROM pg_catalog.pg_attrdef f \
+               WHERE f.adrelid IN (SELECT id FROM tree)))))",
+        tree = tree_sql(name)
     )
 }
 

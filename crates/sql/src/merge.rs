@@ -6,7 +6,7 @@ mod tests;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 
-use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_intervals};
+use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals};
 use crate::expr::Expr;
 use crate::facts::{self, TableFacts};
 use crate::literals::LiteralKind;
@@ -119,6 +119,7 @@ pub fn rewrite(
     if let Some(why) = &table.refused {
         return Err(Refusal::Table(table.name.clone(), why.clone()));
     }
+    check_columns(table, insert.returned())?;
     let all = table.columns.iter().map(|column| &column.name);
     match insert.columns.is_empty() {
         true => check_intervals(table, all)?,

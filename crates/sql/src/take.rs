@@ -78,21 +78,34 @@ impl Take {
         self.pick.conditions.iter().chain(order).collect()
     }
 
+    /// Expressions over a row of the queue that is taken.
+    pub fn taking(&self) -> Vec<&Expr> {
+        let assigned = self.assignments.iter().flatten().map(|(_, expr)| expr);
+        assigned.chain(returned_exprs(&self.returning)).collect()
+    }
+
+    /// Expressions over a row that moves on, evaluated in order.
+    pub fn moving(&self) -> Vec<&Expr> {
+        self.onward
+            .iter()
+            .flat_map(|onward| &onward.values)
+            .collect()
+    }
+
     /// Expressions that are evaluated for a row that was taken.
     pub fn changing(&self) -> Vec<&Expr> {
-        let assigned = self.assignments.iter().flatten().map(|(_, expr)| expr);
-        let moved = self.onward.iter().flat_map(|onward| &onward.values);
-        let outer = self.onward.iter().flat_map(|onward| &onward.returning);
-        let returned = self
-            .returning
-            .iter()
-            .chain(outer)
-            .filter_map(|item| match item {
-                Returning::Expr { expr, .. } => Some(expr),
-                Returning::All => None,
-            });
-        assigned.chain(moved).chain(returned).collect()
+        let outer = self.onward.iter();
+        let outer = outer.flat_map(|onward| returned_exprs(&onward.returning));
+        let inner = self.taking().into_iter().chain(self.moving());
+        inner.chain(outer).collect()
     }
+}
+
+pub(crate) fn returned_exprs(items: &[Returning]) -> impl Iterator<Item = &Expr> {
+    items.iter().filter_map(|item| match item {
+        Returning::Expr { expr, .. } => Some(expr),
+        Returning::All => None,
+    })
 }
 
 /// The parts, if the statements are one of a consumer.

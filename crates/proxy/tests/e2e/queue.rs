@@ -14,9 +14,16 @@ use crate::harness::{Gate, Message, Reply, Rng, Stage, assert_same, until};
 
 const SETUP: &str = "
     CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
-    CREATE TABLE done (seq bigserial PRIMARY KEY, id bigint UNIQUE, body text, worker int, at timestamptz DEFAULT now())";
+    CREATE TABLE done (seq bigserial PRIMARY KEY, id bigint UNIQUE, body text, worker int, at timestamptz DEFAULT now());
+    CREATE SEQUENCE ticket;
+    CREATE TABLE chain (id int PRIMARY KEY, after int REFERENCES chain);
+    CREATE TABLE seat (id int PRIMARY KEY, n bigint);
+    CREATE FUNCTION seats() RETURNS bigint STABLE LANGUAGE sql AS 'SELECT count(*) FROM seat';
+    ALTER TABLE seat ADD CHECK (seats() < 2), ALTER n SET DEFAULT seats();
+    CREATE FUNCTION remaining(q) RETURNS bigint STABLE LANGUAGE sql AS 'SELECT count(*) FROM q'";
 const FILL: &str = "
     DELETE FROM q; DELETE FROM done; ALTER SEQUENCE done_seq_seq RESTART;
+    DELETE FROM chain; DELETE FROM seat; ALTER SEQUENCE ticket RESTART;
     INSERT INTO q SELECT i, i % 2, NULLIF((i * 7) % 5, 0), 'body ' || i, 'ready', NULL, 5 FROM generate_series(1, 14) i";
 const CONTENT: &str = "SELECT 'q', id, state, worker, cost FROM q UNION ALL SELECT 'done', id, body, worker, seq::int FROM done ORDER BY 1, 2";
 const CONSUMERS: usize = 10;
@@ -128,6 +135,23 @@ fn each_consumer_gets_its_rows_by_the_extended_protocol() {
 fn each_consumer_gets_its_rows_by_the_simple_protocol() {
     let stage = stage();
     check_all(&stage, false);
+}
+
+/// Tables whose rows depend on one another, and values that tell an order: together would not be as one at a time.
+#[test]
+fn what_depends_on_the_others_goes_one_at_a_time() {
+    let stage = stage();
+    for sql in [
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1) RETURNING id) INSERT INTO public.q (id, lane, body, state, cost) SELECT id + 100, 1, 'again', 'ready', 5 FROM t",
+        "UPDATE q SET state = 'run', worker = nextval('ticket') WHERE id = (SELECT id FROM q WHERE state = 'ready' ORDER BY id DESC LIMIT 1) RETURNING id",
+        "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1) RETURNING id, q.remaining",
+        "INSERT INTO chain VALUES ($1::int, 1) RETURNING id",
+        "INSERT INTO seat (id) VALUES ($1::int) RETURNING id, n",
+    ] {
+        check(&stage, sql, true);
+    }
+    let counters = stage.counters();
+    assert_eq!(counters.groups, 0, "{counters:?}");
 }
 
 /// An error of the third row's consumer is its own.

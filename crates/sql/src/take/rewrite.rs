@@ -5,8 +5,10 @@
 //! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
 //! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
 
-use super::{CTID, Onward, Take};
-use crate::dealing::{Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_intervals};
+use super::{CTID, Onward, Take, returned_exprs};
+use crate::dealing::{
+    Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
+};
 use crate::facts::{self, TableFacts};
 use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
@@ -23,6 +25,25 @@ pub fn rewrite(
         if let Some(why) = &table.refused {
             return Err(Refusal::Table(table.name.clone(), why.clone()));
         }
+    }
+    if onto.is_some_and(|onto| {
+        onto.extent
+            .tree
+            .iter()
+            .any(|id| queue.extent.tree.contains(id))
+    }) {
+        let why = "rows move back into the queue".to_owned();
+        return Err(Refusal::Table(queue.name.clone(), why));
+    }
+    // A name that is no column may call a function on the row.
+    let returned = take
+        .onward
+        .iter()
+        .flat_map(|onward| returned_exprs(&onward.returning));
+    let of_queue = take.picking().into_iter().chain(take.taking());
+    check_columns(queue, of_queue)?;
+    if let Some(onto) = onto {
+        check_columns(onto, returned)?;
     }
     let by_place = take.key == CTID && queue.extent.tree.len() == 1;
     if !by_place && !queue.keys.iter().any(|key| *key == [take.key.clone()]) {

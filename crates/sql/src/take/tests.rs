@@ -62,7 +62,8 @@ fn rewritten(
     returning: usize,
 ) -> Result<Dealing, Refusal> {
     let take = take(sql).unwrap_or_else(|| panic!("not a consumer: {sql}"));
-    let done = table("done", &["id", "p", "at"]);
+    let mut done = table("done", &["id", "p", "at"]);
+    done.extent.tree = vec![16_600];
     let onto = take.onward.as_ref().map(|_| &done);
     rewrite(&take, queue, onto, &types(parameters), &types(returning))
 }
