@@ -9,6 +9,8 @@ mod course;
 pub mod dealing;
 pub mod fold;
 pub mod pipeline;
+mod row;
+pub mod upsert;
 
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -21,6 +23,7 @@ use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
 use std::sync::Arc;
+use upsert::UpsertPlan;
 
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]
@@ -29,6 +32,8 @@ pub enum GroupPlan {
     Fold(Arc<FoldPlan>),
     /// Consumers of a queue, and inserts: rows are dealt in order.
     Deal(Arc<DealPlan>),
+    /// Inserts with ON CONFLICT.
+    Upsert(Arc<UpsertPlan>),
 }
 
 impl GroupPlan {
@@ -38,20 +43,28 @@ impl GroupPlan {
         match self {
             Self::Fold(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
             Self::Deal(plan) => plan.fits(unit),
+            Self::Upsert(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
         }
     }
 
     fn fold(&self) -> Option<&Arc<FoldPlan>> {
         match self {
             Self::Fold(plan) => Some(plan),
-            Self::Deal(_) => None,
+            Self::Deal(_) | Self::Upsert(_) => None,
         }
     }
 
     fn deal(&self) -> Option<&Arc<DealPlan>> {
         match self {
             Self::Deal(plan) => Some(plan),
-            Self::Fold(_) => None,
+            Self::Fold(_) | Self::Upsert(_) => None,
+        }
+    }
+
+    fn upsert(&self) -> Option<&Arc<UpsertPlan>> {
+        match self {
+            Self::Upsert(plan) => Some(plan),
+            Self::Fold(_) | Self::Deal(_) => None,
         }
     }
 }
@@ -99,6 +112,7 @@ enum Kind {
     Chain(chain::Batch),
     Fold(Box<fold::Batch>),
     Deal(dealing::Batch),
+    Upsert(Box<upsert::Batch>),
 }
 
 impl Batch {
@@ -117,9 +131,12 @@ impl Batch {
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
             }
-            Strategy::Take | Strategy::Merge => {
-                Kind::Deal(dealing::Batch::build(members, server, out)?)
-            }
+            Strategy::Take | Strategy::Merge => match members.first()?.plan.as_ref()? {
+                GroupPlan::Upsert(_) => {
+                    Kind::Upsert(Box::new(upsert::Batch::build(members, server, out)?))
+                }
+                _ => Kind::Deal(dealing::Batch::build(members, server, out)?),
+            },
         }))
     }
 
@@ -135,6 +152,7 @@ impl Batch {
             Kind::Chain(batch) => batch.receive(frame, server, dealt),
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
             Kind::Deal(batch) => batch.receive(frame, server, dealt),
+            Kind::Upsert(batch) => batch.receive(frame, server, dealt),
         }
     }
 
@@ -143,6 +161,7 @@ impl Batch {
         match &self.0 {
             Kind::Fold(batch) => batch.void(),
             Kind::Deal(batch) => batch.void(),
+            Kind::Upsert(batch) => batch.void(),
             Kind::Pipeline(_) | Kind::Chain(_) => None,
         }
     }
@@ -154,6 +173,7 @@ impl Batch {
             Kind::Chain(batch) => batch.failed(),
             Kind::Fold(batch) => batch.failed(),
             Kind::Deal(batch) => batch.failed(),
+            Kind::Upsert(batch) => batch.failed(),
         }
     }
 
@@ -161,7 +181,7 @@ impl Batch {
     pub fn kept(&self) -> usize {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => 0,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) => 0,
         }
     }
 
@@ -169,7 +189,7 @@ impl Batch {
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
             Kind::Pipeline(batch) => Some(batch.abandon()),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => None,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod folding;
 pub(crate) mod messages;
 pub(crate) mod read_out;
-pub(crate) mod taking;
+pub(crate) mod travelling;
 pub(crate) mod trip;
 
 use proptest::test_runner::{Config, RngSeed};

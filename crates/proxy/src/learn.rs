@@ -11,11 +11,13 @@ use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
+use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::fold;
+use paceline_sql::merge::upsert::{self, OnConflict};
 use paceline_sql::take::{self, Take};
-use paceline_sql::{Effect, Expr, Insert, Statement, TableFacts, Update, facts, merge};
+use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use paceline_wire::backend;
 use std::sync::Arc;
 
@@ -151,9 +153,7 @@ async fn ask(
         (None, Some(take), _) => ask_take(conn, template, take, templates)
             .await?
             .map(|plan| GroupPlan::Deal(Arc::new(plan))),
-        (None, None, Some(insert)) => ask_insert(conn, template, insert, templates)
-            .await?
-            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
+        (None, None, Some(insert)) => ask_insert(conn, template, insert, templates).await?,
         (None, None, None) => Err(NO_SHAPE.to_owned()),
     };
     Ok(Learned {
@@ -173,7 +173,7 @@ async fn ask_fold(
     let Some(table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
-    if !is_harmless(conn, update, &table).await? {
+    if !is_harmless(conn, update, &[], &table).await? {
         return Ok(Err(FOREIGN.to_owned()));
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
@@ -257,7 +257,7 @@ async fn ask_insert(
     template: &Template,
     insert: &Insert,
     templates: &Templates,
-) -> Result<Result<DealPlan, String>, ServerError> {
+) -> Result<Result<GroupPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
     let Some(table) = ask_table(conn, &insert.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
@@ -268,19 +268,34 @@ async fn ask_insert(
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
     }
-    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
-    else {
+    let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
-    Ok(
-        match merge::rewrite(insert, &table, &parameter_names, &returning_names) {
-            Err(refusal) => Err(refusal.to_string()),
-            Ok(dealing) => {
-                DealPlan::new(template, dealing, &[table], parameters, fields, templates)
-                    .ok_or_else(|| TOO_MANY.to_owned())
-            }
-        },
-    )
+    if insert.conflict.is_none() {
+        let dealing = match merge::rewrite(insert, &table, &names, &returning) {
+            Ok(dealing) => dealing,
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        let plan = DealPlan::new(template, dealing, &[table], parameters, fields, templates);
+        let plan = plan.map(|plan| GroupPlan::Deal(Arc::new(plan)));
+        return Ok(plan.ok_or_else(|| TOO_MANY.to_owned()));
+    }
+    let on_conflict = match upsert::on_conflict(insert, &table, &names) {
+        Ok(on_conflict) => on_conflict,
+        Err(refusal) => return Ok(Err(refusal.to_string())),
+    };
+    if let Some(OnConflict { update, proposed }) = &on_conflict
+        && !is_harmless(conn, update, proposed, &table).await?
+    {
+        return Ok(Err(FOREIGN.to_owned()));
+    }
+    let upsert = match upsert::rewrite(insert, on_conflict.as_ref(), &table, &names, &returning) {
+        Ok(upsert) => upsert,
+        Err(refusal) => return Ok(Err(refusal.to_string())),
+    };
+    let plan = UpsertPlan::new(template, upsert, &table, parameters, fields, templates);
+    let plan = plan.map(|plan| GroupPlan::Upsert(Arc::new(plan)));
+    Ok(plan.ok_or_else(|| TOO_MANY.to_owned()))
 }
 
 /// Are all functions, operators and types in these expressions PostgreSQL's own, and no function volatile but these?
@@ -291,11 +306,12 @@ fn harmless_sql(exprs: &[&Expr], volatile: &[&str]) -> String {
     facts::harmless_sql(&functions, &operators, &types, volatile)
 }
 
-/// Are all functions, operators and cast types in the update and in the table's checks PostgreSQL's own, and none
+/// Are all functions, operators and cast types in the update, in what is proposed and in the table's checks PostgreSQL's own, and none
 /// volatile?
 async fn is_harmless(
     conn: &mut ServerConn,
     update: &Update,
+    proposed: &[Expr],
     table: &TableFacts,
 ) -> Result<bool, ServerError> {
     let checks: Vec<Expr> = table
@@ -313,8 +329,24 @@ async fn is_harmless(
         .iter()
         .chain(assigned)
         .chain(returning)
+        .chain(proposed)
         .chain(&checks)
         .collect();
-    let answers = conn.query(&harmless_sql(&exprs, &[])).await?;
+    // Values that are cast to the type of their column are no more than assigned.
+    let of_column = |name: &Name| {
+        let full = format!(
+            "{}.{}",
+            name.schema.as_deref().unwrap_or_default(),
+            name.name
+        );
+        let mut columns = table.columns.iter().filter(|column| column.builtin);
+        columns.any(|column| column.type_name == name.name || column.type_name == full)
+    };
+    let mut types: Vec<Name> = exprs.iter().flat_map(|e| e.casts_to()).collect();
+    types.retain(|name| !of_column(name));
+    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
+    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
+    let question = facts::harmless_sql(&functions, &operators, &types, &[]);
+    let answers = conn.query(&question).await?;
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
 }

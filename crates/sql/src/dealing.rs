@@ -14,6 +14,9 @@ pub(crate) const UNCERTAIN: &str = "paceline: ";
 /// Limits each wait for a lock inside the statement, as it is every member's; then each goes alone.
 pub(crate) const PATIENCE: &str = "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
 
+/// The same with a limit that is parameter `$2`; NULL: as the session has it.
+pub(crate) const PATIENCE_OF: &str = "pg_catalog.set_config('lock_timeout', coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout')), true) IS NOT NULL";
+
 /// Why a statement does not travel with others; shown to users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -35,6 +38,21 @@ pub enum Refusal {
     /// What a literal means depends on fields of an interval, which a parameter's type does not tell.
     #[error("a value for an interval with fields")]
     Interval,
+    /// The rows of VALUES are of several kinds.
+    #[error("rows of VALUES that are not alike")]
+    Rows,
+    /// ON CONFLICT names no unique key, or one whose values are not parameters or constants.
+    #[error("ON CONFLICT needs one unique key whose values are plain parameters or constants")]
+    Conflict,
+    /// A parameter stands in the RETURNING of an upsert.
+    #[error("a parameter in RETURNING")]
+    Returning,
+    /// A CHECK constraint reads columns with and without a value.
+    #[error("a CHECK constraint that reads a default")]
+    Check,
+    /// What an upsert does to a row that is there cannot be folded.
+    #[error("DO UPDATE: {0}")]
+    Fold(#[from] crate::fold::Refusal),
     /// The parser could not take an expression apart.
     #[error("an expression that cannot be rewritten")]
     Expression,
@@ -83,8 +101,8 @@ pub struct Dealing {
     pub queue: bool,
     /// Parameters that are the same for all members.
     pub shared: Vec<u32>,
-    /// Parameters that each member has of its own; and whether they travel as text inside a `text[]`.
-    pub own: Vec<(u32, bool)>,
+    /// Parameters that each member has of its own.
+    pub own: Vec<OwnParameter>,
     /// Number of fingerprints: one or two.
     pub fingerprints: usize,
     /// In front of the number of rows in an answer's tag.
@@ -93,6 +111,15 @@ pub struct Dealing {
     pub may_fail_unseen: bool,
     /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
     pub returning: usize,
+}
+
+/// A value that each member has of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnParameter {
+    /// The parameter that holds it; for a member with several rows, row by row.
+    pub numbers: Vec<u32>,
+    /// It is an array and travels as text inside a `text[]`.
+    pub as_text: bool,
 }
 
 impl Dealing {
@@ -177,11 +204,13 @@ impl<'a> Own<'a> {
         self.0.iter().any(|(_, name)| name.array)
     }
 
-    /// Number, and whether it travels as text.
-    pub(crate) fn into_list(self) -> Vec<(u32, bool)> {
-        self.0
-            .into_iter()
-            .map(|(number, name)| (number, name.array))
-            .collect()
+    /// What is to be bound, given the parameters that hold a value row by row.
+    pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<OwnParameter> {
+        let own = self.0.into_iter();
+        own.map(|(number, name)| OwnParameter {
+            numbers: numbers(number),
+            as_text: name.array,
+        })
+        .collect()
     }
 }

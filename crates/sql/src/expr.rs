@@ -4,7 +4,8 @@
 mod tests;
 
 use pg_query::protobuf::{
-    AIndirection, ColumnRef, FuncCall, ParseResult, ResTarget, SelectStmt, String as Text, TypeName,
+    AIndirection, ColumnRef, FuncCall, ParamRef, ParseResult, ResTarget, SelectStmt,
+    String as Text, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -12,6 +13,7 @@ use crate::name::{Name, push_distinct};
 use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::tree::Record;
+use crate::update::{KeyValue, key_value};
 
 /// Columns that every table has and no fold can carry.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
@@ -29,10 +31,43 @@ pub struct Expr {
 
 impl Expr {
     /// Takes a parser's node, if all of it is understood. Columns may be qualified by `qualifier` only.
-    pub(crate) fn new(mut node: NodeEnum, qualifier: Option<&str>) -> Result<Expr, NotParsed> {
+    pub(crate) fn new(node: NodeEnum, qualifier: Option<&str>) -> Result<Expr, NotParsed> {
+        Self::read(node, qualifier, &mut |_| None)
+    }
+
+    /// The same for an expression of ON CONFLICT DO UPDATE: each column of EXCLUDED becomes the parameter that
+    /// `parameter_of` says.
+    pub(crate) fn with_excluded(
+        node: NodeEnum,
+        qualifier: &str,
+        parameter_of: &mut dyn FnMut(&str) -> Option<u32>,
+    ) -> Result<Expr, NotParsed> {
+        Self::read(node, Some(qualifier), &mut |reference| {
+            let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
+            match fields.as_deref() {
+                Some(["excluded", name]) => parameter_of(name),
+                _ => None,
+            }
+        })
+    }
+
+    /// `bound` says which references are parameters.
+    fn read(
+        mut node: NodeEnum,
+        qualifier: Option<&str>,
+        bound: &mut dyn FnMut(&ColumnRef) -> Option<u32>,
+    ) -> Result<Expr, NotParsed> {
         let mut columns = Vec::new();
         let mut parameters = Vec::new();
         for_each_leaf(&mut node, &mut |leaf| {
+            if let NodeEnum::ColumnRef(reference) = leaf
+                && let Some(number) = bound(reference)
+            {
+                *leaf = NodeEnum::ParamRef(ParamRef {
+                    number: i32::try_from(number).unwrap_or_default(),
+                    location: 0,
+                });
+            }
             match leaf {
                 NodeEnum::ColumnRef(column) => {
                     let name = column_name(column, qualifier)?;
@@ -130,6 +165,11 @@ impl Expr {
             (NodeEnum::ColumnRef(_), [column]) => Some(column),
             _ => None,
         }
+    }
+
+    /// The parameter or constant that it is, if it is nothing else.
+    pub fn as_value(&self) -> Option<KeyValue> {
+        key_value(&self.node)
     }
 
     /// SQL text in brackets, with every column replaced by what `column` returns for its name and every parameter by what

@@ -10,6 +10,7 @@ use crate::facts::{Column, TableFacts};
 use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
 use std::collections::BTreeSet;
 
+pub(crate) mod column;
 mod one_each;
 #[cfg(test)]
 mod tests;
@@ -84,8 +85,8 @@ pub struct Fold {
     /// For groups on one row: waits for its lock, as each member alone would.
     pub one_row: String,
     /// For groups whose members are each on a row of their own: the client's own UPDATE, once for all. Waits for locks,
-    /// but hardly; its parameters have no first and last members.
-    pub one_each: String,
+    /// but hardly; its parameters have no first and last members. `None` for the updates of an upsert.
+    pub one_each: Option<String>,
     /// The key, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
     /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
@@ -95,6 +96,8 @@ pub struct Fold {
     pub may_fail_unseen: bool,
     /// The table has partitions, whose locks a fold takes all.
     pub partitioned: bool,
+    /// It updates for an upsert, behind the INSERT of the same group.
+    pub upsert: bool,
     /// Number of RETURNING columns; they stand after the columns of [`RESULT_COLUMNS`].
     pub returning: usize,
 }
@@ -123,20 +126,22 @@ pub fn rewrite(
     if let Some(reason) = &table.refused {
         return Err(Refusal::Table(reason.clone()));
     }
-    Rewriter::new(update, table, parameters)?.build(returning)
+    Rewriter::new(update, table, parameters, None)?.build(returning)
 }
 
-/// `int2`, `int4`, `int8`.
-const INTEGERS: [u32; 3] = [21, 23, 20];
-const UUID: u32 = 2950;
-const TEXTS: [u32; 2] = [25, 1043];
-/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
-const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
-const VARCHAR: u32 = 1043;
-/// Its literals mean something else under a modifier than as parameters.
-const INTERVAL: u32 = 1186;
-/// The typmod of varchar(n) counts these four bytes.
-const VARHDRSZ: i32 = 4;
+/// Rewrites what an upsert does to a row that is there. An INSERT of the first member of each row goes before it in the
+/// same transaction: a row that is of that transaction has its first member already. What is `proposed` must hold for
+/// every member, whatever its row is like.
+pub(crate) fn rewrite_upsert(
+    update: &Update,
+    proposed: &[Expr],
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Fold, Refusal> {
+    Rewriter::new(update, table, parameters, Some(proposed))?.build(returning)
+}
+
 /// `box`: the only type whose arrays are not delimited by a comma.
 const BOX: &str = "box";
 
@@ -164,6 +169,8 @@ struct Rewriter<'a> {
     /// Columns the fold carries from step to step.
     state: Vec<&'a Column>,
     carried: Vec<Carried>,
+    /// Of an upsert: what must hold of every member's own values.
+    proposed: Option<&'a [Expr]>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -171,12 +178,13 @@ impl<'a> Rewriter<'a> {
         update: &'a Update,
         table: &'a TableFacts,
         parameters: &'a [TypeName],
+        proposed: Option<&'a [Expr]>,
     ) -> Result<Self, Refusal> {
-        let (key, other_equalities) = split_equalities(update, table)?;
+        let (key, other_equalities) = column::split_equalities(update, table)?;
         let assigned = update
             .assignments
             .iter()
-            .map(|(name, expr)| assignable(table, name).map(|column| (column, expr)))
+            .map(|(name, expr)| column::assignable(table, name).map(|column| (column, expr)))
             .collect::<Result<Vec<_>, _>>()?;
         let mut this = Self {
             update,
@@ -188,6 +196,7 @@ impl<'a> Rewriter<'a> {
             checks: Vec::new(),
             state: Vec::new(),
             carried: Vec::new(),
+            proposed,
         };
         if this
             .member_exprs()
@@ -222,6 +231,11 @@ impl<'a> Rewriter<'a> {
     }
 
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        let proposed = self.proposed.into_iter().flatten();
+        self.changing_exprs().chain(proposed)
+    }
+
+    fn changing_exprs(&self) -> impl Iterator<Item = &'a Expr> {
         let assigned: Vec<&'a Expr> = self.assigned.iter().map(|(_, e)| *e).collect();
         assigned
             .into_iter()
@@ -277,7 +291,7 @@ impl<'a> Rewriter<'a> {
         numbers
             .into_iter()
             .map(|parameter| {
-                let name = self.parameter_type(parameter)?;
+                let name = column::parameter_type(self.parameters, parameter)?;
                 if !name.builtin || name.sql == BOX {
                     return Err(Refusal::Type(format!("parameter ${parameter}")));
                 }
@@ -289,72 +303,44 @@ impl<'a> Rewriter<'a> {
             .collect()
     }
 
-    fn parameter_type(&self, number: u32) -> Result<&'a TypeName, Refusal> {
-        let index = (number as usize).checked_sub(1);
-        index
-            .and_then(|i| self.parameters.get(i))
-            .ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
-    }
-
     fn build(&self, returning: &[TypeName]) -> Result<Fold, Refusal> {
         let key = self
             .key
             .iter()
-            .map(|(column, value)| self.key_column(column, value))
+            .map(|(column, value)| column::key_column(column, value, self.parameters))
             .collect::<Result<Vec<_>, _>>()?;
         let answers = self.answers(returning, View::After)?;
         Ok(Fold {
             many_rows: self.sql(&answers, " SKIP LOCKED")?,
             one_row: self.sql(&answers, "")?,
-            one_each: self.one_each(returning)?,
+            one_each: match self.proposed {
+                None => Some(self.one_each(returning)?),
+                Some(_) => None,
+            },
             key,
             carried: self.carried.clone(),
-            // What travels as text becomes an array only for a member that has a row.
-            may_fail_unseen: self.member_exprs().any(Expr::computes_without_columns)
-                || self.carried.iter().any(|carried| carried.as_text),
+            may_fail_unseen: self.may_fail_unseen(),
             partitioned: self.table.extent.tree.len() > 1,
+            upsert: self.proposed.is_some(),
             returning: answers.len(),
         })
     }
 
-    fn key_column(&self, column: &Column, value: &KeyValue) -> Result<KeyColumn, Refusal> {
-        let class = match column.type_oid {
-            oid if INTEGERS.contains(&oid) => KeyClass::Integer,
-            UUID => KeyClass::Uuid,
-            oid if TEXTS.contains(&oid) && column.deterministic => KeyClass::Text,
-            _ if column.deterministic && column.builtin => KeyClass::Opaque,
-            _ => return Err(Refusal::KeyType(column.name.clone())),
-        };
-        let fits = match value {
-            KeyValue::Parameter(n) => {
-                let name = &self.parameter_type(*n)?.sql;
-                let integer = ["smallint", "integer", "bigint"].contains(&name.as_str());
-                let text = ["text", "character varying"].contains(&name.as_str());
-                match class {
-                    KeyClass::Integer => integer,
-                    KeyClass::Text => text,
-                    KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
-                }
-            }
-            KeyValue::Constant { kind, .. } => match class {
-                KeyClass::Integer => *kind != LiteralKind::Numeric,
-                _ => *kind == LiteralKind::Unknown,
-            },
-        };
-        if !fits {
-            return Err(Refusal::KeyType(column.name.clone()));
-        }
-        Ok(KeyColumn {
-            value: value.clone(),
-            class,
-            type_oid: column.type_oid,
-        })
+    /// What is proposed is looked at for every member. Of the rest, what travels as text becomes an array only for a
+    /// member that has a row.
+    fn may_fail_unseen(&self) -> bool {
+        let proposed = || self.proposed.into_iter().flatten();
+        let seen: Vec<u32> = proposed().flat_map(Expr::parameters).collect();
+        let unseen = |carried: &Carried| carried.as_text && !seen.contains(&carried.parameter);
+        let mut exprs = self.changing_exprs();
+        exprs.any(Expr::computes_without_columns) || self.carried.iter().any(unseen)
     }
 
     /// SQL of the value of a member's parameter.
     fn parameter(&self, number: u32, view: View) -> String {
         let place = self.carried.iter().position(|c| c.parameter == number);
-        let (Some(place), Ok(name)) = (place, self.parameter_type(number)) else {
+        let (Some(place), Ok(name)) = (place, column::parameter_type(self.parameters, number))
+        else {
             return "NULL".to_owned();
         };
         let element = if name.array {
@@ -441,6 +427,15 @@ impl<'a> Rewriter<'a> {
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
 
+    /// What must hold of a member's own values; `None` when nothing can be broken.
+    fn proposal(&self) -> Result<Option<String>, Refusal> {
+        let proposed = self.proposed.into_iter().flatten();
+        let parts =
+            proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
+        let parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
+        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
+    }
+
     /// What must hold of a row after a member's update; `None` when nothing can be broken.
     fn constraints(&self) -> Result<Option<String>, Refusal> {
         let mut parts = Vec::new();
@@ -452,77 +447,12 @@ impl<'a> Rewriter<'a> {
             if column.not_null {
                 parts.push(format!("n.{name} IS NOT NULL"));
             }
-            if let Some(chars) = char_limit(column) {
+            if let Some(chars) = column::char_limit(column) {
                 parts.push(format!(
                     "coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"
                 ));
             }
         }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
-    }
-}
-
-type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
-
-/// The equalities that make a unique key (the shortest one), and the rest.
-fn split_equalities<'a>(
-    update: &'a Update,
-    table: &'a TableFacts,
-) -> Result<(Equalities<'a>, Equalities<'a>), Refusal> {
-    let mut equalities: Equalities<'a> = Vec::new();
-    for equality in &update.equalities {
-        let column = table.column(&equality.column);
-        let column = column.ok_or_else(|| Refusal::Column(equality.column.clone()))?;
-        equalities.push((column, &equality.value));
-    }
-    let covered = |key: &&Vec<String>| {
-        key.iter()
-            .all(|k| equalities.iter().any(|(c, _)| c.name == *k))
-    };
-    let key = table.keys.iter().filter(covered).min_by_key(|k| k.len());
-    let key = key.ok_or(Refusal::Key)?;
-    let mut chosen = Vec::new();
-    for name in key {
-        let place = equalities
-            .iter()
-            .position(|(c, _)| c.name == *name)
-            .ok_or(Refusal::Key)?;
-        chosen.push(equalities.remove(place));
-    }
-    Ok((chosen, equalities))
-}
-
-fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refusal> {
-    let column = table
-        .column(name)
-        .ok_or_else(|| Refusal::Column(name.to_owned()))?;
-    if column.fixed {
-        return Err(Refusal::Assigned(name.to_owned()));
-    }
-    let limited = column.type_modifier != -1;
-    let of_domain = column.type_oid != column.base_type_oid;
-    let cut = match column.base_type_oid {
-        VARCHAR => limited && of_domain,
-        INTERVAL => limited,
-        other => CUT_BY_CASTS.contains(&other) || (limited && column.array),
-    };
-    if cut {
-        return Err(Refusal::Type(name.to_owned()));
-    }
-    Ok(column)
-}
-
-/// Characters that a varchar(n) column holds.
-fn char_limit(column: &Column) -> Option<i32> {
-    let limited = column.type_oid == VARCHAR && column.type_modifier >= VARHDRSZ;
-    limited.then(|| column.type_modifier - VARHDRSZ)
-}
-
-/// The type of a column between steps: varchar(n) goes without its limit, because a cast would cut silently; the
-/// limit is checked as a constraint.
-fn state_type(column: &Column) -> &str {
-    match char_limit(column) {
-        Some(_) => &column.bare_type_name,
-        None => &column.type_name,
     }
 }

@@ -1,41 +1,70 @@
-//! The shape of an INSERT of one row, and the one statement that inserts the rows of many clients in order of arrival.
+//! The shape of an INSERT, and the one statement that inserts the rows of many clients in order of arrival. What ON
+//! CONFLICT adds to it is in [`upsert`].
 
+mod rows;
 #[cfg(test)]
 mod tests;
+pub mod upsert;
 
-use pg_query::NodeEnum;
-use pg_query::protobuf::{InsertStmt, OverridingKind};
+use pg_query::protobuf::{
+    InferClause, InsertStmt, OnConflictAction, OnConflictClause, OverridingKind, RangeVar,
+};
+use pg_query::{Node, NodeEnum};
 
 use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals};
 use crate::expr::Expr;
 use crate::facts::{self, TableFacts};
 use crate::literals::LiteralKind;
-use crate::name::Name;
+use crate::name::{Name, push_distinct};
 use crate::quote_ident;
-use crate::update::{KeyValue, Returning, as_target, read_returning};
+use crate::update::{KeyValue, Returning, as_target, read_assignments_by, read_returning};
+use rows::Rows;
 use std::collections::BTreeSet;
 
-/// `INSERT INTO relation (columns) VALUES (values) RETURNING …`, taken apart.
+/// `INSERT INTO relation (columns) VALUES (…), (…) ON CONFLICT … RETURNING …`, taken apart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {
     /// The table.
     pub relation: Name,
     /// Its columns, if they are named.
     pub columns: Vec<String>,
-    /// The value of each; `None` for DEFAULT. They read no columns.
-    pub values: Vec<Option<Expr>>,
+    /// Row by row the value of each column; `None` for DEFAULT. They read no columns. At least one row.
+    pub rows: Vec<Vec<Option<Expr>>>,
+    /// ON CONFLICT.
+    pub conflict: Option<Conflict>,
     /// The items of RETURNING.
     pub returning: Vec<Returning>,
 }
 
+/// `ON CONFLICT (target) DO NOTHING` or `DO UPDATE SET …`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Conflict {
+    /// The columns of the unique index; `None`: any index.
+    pub target: Option<Vec<String>>,
+    /// What happens to the row that is there; `None`: nothing.
+    pub change: Option<Change>,
+}
+
+/// What DO UPDATE does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// `SET column = expression`. In these expressions and in `guard`, parameter [`PROPOSED`]` + n` is column n of
+    /// `proposed`.
+    pub assignments: Vec<(String, Expr)>,
+    /// WHERE.
+    pub guard: Option<Expr>,
+    /// The columns of EXCLUDED that are read.
+    pub proposed: Vec<String>,
+}
+
+/// Above every number that PostgreSQL allows for a parameter (65,535).
+pub const PROPOSED: u32 = 1 << 20;
+
 impl Insert {
-    /// Every expression in it.
+    /// Every expression of VALUES and RETURNING.
     pub fn exprs(&self) -> Vec<&Expr> {
-        self.values
-            .iter()
-            .flatten()
-            .chain(self.returned())
-            .collect()
+        let values = self.rows.iter().flatten().flatten();
+        values.chain(self.returned()).collect()
     }
 
     fn returned(&self) -> impl Iterator<Item = &Expr> {
@@ -44,12 +73,24 @@ impl Insert {
             Returning::All => None,
         })
     }
+
+    /// Name and value of each column in the first row, in order; without those that are DEFAULT.
+    fn valued(&self, table: &TableFacts) -> Result<Vec<(String, &Expr)>, Refusal> {
+        let mut valued = Vec::new();
+        for (place, expr) in self.rows.first().into_iter().flatten().enumerate() {
+            let implied = || table.columns.get(place).map(|column| column.name.clone());
+            let column = self.columns.get(place).cloned().or_else(implied);
+            let column = column.ok_or_else(|| Refusal::Column(format!("number {}", place + 1)))?;
+            valued.extend(expr.as_ref().map(|expr| (column, expr)));
+        }
+        match valued.is_empty() {
+            true => Err(Refusal::Column("without a value".to_owned())),
+            false => Ok(valued),
+        }
+    }
 }
 
-/// Where the shared parameters start: behind the number of rows and the fingerprint.
-const SHARED: usize = 3;
-
-/// The parts, if the statements are one INSERT of one row.
+/// The parts, if the statements are one INSERT of values.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Insert> {
     match statements {
         [NodeEnum::InsertStmt(insert)] => take_apart(insert),
@@ -60,10 +101,46 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Insert> {
 fn take_apart(insert: &InsertStmt) -> Option<Insert> {
     let relation = insert.relation.as_ref()?;
     let plain = insert.with_clause.is_none()
-        && insert.on_conflict_clause.is_none()
         && insert.r#override() == OverridingKind::OverridingNotSet
         && relation.catalogname.is_empty();
-    let NodeEnum::SelectStmt(select) = insert.select_stmt.as_deref()?.node.as_ref()? else {
+    let qualifier = qualifier(relation);
+    if !plain || matches!(qualifier, "old" | "new" | "excluded") {
+        return None;
+    }
+    let column = |target| {
+        let target = as_target(target)?;
+        target.indirection.is_empty().then(|| target.name.clone())
+    };
+    let columns: Vec<String> = insert.cols.iter().map(column).collect::<Option<_>>()?;
+    let rows = read_values(insert.select_stmt.as_deref()?)?;
+    let width = rows.first()?.len();
+    let even = rows.iter().all(|row| row.len() == width);
+    let named = columns.is_empty() || columns.len() == width;
+    (even && named).then_some(Insert {
+        relation: Name {
+            schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
+            name: relation.relname.clone(),
+        },
+        columns,
+        rows,
+        conflict: match insert.on_conflict_clause.as_deref() {
+            Some(clause) => Some(read_conflict(clause, qualifier)?),
+            None => None,
+        },
+        returning: read_returning(insert.returning_clause.as_ref(), qualifier)?,
+    })
+}
+
+fn qualifier(relation: &RangeVar) -> &str {
+    match &relation.alias {
+        Some(alias) => &alias.aliasname,
+        None => &relation.relname,
+    }
+}
+
+/// `VALUES (…), (…)` and nothing else.
+fn read_values(source: &Node) -> Option<Vec<Vec<Option<Expr>>>> {
+    let NodeEnum::SelectStmt(select) = source.node.as_ref()? else {
         return None;
     };
     let bare = select.sort_clause.is_empty()
@@ -71,64 +148,90 @@ fn take_apart(insert: &InsertStmt) -> Option<Insert> {
         && select.limit_offset.is_none()
         && select.with_clause.is_none()
         && select.locking_clause.is_empty();
-    let [row] = select.values_lists.as_slice() else {
-        return None;
-    };
-    let NodeEnum::List(row) = row.node.as_ref()? else {
-        return None;
-    };
-    if !plain || !bare {
-        return None;
-    }
-    let qualifier = match &relation.alias {
-        Some(alias) => &alias.aliasname,
-        None => &relation.relname,
-    };
-    let column = |target| {
-        let target = as_target(target)?;
-        target.indirection.is_empty().then(|| target.name.clone())
-    };
-    let value = |node: &pg_query::Node| match node.node.as_ref()? {
+    let value = |node: &Node| match node.node.as_ref()? {
         NodeEnum::SetToDefault(_) => Some(None),
         other => {
             let expr = Expr::new(other.clone(), None).ok()?;
             expr.columns().is_empty().then_some(Some(expr))
         }
     };
-    let values: Vec<Option<Expr>> = row.items.iter().map(value).collect::<Option<_>>()?;
-    let columns: Vec<String> = insert.cols.iter().map(column).collect::<Option<_>>()?;
-    let named = columns.is_empty() || columns.len() == values.len();
-    (named && !matches!(qualifier.as_str(), "old" | "new")).then_some(Insert {
-        relation: Name {
-            schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
-            name: relation.relname.clone(),
-        },
-        columns,
-        values,
-        returning: read_returning(insert.returning_clause.as_ref(), qualifier)?,
+    let row = |node: &Node| match node.node.as_ref()? {
+        NodeEnum::List(row) => row.items.iter().map(value).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    bare.then(|| select.values_lists.iter().map(row).collect())?
+}
+
+fn read_conflict(clause: &OnConflictClause, qualifier: &str) -> Option<Conflict> {
+    let target = match clause.infer.as_deref() {
+        Some(infer) => Some(read_target(infer)?),
+        None => None,
+    };
+    let change = match clause.action() {
+        OnConflictAction::OnconflictNothing => None,
+        OnConflictAction::OnconflictUpdate => Some(read_change(clause, qualifier)?),
+        _ => return None,
+    };
+    Some(Conflict { target, change })
+}
+
+/// Plain columns.
+fn read_target(infer: &InferClause) -> Option<Vec<String>> {
+    let column = |node: &Node| match node.node.as_ref()? {
+        NodeEnum::IndexElem(element) => {
+            let plain = element.expr.is_none()
+                && element.collation.is_empty()
+                && element.opclass.is_empty();
+            (plain && !element.name.is_empty()).then(|| element.name.clone())
+        }
+        _ => None,
+    };
+    let plain = infer.where_clause.is_none() && infer.conname.is_empty();
+    plain.then(|| infer.index_elems.iter().map(column).collect())?
+}
+
+fn read_change(clause: &OnConflictClause, qualifier: &str) -> Option<Change> {
+    let mut proposed: Vec<String> = Vec::new();
+    let mut expr = |node: &NodeEnum| {
+        let mut parameter_of = |name: &str| {
+            push_distinct(&mut proposed, name.to_owned());
+            let place = proposed.iter().position(|known| known == name)?;
+            Some(PROPOSED + u32::try_from(place).ok()?)
+        };
+        Expr::with_excluded(node.clone(), qualifier, &mut parameter_of).ok()
+    };
+    let assignments = read_assignments_by(&clause.target_list, &mut expr)?;
+    let guard = match clause.where_clause.as_deref() {
+        Some(guard) => Some(expr(guard.node.as_ref()?)?),
+        None => None,
+    };
+    Some(Change {
+        assignments,
+        guard,
+        proposed,
     })
 }
 
-/// Rewrites `insert` for many clients. `parameters` and `returning` are the types of its parameters and columns.
+/// Where the shared parameters start: behind the number of rows and the fingerprint.
+const SHARED: usize = 3;
+
+/// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of its
+/// parameters and columns.
 pub fn rewrite(
     insert: &Insert,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
 ) -> Result<Dealing, Refusal> {
-    if let Some(why) = &table.refused {
-        return Err(Refusal::Table(table.name.clone(), why.clone()));
-    }
-    check_columns(table, insert.returned())?;
-    let all = table.columns.iter().map(|column| &column.name);
-    match insert.columns.is_empty() {
-        true => check_intervals(table, all)?,
-        false => check_intervals(table, &insert.columns)?,
-    }
+    check(insert, table)?;
     // RETURNING knows no numbers of clients: what is bound there must be the same for all.
     let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
-    let own = Own::of(insert.exprs(), &shared, parameters)?;
+    if insert.rows.len() > 1 && !shared.is_empty() {
+        return Err(Refusal::Returning);
+    }
+    let rows = Rows::of(&insert.rows, parameters)?;
+    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
     let types = shared.iter().map(|number| {
         let name = parameters.get(*number as usize - 1);
         name.map(|name| &name.sql).ok_or(Refusal::Type(*number))
@@ -142,31 +245,13 @@ pub fn rewrite(
         ),
         None => own.element(n, |place| format!("k.p{place}")),
     };
-    let value = |expr: &Expr| {
-        let sql = expr.to_sql(&|_| String::new(), &parameter);
-        sql.map_err(|_| Refusal::Expression)
-    };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
-    for (place, expr) in insert.values.iter().enumerate() {
-        let implied = || table.columns.get(place).map(|column| column.name.clone());
-        let column = insert.columns.get(place).cloned().or_else(implied);
-        let column = column.ok_or_else(|| Refusal::Column(format!("number {}", place + 1)))?;
-        if let Some(expr) = expr {
-            columns.push(quote_ident(&column));
-            values.push(value(expr)?);
-        }
+    for (column, expr) in insert.valued(table)? {
+        columns.push(quote_ident(&column));
+        let sql = expr.to_sql(&|_| String::new(), &parameter);
+        values.push(sql.map_err(|_| Refusal::Expression)?);
     }
-    if values.is_empty() {
-        return Err(Refusal::Column("without a value".to_owned()));
-    }
-    let answers = answers(insert, table, &parameter)?;
-    if answers.len() != returning.len() {
-        return Err(Refusal::Expression);
-    }
-    let returned: String = (1..)
-        .zip(answers.iter().zip(returning))
-        .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
-        .collect();
+    let returned = returned(insert, table, &parameter, returning)?;
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     let text = format!(
         "WITH facts AS MATERIALIZED (SELECT {same} = $2 AND {patience} AS same), \
@@ -186,17 +271,47 @@ pub fn rewrite(
         text,
         limit: KeyValue::Constant {
             kind: LiteralKind::Int4,
-            text: "1".to_owned(),
+            text: insert.rows.len().to_string(),
         },
-        single: true,
+        single: insert.rows.len() == 1,
         queue: false,
         shared,
-        own: own.into_list(),
+        own: own.into_list(|number| rows.numbers(number)),
         fingerprints: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,
         returning: returning.len(),
     })
+}
+
+/// May the table be inserted into by many at once, and does it have the columns?
+fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
+    if let Some(why) = &table.refused {
+        return Err(Refusal::Table(table.name.clone(), why.clone()));
+    }
+    check_columns(table, insert.returned())?;
+    let all = table.columns.iter().map(|column| &column.name);
+    match insert.columns.is_empty() {
+        true => check_intervals(table, all),
+        false => check_intervals(table, &insert.columns),
+    }
+}
+
+/// The columns of RETURNING as `, value AS rn`.
+fn returned(
+    insert: &Insert,
+    table: &TableFacts,
+    parameter: &dyn Fn(u32) -> String,
+    returning: &[TypeName],
+) -> Result<String, Refusal> {
+    let answers = answers(insert, table, parameter)?;
+    if answers.len() != returning.len() {
+        return Err(Refusal::Expression);
+    }
+    let numbered = (1..).zip(answers.iter().zip(returning));
+    Ok(numbered
+        .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
+        .collect())
 }
 
 fn answers(

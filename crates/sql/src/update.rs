@@ -213,6 +213,16 @@ fn kind_of_large(number: &str) -> LiteralKind {
 }
 
 pub(crate) fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<(String, Expr)>> {
+    read_assignments_by(targets, &mut |value| {
+        Expr::new(value.clone(), Some(qualifier)).ok()
+    })
+}
+
+/// The same, where `read` understands the values.
+pub(crate) fn read_assignments_by(
+    targets: &[Node],
+    read: &mut dyn FnMut(&NodeEnum) -> Option<Expr>,
+) -> Option<Vec<(String, Expr)>> {
     let mut assignments: Vec<(String, Expr)> = Vec::new();
     for target in targets {
         let target = as_target(target)?;
@@ -222,10 +232,7 @@ pub(crate) fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<
             return None;
         }
         let value = assigned_value(target.val.as_ref()?)?;
-        assignments.push((
-            target.name.clone(),
-            Expr::new(value.clone(), Some(qualifier)).ok()?,
-        ));
+        assignments.push((target.name.clone(), read(value)?));
     }
     Some(assignments)
 }

@@ -81,6 +81,9 @@ impl DealPlan {
             return None;
         }
         self.limit(unit)?;
+        if !self.is_even(unit) {
+            return None;
+        }
         let mut parameter_formats = 0;
         for (number, as_text) in self.carried() {
             let (binary, _) = unit.parameter(number)?;
@@ -112,7 +115,21 @@ impl DealPlan {
     /// Parameters that travel, and whether as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.dealing.shared.iter().map(|number| (*number, false));
-        shared.chain(self.dealing.own.iter().copied())
+        let own = self.dealing.own.iter();
+        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        shared.chain(own)
+    }
+
+    /// The rows of one member have their values in one array: they must be in one format.
+    fn is_even(&self, unit: &Unit) -> bool {
+        let binary = |number: &u32| unit.parameter(*number).map(|(binary, _)| binary);
+        let mut own = self.dealing.own.iter();
+        own.all(|own| {
+            own.numbers.windows(2).all(|two| match two {
+                [one, other] => binary(one) == binary(other),
+                _ => true,
+            })
+        })
     }
 
     fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Option<&'a [u8]>>> {
@@ -309,14 +326,20 @@ impl DealPlan {
         }
         let mut arrays = Vec::new();
         if !self.dealing.own.is_empty() {
-            arrays.push(members_of_rows(members));
+            arrays.push(match self.dealing.queue {
+                true => members_of_rows(members),
+                false => numbers_of_rows(members),
+            });
         }
-        for (number, _) in &self.dealing.own {
-            let (binary, _) = first.parameter(*number)?;
-            let oid = *self.parameters.get(*number as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len());
+        for own in &self.dealing.own {
+            let number = *own.numbers.first()?;
+            let (binary, _) = first.parameter(number)?;
+            let oid = *self.parameters.get(number as usize - 1)?;
+            let mut array = Array::new(binary, oid, units.len() * own.numbers.len());
             for unit in units {
-                array.push(unit.parameter(*number)?.1);
+                for number in &own.numbers {
+                    array.push(unit.parameter(*number)?.1);
+                }
             }
             arrays.push(array.finish());
         }
@@ -338,6 +361,14 @@ fn members_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
         (first..member.last).for_each(|_| array.push_int(place + 1));
         first = member.last;
     }
+    array.finish()
+}
+
+/// Each row counted from 1.
+fn numbers_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
+    let rows = members.last().map_or(0, |member| member.last as usize);
+    let mut array = Array::int4(rows);
+    (1..=rows).for_each(|number| array.push_int(number));
     array.finish()
 }
 

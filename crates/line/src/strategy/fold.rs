@@ -2,26 +2,23 @@
 //! version and one commit per row, and an answer of its own for every member.
 
 mod bind;
-mod key;
+mod sheet;
+
+pub(super) use sheet::Sheet;
 
 use super::course::{Came, Course, refusal};
-use super::{
-    Again, Dealt, Verdict, again, chain, halves, is_refusal, is_timeout, result_bits,
-    write_columns, write_head, write_tail,
-};
+use super::row::RowKeys;
+use super::{Again, Dealt, again, chain, is_refusal, result_bits};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::template::{Template, Templates};
-use crate::unit::{Form, Unit};
+use crate::unit::Unit;
 use bytes::BytesMut;
-use key::KeyPart;
 use paceline_sql::TableFacts;
-use paceline_sql::fold::{Fold, KeyClass, RESULT_COLUMNS};
-use paceline_wire::backend::{self, Field, tag};
+use paceline_sql::fold::Fold;
+use paceline_wire::backend::{Field, tag};
 use paceline_wire::{ErrorResponse, Frame, frontend};
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,8 +33,7 @@ pub struct FoldPlan {
     ids: StatementIds,
     /// So many groups more go without [`Spread::OneEach`].
     wary: AtomicU32,
-    /// Table and key columns: what a key's hash starts with.
-    row_seed: u64,
+    rows: RowKeys,
     fingerprint: String,
     /// OIDs of the template's parameters.
     parameters: Vec<u32>,
@@ -83,13 +79,9 @@ impl FoldPlan {
         if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
             return None;
         }
-        let mut hasher = DefaultHasher::new();
-        table.extent.tree.hash(&mut hasher);
-        fold.key
-            .iter()
-            .for_each(|column| column.type_oid.hash(&mut hasher));
         Some(Self {
             template: template.id,
+            rows: RowKeys::new(&fold.key, table, &parameters),
             fold,
             ids: StatementIds {
                 one_row: templates.new_id(),
@@ -97,7 +89,6 @@ impl FoldPlan {
                 one_each: templates.new_id(),
             },
             wary: AtomicU32::new(0),
-            row_seed: hasher.finish(),
             fingerprint: table.fingerprint.clone(),
             parameters,
             fields,
@@ -125,10 +116,7 @@ impl FoldPlan {
             }
             parameter_formats |= u64::from(binary) << (carried.parameter - 1);
         }
-        let row = self.row(unit)?;
-        let mut hasher = DefaultHasher::new();
-        (self.row_seed, &row).hash(&mut hasher);
-        let key = Key(hasher.finish());
+        let key = self.rows.line_key(&self.rows.of(unit)?);
         let group = GroupId {
             strategy: Strategy::Fold,
             template: self.template,
@@ -136,26 +124,13 @@ impl FoldPlan {
             parameter_formats,
             result_formats: result_bits(unit, self.fields.len())?,
             // Values that only PostgreSQL can compare travel with their equals in bytes.
-            cohort: if self.is_opaque() { row_cohort(key) } else { 0 },
+            cohort: if self.rows.are_opaque() {
+                row_cohort(key)
+            } else {
+                0
+            },
         };
         Some((group, key))
-    }
-
-    /// Only PostgreSQL can tell whether two keys are equal.
-    fn is_opaque(&self) -> bool {
-        self.fold
-            .key
-            .iter()
-            .any(|column| column.class == KeyClass::Opaque)
-    }
-
-    /// The key of a unit in a form in which equal keys are equal bytes.
-    fn row(&self, unit: &Unit) -> Option<Vec<KeyPart>> {
-        self.fold
-            .key
-            .iter()
-            .map(|column| KeyPart::read(column, &self.parameters, unit))
-            .collect()
     }
 
     fn spread(&self, rows: usize, members: usize) -> Spread {
@@ -166,23 +141,23 @@ impl FoldPlan {
         let wary = self
             .wary
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        match wary.is_err() && rows == members {
+        match wary.is_err() && rows == members && self.fold.one_each.is_some() {
             true => Spread::OneEach,
             false => Spread::ManyRows,
         }
     }
 
-    fn statement(&self, spread: Spread) -> Preparable<'_> {
+    fn statement(&self, spread: Spread) -> Option<Preparable<'_>> {
         let (id, text) = match spread {
             Spread::OneRow => (self.ids.one_row, &self.fold.one_row),
             Spread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
-            Spread::OneEach => (self.ids.one_each, &self.fold.one_each),
+            Spread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
         };
-        Preparable {
+        Some(Preparable {
             id,
             text,
             types: &[0, 0],
-        }
+        })
     }
 }
 
@@ -194,25 +169,8 @@ pub fn row_cohort(key: Key) -> u64 {
 /// A fold on its way.
 #[derive(Debug)]
 pub struct Batch {
-    plan: Arc<FoldPlan>,
-    /// Members in the order of (row, arrival): number in the group and form.
-    order: Vec<(usize, Form)>,
-    /// Place in `order` where each member's row begins.
-    row_start: Vec<usize>,
-    spread: Spread,
+    sheet: Sheet,
     course: Course,
-    /// The first bytes of a member's answer are the same for all of a form.
-    fields: BytesMut,
-    exactly_one: bool,
-    answers: Vec<Option<Answer>>,
-}
-
-#[derive(Debug)]
-enum Answer {
-    Reply(BytesMut),
-    /// Did not pass the guard, and PostgreSQL might have found an error in it all the same.
-    Unseen,
-    Violates,
 }
 
 impl Batch {
@@ -222,59 +180,24 @@ impl Batch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let first = members.first()?;
-        let plan = Arc::clone(first.plan.as_ref()?.fold()?);
-        let rows = sort_by_row(&plan, members)?;
-        let spread = plan.spread(rows.len(), members.len());
-        if spread != Spread::OneRow && plan.is_opaque() {
-            return None;
-        }
-        let order: Vec<usize> = rows
-            .iter()
-            .flat_map(|(_, members)| members.clone())
-            .collect();
-        let statement = plan.statement(spread);
+        let plan = Arc::clone(members.first()?.plan.as_ref()?.fold()?);
         let mut injected = Injected::default();
         if plan.fold.partitioned {
             limits.write(server, &mut injected, out);
         }
-        injected.push(server.ensure(statement, out));
-        bind::write_bind(
-            &plan,
-            spread,
-            &rows,
-            &order,
-            members,
-            server.name(statement.id),
-            out,
-        )?;
-        frontend::write_execute(out);
+        let sheet = Sheet::write(plan, members, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
-        let mut row_start = Vec::with_capacity(order.len());
-        for (_, members) in &rows {
-            let start = row_start.len();
-            row_start.extend(members.iter().map(|_| start));
-        }
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
         Some(Self {
-            exactly_one: first.template.hints().target_affect_row == Some(1),
-            answers: order.iter().map(|_| None).collect(),
-            order: order.iter().map(|n| (*n, form(n))).collect(),
-            plan,
-            row_start,
-            spread,
+            sheet,
             course: Course::new(injected),
-            fields,
         })
     }
 
     /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
         self.course.void(|sqlstate, _| {
-            let refused = is_refusal(sqlstate) && self.spread != Spread::OneEach;
+            let refused = is_refusal(sqlstate) && self.sheet.spread != Spread::OneEach;
             refused.then(|| refusal(sqlstate))
         })
     }
@@ -290,132 +213,20 @@ impl Batch {
         dealt: &mut Vec<Dealt>,
     ) -> bool {
         match self.course.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
+            Came::Row => self.course.facts_moved |= !self.sheet.receive_row(frame.body()),
             Came::End => self.settle(dealt),
             Came::Other => {}
         }
         frame.tag == tag::READY_FOR_QUERY
     }
 
-    /// A row of the fold's result: facts unchanged?, member, constraints hold?, updated?, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) {
-        let Ok(values) = backend::row_values(body) else {
-            return;
-        };
-        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
-        let yes = |value: &Option<&[u8]>| *value == Some(&[1][..]);
-        let [same, position, fine, hit] = head else {
-            return;
-        };
-        if !yes(same) {
-            self.course.facts_moved = true;
-        }
-        let Some(position) = position.and_then(|p| <[u8; 4]>::try_from(p).ok()) else {
-            return;
-        };
-        let place = usize::try_from(i32::from_be_bytes(position))
-            .ok()
-            .and_then(|p| p.checked_sub(1));
-        let Some(place) = place else {
-            return;
-        };
-        let answer = match (yes(fine), self.order.get(place)) {
-            (true, _) if !yes(hit) && self.plan.fold.may_fail_unseen => Answer::Unseen,
-            (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
-            _ => Answer::Violates,
-        };
-        if let Some(slot) = self.answers.get_mut(place) {
-            *slot = Some(answer);
-        }
-    }
-
-    fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        write_head(form, &mut out);
-        if form.is_described(!self.plan.fields.is_empty()) {
-            out.extend_from_slice(&self.fields);
-        }
-        if !hit && self.exactly_one {
-            not_exactly(1, 0).write(&mut out);
-        } else {
-            if hit && !self.plan.fields.is_empty() {
-                backend::write_row(&mut out, returning.iter().copied());
-            }
-            backend::write_command_complete(&mut out, if hit { "UPDATE 1" } else { "UPDATE 0" });
-        }
-        write_tail(&mut out);
-        out
-    }
-
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        let members = self.order.len();
-        if let Some((sqlstate, error)) = self.course.error() {
-            return self.settle_error(sqlstate, error, dealt);
-        }
-        if self.course.facts_moved {
-            dealt.extend(again(0..members, Again::Alone));
-            return;
-        }
-        let answers = std::mem::take(&mut self.answers);
-        let mut violated_row = None;
-        for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
-            let row = self.row_start.get(place).copied();
-            let verdict = match answer {
-                Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
-                Some(Answer::Unseen) => Verdict::Again(Again::Alone),
-                Some(Answer::Violates) => {
-                    violated_row = row;
-                    Verdict::Again(Again::Alone)
-                }
-                // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
-                // rest goes on, in order.
-                None if violated_row.is_some() && violated_row == row => {
-                    Verdict::Again(Again::Line)
-                }
-                // Missing, or locked by an outsider.
-                None if self.spread == Spread::ManyRows => Verdict::Again(Again::Row),
-                None if self.plan.fold.may_fail_unseen => Verdict::Again(Again::Alone),
-                // Missing: its lock would have been waited for. Or the guard did not let it pass.
-                None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
-            };
-            dealt.push(Dealt {
-                member: *member,
-                verdict,
-            });
-        }
-    }
-
-    fn settle_error(&self, sqlstate: &str, error: &[u8], dealt: &mut Vec<Dealt>) {
-        let members = self.order.len();
-        let timed_out = is_timeout(sqlstate, error);
-        if self.spread == Spread::OneEach {
-            self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
-            dealt.extend(again(0..members, Again::Line));
-            return;
-        }
-        if is_refusal(sqlstate) {
-            dealt.extend(again(0..members, Again::Alone));
-            return;
-        }
-        if timed_out && self.plan.fold.partitioned {
-            // An outsider holds a partition that perhaps only some of them need.
-            dealt.extend(again(0..members, Again::Alone));
-            return;
-        }
-        if !(self.spread == Spread::OneRow && timed_out) {
-            dealt.extend(halves(members));
-            return;
-        }
-        // Each has waited for this row as long as it would have alone.
-        for (member, form) in &self.order {
-            let mut out = BytesMut::new();
-            write_head(*form, &mut out);
-            out.extend_from_slice(error);
-            write_tail(&mut out);
-            dealt.push(Dealt {
-                member: *member,
-                verdict: Verdict::Answer(out.freeze()),
-            });
+        match self.course.error() {
+            Some((sqlstate, error)) => self.sheet.settle_error(sqlstate, error, dealt),
+            None if self.course.facts_moved => {
+                dealt.extend(again(0..self.sheet.len(), Again::Alone));
+            }
+            None => self.sheet.settle(dealt),
         }
     }
 }
@@ -428,21 +239,4 @@ pub fn not_exactly(wanted: u64, found: u64) -> ErrorResponse {
             "statement affected {found} rows, but its hint demands TARGET_AFFECT_ROW({wanted})"
         ),
     )
-}
-
-type Rows = Vec<(Vec<KeyPart>, Vec<usize>)>;
-
-/// The members of each row, in order of arrival; rows in order of their first member.
-fn sort_by_row(plan: &FoldPlan, members: &[&Unit]) -> Option<Rows> {
-    let mut rows: Rows = Vec::new();
-    let mut places: HashMap<Vec<KeyPart>, usize> = HashMap::new();
-    for (n, unit) in members.iter().enumerate() {
-        let row = plan.row(unit)?;
-        let place = *places.entry(row).or_insert_with_key(|row| {
-            rows.push((row.clone(), Vec::new()));
-            rows.len() - 1
-        });
-        rows.get_mut(place)?.1.push(n);
-    }
-    Some(rows)
 }

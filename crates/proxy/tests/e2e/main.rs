@@ -29,3 +29,4 @@ mod scripts;
 mod sell_out;
 mod session_state;
 mod tidy;
+mod upsert;

@@ -2,7 +2,7 @@
 //! keys and parameters. PostgreSQL enforces constraints and follows rows that others have just changed, as it would
 //! for each member alone.
 
-use super::{Refusal, Rewriter, TypeName, View};
+use super::{Refusal, Rewriter, TypeName, View, column};
 use crate::{facts, quote_ident};
 
 /// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as
@@ -51,7 +51,7 @@ impl Rewriter<'_> {
         for (place, carried) in (self.key.len() + 2..).zip(&self.carried) {
             let name = match carried.as_text {
                 true => "pg_catalog.text",
-                false => &self.parameter_type(carried.parameter)?.sql,
+                false => &column::parameter_type(self.parameters, carried.parameter)?.sql,
             };
             arrays.push(unnest(place, name));
         }

@@ -99,7 +99,7 @@ fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]
         assert!(text.contains("FOR NO KEY UPDATE OF t"), "{text}");
     }
     assert!(fold.many_rows.contains("SKIP LOCKED") && !fold.one_row.contains("SKIP LOCKED"));
-    let text = &fold.one_each;
+    let text = fold.one_each.as_ref().expect("an UPDATE");
     let statement = parse(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(
         (statement.statements, &statement.effect),

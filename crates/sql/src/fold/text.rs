@@ -1,6 +1,7 @@
 //! The text of the fold's statement, part by part in the order in which it is read.
 
-use super::{Refusal, Rewriter, View, char_limit, state_type};
+use super::column::{char_limit, state_type};
+use super::{Refusal, Rewriter, View};
 use crate::{Column, facts, quote_ident};
 use std::fmt::Write as _;
 
@@ -26,7 +27,11 @@ impl Rewriter<'_> {
             "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${} AS same), ",
             keys + 3
         );
-        let _ = write!(out, "held AS MATERIALIZED (SELECT k.first, k.last");
+        let _ = write!(
+            out,
+            "held AS MATERIALIZED (SELECT k.first{} AS first, k.last",
+            self.served()
+        );
         for column in &self.state {
             let cast = if char_limit(column).is_some() {
                 "::pg_catalog.varchar"
@@ -95,28 +100,46 @@ impl Rewriter<'_> {
         Ok(out)
     }
 
+    /// In an upsert, the first member of a row that was inserted in the same transaction is served.
+    fn served(&self) -> &'static str {
+        match self.proposed {
+            None => "",
+            Some(_) => {
+                " + CASE WHEN t.xmin = pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned()) THEN 1 ELSE 0 END"
+            }
+        }
+    }
+
     /// One step of the recursion: the next member of every key.
     fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
         let guard = self.guard(View::Before)?;
         let constraints = self.constraints()?;
-        let hit = if guard.is_some() { "g.hit" } else { "true" };
-        let fine = if constraints.is_some() {
-            "v.fine"
-        } else {
-            "true"
+        let holds = match (self.proposal()?, &constraints, &guard) {
+            (None, None, _) => None,
+            (Some(proposal), None, _) => Some(proposal),
+            (None, Some(constraints), None) => Some(constraints.clone()),
+            (None, Some(constraints), Some(_)) => Some(format!("NOT g.hit OR ({constraints})")),
+            (Some(proposal), Some(constraints), None) => {
+                Some(format!("{proposal} AND {constraints}"))
+            }
+            (Some(proposal), Some(constraints), Some(_)) => {
+                Some(format!("{proposal} AND (NOT g.hit OR ({constraints}))"))
+            }
         };
+        let hit = if guard.is_some() { "g.hit" } else { "true" };
+        let fine = if holds.is_some() { "v.fine" } else { "true" };
         let _ = write!(out, "SELECT f.first, f.pos + 1, f.last");
         for column in &self.state {
             let name = self.state_name(&column.name);
             let _ = match self.assigned.iter().any(|(c, _)| c.name == column.name) {
                 false => write!(out, ", f.{name}"),
-                true if constraints.is_some() => {
+                true if holds.is_some() => {
                     write!(out, ", CASE WHEN v.fine THEN n.{name} ELSE f.{name} END")
                 }
                 true => write!(out, ", n.{name}"),
             };
         }
-        let done = match (guard.is_some(), constraints.is_some()) {
+        let done = match (guard.is_some(), holds.is_some()) {
             (false, false) => "true".to_owned(),
             (true, false) => "g.hit".to_owned(),
             (false, true) => "v.fine".to_owned(),
@@ -155,11 +178,7 @@ impl Rewriter<'_> {
             " CROSS JOIN LATERAL (SELECT {}) AS n",
             assigned.join(", ")
         );
-        if let Some(constraints) = &constraints {
-            let holds = match &guard {
-                Some(_) => format!("NOT g.hit OR ({constraints})"),
-                None => constraints.clone(),
-            };
+        if let Some(holds) = &holds {
             let _ = write!(
                 out,
                 " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v"

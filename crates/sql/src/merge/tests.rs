@@ -1,7 +1,7 @@
 //! Which INSERTs travel together, and what they become. That it does what it should is for tests with a server.
 
 use super::{Insert, rewrite};
-use crate::dealing::{Dealing, Refusal, TypeName};
+use crate::dealing::{Dealing, OwnParameter, Refusal, TypeName};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::{Effect, parse};
 
@@ -44,7 +44,7 @@ fn an_insert_of_one_row_is_taken_apart() {
     let one =
         insert("INSERT INTO s.t AS x (a, b) VALUES ($1, DEFAULT) RETURNING x.a, id + $2").unwrap();
     assert_eq!(one.columns, ["a", "b"]);
-    assert!(one.values[0].is_some() && one.values[1].is_none());
+    assert!(one.rows[0][0].is_some() && one.rows[0][1].is_none());
     assert_eq!((one.returning.len(), one.exprs().len()), (2, 3));
     assert!(insert("INSERT INTO t VALUES (1, now(), nextval('q'))").is_some());
 }
@@ -52,11 +52,15 @@ fn an_insert_of_one_row_is_taken_apart() {
 #[test]
 fn other_inserts_are_not() {
     for sql in [
-        "INSERT INTO t (a) VALUES (1), (2)",
+        "INSERT INTO t (a, b) VALUES (1, 2), (3)",
         "INSERT INTO t (a) SELECT 1",
         "INSERT INTO t DEFAULT VALUES",
-        "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING",
-        "INSERT INTO t (a) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 2",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT ON CONSTRAINT c DO NOTHING",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) WHERE b > 0 DO NOTHING",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (lower(a)) DO NOTHING",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = (SELECT 1)",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = EXCLUDED.*",
+        "INSERT INTO excluded (a) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 2",
         "INSERT INTO t (id) OVERRIDING SYSTEM VALUE VALUES (1)",
         "INSERT INTO t (a[1]) VALUES (1)",
         "INSERT INTO t (a) VALUES ((SELECT 1))",
@@ -71,7 +75,11 @@ fn values_are_each_members_own_and_returning_is_the_same_for_all() {
     let sql = "INSERT INTO t VALUES (DEFAULT, upper($1), $2) RETURNING id, $3 || a";
     let dealing = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
     assert_eq!(dealing.shared, [3]);
-    assert_eq!(dealing.own, [(1, false), (2, true)]);
+    let own = [(1, false), (2, true)].map(|(number, as_text)| OwnParameter {
+        numbers: vec![number],
+        as_text,
+    });
+    assert_eq!(dealing.own, own);
     let text = &dealing.text;
     assert_eq!(parse(text).unwrap().effect, Effect::Write);
     for part in [
@@ -124,4 +132,61 @@ fn what_cannot_be_merged() {
     assert_eq!(many.unwrap_err(), Refusal::Column("number 4".to_owned()));
     let boxes = rewritten("INSERT INTO t (a) VALUES ($1)", &["box"], 0);
     assert_eq!(boxes.unwrap_err(), Refusal::Type(1));
+}
+
+#[test]
+fn rows_of_one_kind_are_bound_row_by_row() {
+    let types = ["integer", "text", "integer", "text"];
+    let sql = "INSERT INTO t (a, b) VALUES ($1, upper($2)), ($3, upper($4)) RETURNING id";
+    let dealing = rewritten(sql, &types, 1).unwrap();
+    let numbers: Vec<_> = dealing.own.iter().map(|own| own.numbers.clone()).collect();
+    assert_eq!(numbers, [[1, 3], [2, 4]]);
+    assert!(!dealing.single && dealing.limit == constant("2"));
+    let part = "SELECT (k.p1), (upper((k.p2))) FROM facts";
+    let text = dealing.text.replace("((k.p1))", "(k.p1)");
+    assert!(text.contains(part), "{text}");
+}
+
+fn constant(text: &str) -> crate::KeyValue {
+    crate::KeyValue::Constant {
+        kind: crate::LiteralKind::Int4,
+        text: text.to_owned(),
+    }
+}
+
+#[test]
+fn rows_of_several_kinds_are_not() {
+    for (sql, types) in [
+        (
+            "INSERT INTO t (a, b) VALUES ($1, $2), ($3, DEFAULT)",
+            ["integer"; 4],
+        ),
+        (
+            "INSERT INTO t (a, b) VALUES ($1, $1), ($2, $3)",
+            ["integer"; 4],
+        ),
+        (
+            "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $3)",
+            ["integer"; 4],
+        ),
+        (
+            "INSERT INTO t (a, b) VALUES ($1, 1), ($2, 2)",
+            ["integer"; 4],
+        ),
+        (
+            "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4)",
+            ["integer", "text", "integer", "bigint"],
+        ),
+    ] {
+        assert_eq!(
+            rewritten(sql, &types, 0).unwrap_err(),
+            Refusal::Rows,
+            "{sql}"
+        );
+    }
+    let shared = "INSERT INTO t (a) VALUES ($1), ($2) RETURNING id + $1";
+    assert_eq!(
+        rewritten(shared, &["integer"; 2], 1).unwrap_err(),
+        Refusal::Returning
+    );
 }

@@ -195,7 +195,7 @@ impl<'a> Rewriter<'a> {
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
-            own: self.own.into_list(),
+            own: self.own.into_list(|number| vec![number]),
             fingerprints,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",

@@ -8,27 +8,27 @@ use crate::template::Templates;
 use crate::testing::folding::{INT4, INT8, TEXT, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
-use crate::testing::taking::Taking;
+use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
 use crate::unit::Unit;
 use paceline_wire::Frames;
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 
 /// Takes `$3` rows of lane `$1` for the worker `$2`.
-fn claims() -> Taking {
+fn claims() -> Travelling {
     let columns = [("id", INT8), ("lane", INT4), ("worker", TEXT)];
     let queue = table(&columns, &["id"]);
     let text = "UPDATE t SET worker = $2, lane = 0 WHERE id IN \
         (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING id";
     let parameters = [INT4, TEXT, INT8];
-    Taking::prepared(text, &queue, &parameters, vec![column("id", 20)])
+    Travelling::taking(text, &queue, &parameters, vec![column("id", 20)])
 }
 
 /// Takes one row.
-fn pops() -> Taking {
+fn pops() -> Travelling {
     let queue = table(&[("id", INT8)], &["id"]);
     let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
-    Taking::prepared(text, &queue, &[], Vec::new())
+    Travelling::taking(text, &queue, &[], Vec::new())
 }
 
 fn a_server() -> ServerSide {

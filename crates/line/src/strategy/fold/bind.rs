@@ -2,7 +2,8 @@
 
 use super::super::array::Array;
 use super::super::result_formats;
-use super::{FoldPlan, Rows, Spread};
+use super::sheet::Rows;
+use super::{FoldPlan, Spread};
 use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_sql::fold::RESULT_COLUMNS;

@@ -403,7 +403,9 @@ fn guards_and_assignments_read_the_row_before_the_member() {
 fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
     let sql = "UPDATE stock SET qty = qty - $1, note = 'x' WHERE id = $2 AND qty >= $1 AND price = $3 RETURNING qty, $4";
     let parameters = ["integer", "bigint", "numeric", "integer[]"];
-    let text = folded(sql, &stock(), &parameters, &["integer", "integer[]"]).one_each;
+    let text = folded(sql, &stock(), &parameters, &["integer", "integer[]"])
+        .one_each
+        .expect("an UPDATE");
     for part in [
         r#"SET "qty" = ((t."qty") - (k.p1)), "note" = ('x') FROM facts, "#,
         "unnest($1::bigint[]), pg_catalog.unnest($3::integer[]), pg_catalog.unnest($4::numeric[]), pg_catalog.unnest($5::pg_catalog.text[])",

@@ -1,0 +1,234 @@
+//! The members of a fold in the order in which its statement numbers them, and what the statement says of each.
+
+use super::super::row::RowKey;
+use super::super::{
+    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, write_columns, write_head,
+    write_tail,
+};
+use super::{FoldPlan, Spread, WARY_GROUPS, bind, not_exactly};
+use crate::server::{Injected, ServerSide};
+use crate::unit::{Form, Unit};
+use bytes::BytesMut;
+use paceline_sql::fold::RESULT_COLUMNS;
+use paceline_wire::{backend, frontend};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The members of a fold.
+#[derive(Debug)]
+pub(in crate::strategy) struct Sheet {
+    plan: Arc<FoldPlan>,
+    /// Members in the order of (row, arrival): number in the group and form.
+    order: Vec<(usize, Form)>,
+    /// Place in `order` where each member's row begins.
+    row_start: Vec<usize>,
+    pub(super) spread: Spread,
+    /// The first bytes of a member's answer are the same for all of a form.
+    fields: BytesMut,
+    exactly_one: bool,
+    answers: Vec<Option<Answer>>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Reply(BytesMut),
+    /// Did not pass the guard, and PostgreSQL might have found an error in it all the same.
+    Unseen,
+    Violates,
+}
+
+impl Sheet {
+    /// Writes the statement of a group, without `Sync`.
+    pub(in crate::strategy) fn write(
+        plan: Arc<FoldPlan>,
+        members: &[&Unit],
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = members.first()?;
+        let rows = sort_by_row(&plan, members)?;
+        let spread = plan.spread(rows.len(), members.len());
+        if spread != Spread::OneRow && plan.rows.are_opaque() {
+            return None;
+        }
+        let order: Vec<usize> = rows
+            .iter()
+            .flat_map(|(_, members)| members.clone())
+            .collect();
+        let statement = plan.statement(spread)?;
+        injected.push(server.ensure(statement, out));
+        bind::write_bind(
+            &plan,
+            spread,
+            &rows,
+            &order,
+            members,
+            server.name(statement.id),
+            out,
+        )?;
+        frontend::write_execute(out);
+        let mut row_start = Vec::with_capacity(order.len());
+        for (_, members) in &rows {
+            let start = row_start.len();
+            row_start.extend(members.iter().map(|_| start));
+        }
+        let mut fields = BytesMut::new();
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
+        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
+        Some(Self {
+            exactly_one: first.template.hints().target_affect_row == Some(1),
+            answers: order.iter().map(|_| None).collect(),
+            order: order.iter().map(|n| (*n, form(n))).collect(),
+            plan,
+            row_start,
+            spread,
+            fields,
+        })
+    }
+
+    /// Members.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// A row of the fold's result: facts unchanged?, member, constraints hold?, updated?, RETURNING. False: the facts
+    /// have moved.
+    pub(in crate::strategy) fn receive_row(&mut self, body: &[u8]) -> bool {
+        let Ok(values) = backend::row_values(body) else {
+            return true;
+        };
+        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let yes = |value: &Option<&[u8]>| *value == Some(&[1][..]);
+        let [same, position, fine, hit] = head else {
+            return true;
+        };
+        let number = position.and_then(|p| <[u8; 4]>::try_from(p).ok());
+        let number = number.and_then(|n| usize::try_from(i32::from_be_bytes(n)).ok());
+        let Some(place) = number.and_then(|number| number.checked_sub(1)) else {
+            return yes(same);
+        };
+        let answer = match (yes(fine), self.order.get(place)) {
+            (true, _) if !yes(hit) && self.plan.fold.may_fail_unseen => Answer::Unseen,
+            (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
+            _ => Answer::Violates,
+        };
+        if let Some(slot) = self.answers.get_mut(place) {
+            *slot = Some(answer);
+        }
+        yes(same)
+    }
+
+    fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
+        let mut out = BytesMut::with_capacity(96);
+        let (done, not_done) = match self.plan.fold.upsert {
+            true => ("INSERT 0 1", "INSERT 0 0"),
+            false => ("UPDATE 1", "UPDATE 0"),
+        };
+        write_head(form, &mut out);
+        if form.is_described(!self.plan.fields.is_empty()) {
+            out.extend_from_slice(&self.fields);
+        }
+        if !hit && self.exactly_one {
+            not_exactly(1, 0).write(&mut out);
+        } else {
+            if hit && !self.plan.fields.is_empty() {
+                backend::write_row(&mut out, returning.iter().copied());
+            }
+            backend::write_command_complete(&mut out, if hit { done } else { not_done });
+        }
+        write_tail(&mut out);
+        out
+    }
+
+    /// Deals with what the statement said, once it is committed.
+    pub(in crate::strategy) fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let answers = std::mem::take(&mut self.answers);
+        let mut violated_row = None;
+        for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
+            let row = self.row_start.get(place).copied();
+            let verdict = match answer {
+                Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
+                Some(Answer::Unseen) => Verdict::Again(Again::Alone),
+                Some(Answer::Violates) => {
+                    violated_row = row;
+                    Verdict::Again(Again::Alone)
+                }
+                // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
+                // rest goes on, in order.
+                None if violated_row.is_some() && violated_row == row => {
+                    Verdict::Again(Again::Line)
+                }
+                // Missing, or locked by an outsider. In an upsert: deleted since.
+                None if self.spread == Spread::ManyRows || self.plan.fold.upsert => {
+                    Verdict::Again(Again::Row)
+                }
+                None if self.plan.fold.may_fail_unseen => Verdict::Again(Again::Alone),
+                // Missing: its lock would have been waited for. Or the guard did not let it pass.
+                None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+            };
+            dealt.push(Dealt {
+                member: *member,
+                verdict,
+            });
+        }
+    }
+
+    /// Deals with an error that has undone the statement.
+    pub(in crate::strategy) fn settle_error(
+        &self,
+        sqlstate: &str,
+        error: &[u8],
+        dealt: &mut Vec<Dealt>,
+    ) {
+        let members = self.order.len();
+        let timed_out = is_timeout(sqlstate, error);
+        if self.spread == Spread::OneEach {
+            self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
+            dealt.extend(again(0..members, Again::Line));
+            return;
+        }
+        if is_refusal(sqlstate) {
+            dealt.extend(again(0..members, Again::Alone));
+            return;
+        }
+        if timed_out && self.plan.fold.partitioned {
+            // An outsider holds a partition that perhaps only some of them need.
+            dealt.extend(again(0..members, Again::Alone));
+            return;
+        }
+        if !(self.spread == Spread::OneRow && timed_out) {
+            dealt.extend(halves(members));
+            return;
+        }
+        // Each has waited for this row as long as it would have alone.
+        for (member, form) in &self.order {
+            let mut out = BytesMut::new();
+            write_head(*form, &mut out);
+            out.extend_from_slice(error);
+            write_tail(&mut out);
+            dealt.push(Dealt {
+                member: *member,
+                verdict: Verdict::Answer(out.freeze()),
+            });
+        }
+    }
+}
+
+pub(super) type Rows = Vec<(RowKey, Vec<usize>)>;
+
+/// The members of each row, in order of arrival; rows in order of their first member.
+fn sort_by_row(plan: &FoldPlan, members: &[&Unit]) -> Option<Rows> {
+    let mut rows: Rows = Vec::new();
+    let mut places: HashMap<RowKey, usize> = HashMap::new();
+    for (n, unit) in members.iter().enumerate() {
+        let row = plan.rows.of(unit)?;
+        let place = *places.entry(row).or_insert_with_key(|row| {
+            rows.push((row.clone(), Vec::new()));
+            rows.len() - 1
+        });
+        rows.get_mut(place)?.1.push(n);
+    }
+    Some(rows)
+}

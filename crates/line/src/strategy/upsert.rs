@@ -1,0 +1,394 @@
+//! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
+//! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
+
+use super::array::Array;
+use super::course::{Came, Course, refusal};
+use super::fold::{FoldPlan, Sheet, row_cohort};
+use super::row::{RowKey, RowKeys};
+use super::{
+    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, result_formats,
+    write_columns, write_head, write_tail,
+};
+use crate::learned::Learned;
+use crate::line::{GroupId, Key, Strategy};
+use crate::server::{Injected, Preparable, ServerSide};
+use crate::template::{Template, Templates};
+use crate::unit::{Form, Unit};
+use bytes::BytesMut;
+use paceline_sql::TableFacts;
+use paceline_sql::merge::upsert::{RESULT_COLUMNS, Then, Upsert};
+use paceline_wire::backend::{self, Field, tag};
+use paceline_wire::{ErrorResponse, Frame, frontend};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
+const FORMATS_MAX: usize = 64;
+
+/// Longest wait for a lock that perhaps only another member needs.
+const PATIENCE: &[u8] = b"5ms";
+
+/// How the units of a template travel, as learned from the catalog.
+#[derive(Debug)]
+pub struct UpsertPlan {
+    template: u64,
+    upsert: Upsert,
+    insert_id: u64,
+    /// What DO UPDATE does.
+    fold: Option<Arc<FoldPlan>>,
+    rows: RowKeys,
+    fingerprint: String,
+    /// OIDs of the template's parameters.
+    parameters: Vec<u32>,
+    /// RETURNING columns.
+    fields: Vec<Field>,
+}
+
+impl UpsertPlan {
+    /// A plan from what PostgreSQL said of the template and its table.
+    pub fn new(
+        template: &Template,
+        upsert: Upsert,
+        table: &TableFacts,
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
+            return None;
+        }
+        let fold = match &upsert.then {
+            Then::Nothing { .. } => None,
+            Then::Fold(fold) => {
+                let (parameters, fields) = (parameters.clone(), fields.clone());
+                let fold = (**fold).clone();
+                let plan = FoldPlan::new(template, fold, table, parameters, fields, templates)?;
+                Some(Arc::new(plan))
+            }
+        };
+        Some(Self {
+            template: template.id,
+            insert_id: templates.new_id(),
+            fold,
+            rows: RowKeys::new(&upsert.key, table, &parameters),
+            upsert,
+            fingerprint: table.fingerprint.clone(),
+            parameters,
+            fields,
+        })
+    }
+
+    /// The row and the companions of a unit. `None`: this one must run alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+        if unit.parameters().len() != self.parameters.len()
+            || !unit.settings.is_utf8()
+            || unit.template.hints().target_affect_row.is_some()
+        {
+            return None;
+        }
+        let mut parameter_formats = match &self.fold {
+            Some(fold) => fold.fits(unit)?.0.parameter_formats,
+            None => 0,
+        };
+        for own in &self.upsert.own {
+            for number in &own.numbers {
+                let (binary, _) = unit.parameter(*number)?;
+                if binary && own.as_text {
+                    return None;
+                }
+                parameter_formats |= u64::from(binary) << (number - 1);
+            }
+        }
+        let row = self.rows.of(unit)?;
+        if self.rows.may_be_trimmed(&row) {
+            return None;
+        }
+        let key = self.rows.line_key(&row);
+        let group = GroupId {
+            strategy: Strategy::Merge,
+            template: self.template,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: result_bits(unit, self.fields.len())?,
+            cohort: match self.rows.are_opaque() {
+                true => row_cohort(key),
+                false => 0,
+            },
+        };
+        Some((group, key))
+    }
+
+    /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
+    /// follows; if the conflict may be with some other key, it goes another time.
+    fn inserts(&self, number: usize, first: usize) -> bool {
+        match self.upsert.then {
+            Then::Nothing { same_key: true } => true,
+            Then::Nothing { same_key: false } | Then::Fold(_) => number == first,
+        }
+    }
+
+    fn write_insert(
+        &self,
+        units: &[&Unit],
+        alone: bool,
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) -> Option<()> {
+        let statement = Preparable {
+            id: self.insert_id,
+            text: &self.upsert.insert,
+            types: &[0, 0],
+        };
+        injected.push(server.ensure(statement, out));
+        let first = units.first()?;
+        // Members on one row have the same lock to wait for, as each has alone.
+        let patience = (!alone).then_some(PATIENCE);
+        let mut values = vec![
+            (false, Some(self.fingerprint.as_bytes())),
+            (false, patience),
+        ];
+        let mut arrays = Vec::new();
+        if !self.upsert.own.is_empty() {
+            let mut numbers = Array::int4(units.len());
+            (1..=units.len()).for_each(|number| numbers.push_int(number));
+            arrays.push(numbers.finish());
+        }
+        for number in self.upsert.own.iter().flat_map(|own| &own.numbers) {
+            let (binary, _) = first.parameter(*number)?;
+            let oid = *self.parameters.get(*number as usize - 1)?;
+            let mut array = Array::new(binary, oid, units.len());
+            for unit in units {
+                array.push(unit.parameter(*number)?.1);
+            }
+            arrays.push(array.finish());
+        }
+        let arrays = arrays.iter();
+        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
+        let mut formats = vec![1; RESULT_COLUMNS + self.upsert.key.len()];
+        formats.extend(result_formats(first, self.fields.len()));
+        let name = server.name(self.insert_id);
+        frontend::write_bind(out, name.as_bytes(), &values, &formats);
+        frontend::write_execute(out);
+        Some(())
+    }
+}
+
+/// A group on its way.
+#[derive(Debug)]
+pub struct Batch {
+    plan: Arc<UpsertPlan>,
+    members: Vec<Member>,
+    /// The first member of each row.
+    firsts: HashMap<RowKey, usize>,
+    /// The answer to the INSERT is complete.
+    inserted: bool,
+    /// A row came back that is nobody's.
+    strange: bool,
+    sheet: Option<Sheet>,
+    course: Course,
+    /// What tells the columns of an answer.
+    fields: BytesMut,
+}
+
+#[derive(Debug)]
+struct Member {
+    form: Form,
+    /// It stands in the INSERT.
+    inserts: bool,
+    /// Its answer, if its row was inserted.
+    answer: Option<BytesMut>,
+}
+
+impl Batch {
+    pub(super) fn build(
+        members: &[&Unit],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = members.first()?;
+        let plan = Arc::clone(first.plan.as_ref()?.upsert()?);
+        let mut firsts = HashMap::new();
+        let mut all = Vec::with_capacity(members.len());
+        for (number, unit) in members.iter().enumerate() {
+            let first = *firsts.entry(plan.rows.of(unit)?).or_insert(number);
+            all.push(Member {
+                form: unit.form,
+                inserts: plan.inserts(number, first),
+                answer: None,
+            });
+        }
+        if plan.rows.are_opaque() && firsts.len() > 1 {
+            return None;
+        }
+        let inserting = members.iter().zip(&all);
+        let inserting = inserting.filter_map(|(unit, member)| member.inserts.then_some(*unit));
+        let inserting: Vec<&Unit> = inserting.collect();
+        let mut injected = Injected::default();
+        plan.write_insert(&inserting, firsts.len() == 1, server, &mut injected, out)?;
+        let sheet = match &plan.fold {
+            Some(fold) => {
+                let fold = Arc::clone(fold);
+                Some(Sheet::write(fold, members, server, &mut injected, out)?)
+            }
+            None => None,
+        };
+        frontend::write_sync(out);
+        injected.push_sync();
+        let mut fields = BytesMut::new();
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
+        Some(Self {
+            plan,
+            members: all,
+            firsts,
+            inserted: false,
+            strange: false,
+            sheet,
+            course: Course::new(injected),
+            fields,
+        })
+    }
+
+    /// The table has changed, or the statements are refused.
+    pub(super) fn void(&self) -> Option<Option<Learned>> {
+        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
+        self.course.void(refused)
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        let came = self.course.receive(frame, server);
+        match (came, &mut self.sheet) {
+            (Came::Row, Some(sheet)) if self.inserted => {
+                self.course.facts_moved |= !sheet.receive_row(frame.body());
+            }
+            (Came::Row, _) => self.receive_inserted(frame.body()),
+            (Came::End, _) => self.settle(dealt),
+            (Came::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
+        }
+        frame.tag == tag::READY_FOR_QUERY
+    }
+
+    /// A row of the INSERT's result: facts unchanged?, key, RETURNING.
+    fn receive_inserted(&mut self, body: &[u8]) {
+        let Ok(values) = backend::row_values(body) else {
+            return;
+        };
+        let Some((same, values)) = values.split_first() else {
+            return;
+        };
+        self.course.facts_moved |= *same != Some(&[1][..]);
+        let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
+        if key.iter().any(Option::is_none) {
+            return;
+        }
+        let member = match self.plan.rows.are_opaque() {
+            true => Some(0),
+            false => {
+                let key = self.plan.rows.returned(key);
+                key.and_then(|key| self.firsts.get(&key).copied())
+            }
+        };
+        match member.and_then(|member| self.members.get_mut(member)) {
+            Some(member) => {
+                let row = Some(returning);
+                let answer = self
+                    .plan
+                    .answer(member.form, &self.fields, row, "INSERT 0 1");
+                member.answer = Some(answer);
+            }
+            None => self.strange = true,
+        }
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.members.len();
+        if let Some((sqlstate, error)) = self.course.error() {
+            let alone = is_refusal(sqlstate) || is_timeout(sqlstate, error);
+            return match &self.sheet {
+                Some(sheet) => sheet.settle_error(sqlstate, error, dealt),
+                None if alone => dealt.extend(again(0..members, Again::Alone)),
+                None => dealt.extend(halves(members)),
+            };
+        }
+        if self.course.facts_moved {
+            return dealt.extend(again(0..members, Again::Alone));
+        }
+        if self.strange {
+            return self.settle_unknown(dealt);
+        }
+        let (plan, fields) = (&self.plan, &self.fields);
+        let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
+        match &mut self.sheet {
+            Some(sheet) => sheet.settle(dealt),
+            None => dealt.extend(
+                self.members
+                    .iter()
+                    .enumerate()
+                    .map(|(number, member)| Dealt {
+                        member: number,
+                        verdict: match member.inserts {
+                            true => Verdict::Answer(nothing(member.form).freeze()),
+                            false => Verdict::Again(Again::Line),
+                        },
+                    }),
+            ),
+        }
+        for Dealt { member, verdict } in dealt {
+            let inserted = self.members.get_mut(*member).and_then(|m| m.answer.take());
+            if let Some(answer) = inserted {
+                *verdict = Verdict::Answer(answer.freeze());
+            }
+        }
+    }
+
+    /// It is committed, but for whom is not known. No type that [`RowKeys`] takes is known to come to this.
+    fn settle_unknown(&self, dealt: &mut Vec<Dealt>) {
+        for (number, member) in self.members.iter().enumerate() {
+            let mut out = BytesMut::new();
+            write_head(member.form, &mut out);
+            ErrorResponse::error("08007", "a row came back whose key nobody had sent")
+                .with_detail("The statement was committed.")
+                .write(&mut out);
+            write_tail(&mut out);
+            dealt.push(Dealt {
+                member: number,
+                verdict: Verdict::Answer(out.freeze()),
+            });
+        }
+    }
+}
+
+impl UpsertPlan {
+    /// A complete answer; `columns` tells what columns its rows have.
+    fn answer(
+        &self,
+        form: Form,
+        columns: &BytesMut,
+        row: Option<&[Option<&[u8]>]>,
+        tag: &str,
+    ) -> BytesMut {
+        let mut out = BytesMut::with_capacity(96);
+        write_head(form, &mut out);
+        if form.is_described(!self.fields.is_empty()) {
+            out.extend_from_slice(columns);
+        }
+        if let Some(row) = row.filter(|_| !self.fields.is_empty()) {
+            backend::write_row(&mut out, row.iter().copied());
+        }
+        backend::write_command_complete(&mut out, tag);
+        write_tail(&mut out);
+        out
+    }
+}

@@ -1,0 +1,240 @@
+//! Inserts with ON CONFLICT travel together: each client gets the answer that it would have got alone, in order of arrival
+//! for each key, and its own error.
+
+use crate::harness::message::{query, unit};
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Stage, assert_same};
+
+const SETUP: &str = "
+    CREATE TYPE mood AS ENUM ('calm', 'busy');
+    CREATE DOMAIN small AS int CHECK (VALUE < 500);
+    CREATE TABLE edge (
+        id bigint, target int, unixnano bigint NOT NULL, status int NOT NULL DEFAULT 0, UNIQUE (id, target));
+    CREATE TABLE degree (
+        id bigint PRIMARY KEY, degree int NOT NULL CHECK (degree < 1000), name varchar(8), size small, feeling mood,
+        tags text[], at timestamptz DEFAULT 'epoch', part numeric(6,2));
+    CREATE TABLE word (serial bigserial PRIMARY KEY, word varchar(20) UNIQUE, n int NOT NULL DEFAULT 1 CHECK (n > 0));
+    CREATE TABLE log (id bigserial, a int, b int);
+    CREATE TABLE note (a int, b int CHECK (b <> 4));
+    CREATE TABLE price (price numeric PRIMARY KEY, n int);
+    CREATE TABLE lane (id int, lane int, n int, PRIMARY KEY (id, lane)) PARTITION BY LIST (lane);
+    CREATE TABLE lane_0 PARTITION OF lane FOR VALUES IN (0);
+    CREATE TABLE lane_1 PARTITION OF lane FOR VALUES IN (1, 2);";
+
+/// What is there before the clients come.
+const CONTENT: &str = "
+    DELETE FROM edge; DELETE FROM degree; DELETE FROM word; DELETE FROM price; DELETE FROM lane; DELETE FROM log; DELETE FROM note;
+    ALTER SEQUENCE word_serial_seq RESTART; ALTER SEQUENCE log_id_seq RESTART;
+    INSERT INTO edge VALUES (1, 1, 5, 0), (1, 2, 1000, 1);
+    INSERT INTO degree (id, degree, at) VALUES (1, 10, 'epoch');
+    INSERT INTO word (word, n) VALUES ('w1', 7);
+    INSERT INTO price VALUES (1, 0);
+    INSERT INTO lane VALUES (0, 0, 100)";
+
+const LEFT: &str = "
+    SELECT 'e', id, target, unixnano::text, status::text, NULL, NULL FROM edge
+    UNION ALL SELECT 'd', id, degree, name, size::text, feeling::text, tags::text || part FROM degree
+    UNION ALL SELECT 'w', 0, n, word, NULL, NULL, NULL FROM word
+    UNION ALL SELECT 'p', 0, n, price::text, NULL, NULL, NULL FROM price
+    UNION ALL SELECT 'n', a, b, NULL, NULL, NULL, NULL FROM note
+    UNION ALL SELECT 'o', a, b, id::text, NULL, NULL, NULL FROM log
+    UNION ALL SELECT 'l', id, lane, n::text, tableoid::regclass::text, NULL, NULL FROM lane
+    ORDER BY 1, 2, 3, 4";
+
+const CLIENTS: usize = 12;
+
+/// Statements with [`values`] of the client.
+const SHAPES: [&str; 18] = [
+    // Newest wins; keys that are there and keys that are not, several members each.
+    "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :few, :n, 0) ON CONFLICT (id, target) \
+     DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE edge.unixnano < EXCLUDED.unixnano",
+    "INSERT INTO edge AS e (target, id, unixnano) VALUES (:few, :key, :n) ON CONFLICT (target, id) \
+     DO UPDATE SET unixnano = greatest(e.unixnano, excluded.unixnano) RETURNING id, target, -unixnano AS oldest, status",
+    // A counter, on one row and on many.
+    "INSERT INTO degree (id, degree) VALUES (:key, :few) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + :few RETURNING degree",
+    "INSERT INTO degree (id, degree) VALUES (7, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + 1 RETURNING id, degree",
+    "INSERT INTO degree (id, degree) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree",
+    "INSERT INTO degree (id, degree, name) VALUES (:key, :n, :word) ON CONFLICT (id) \
+     DO UPDATE SET name = left(concat(degree.name, EXCLUDED.name), 8), degree = degree.degree + :few RETURNING *",
+    "INSERT INTO degree (id, degree, size, feeling, tags, part) VALUES (:key, 1, :n + 0, 'busy', '{a,\"b c\"}', :few / 3.0) ON CONFLICT (id) \
+     DO UPDATE SET size = EXCLUDED.size, feeling = EXCLUDED.feeling, tags = EXCLUDED.tags || degree.tags, part = EXCLUDED.part \
+     RETURNING size, feeling, tags, part",
+    "INSERT INTO degree (id, degree, at) VALUES (:key, :n, now()) ON CONFLICT (id) \
+     DO UPDATE SET at = EXCLUDED.at, (degree, name) = (degree.degree + 1, 'x') WHERE degree.degree < 8 AND EXCLUDED.degree > 2 RETURNING degree, name",
+    "INSERT INTO word (word, n) VALUES (:word, DEFAULT) ON CONFLICT (word) DO UPDATE SET n = word.n + 2",
+    // Nothing.
+    "INSERT INTO edge (id, target, unixnano) VALUES (:key, :few, :n) ON CONFLICT (id, target) DO NOTHING",
+    "INSERT INTO edge (id, target, unixnano) VALUES (:key, :few, :n) ON CONFLICT DO NOTHING RETURNING *",
+    "INSERT INTO word (word, n) VALUES (:word, :n) ON CONFLICT (word) DO NOTHING RETURNING word, n",
+    "INSERT INTO word (word, n) VALUES (:word, :n) ON CONFLICT (word) DO UPDATE SET n = word.n + 1 RETURNING word, n",
+    "INSERT INTO word (word, n) VALUES (:word, :n) ON CONFLICT DO NOTHING RETURNING word, n",
+    "INSERT INTO price (price, n) VALUES (:price, :n) ON CONFLICT (price) DO UPDATE SET n = price.n + :n RETURNING n",
+    "INSERT INTO lane (id, lane, n) VALUES (:key, :few, 1) ON CONFLICT (id, lane) DO UPDATE SET n = lane.n + :n RETURNING n",
+    // Several rows each.
+    "INSERT INTO log (a, b) VALUES (:n, :few), (:key, :n), (:few, :key) RETURNING id, a, b",
+    "INSERT INTO log (b) VALUES (:n), (:key)",
+];
+
+/// Statements that fail for one client (number 4), and how; it is neither the first nor the last on its key.
+const FAILING: [(&str, &str); 13] = [
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, NULLIF(:n, 4)) ON CONFLICT (id) DO UPDATE SET degree = 1",
+        "23502",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, :n * 250) ON CONFLICT (id) DO UPDATE SET name = 'x'",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, :n) ON CONFLICT (id) DO UPDATE SET degree = 250 * :n WHERE :n <= 4",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, 1 / (:n - 4)) ON CONFLICT (id) DO UPDATE SET name = 'y'",
+        "22012",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, :n) ON CONFLICT (id) DO UPDATE SET degree = 1 / (:n - 4)",
+        "22012",
+    ),
+    (
+        "INSERT INTO degree (id, degree, name) VALUES (:key, :n, repeat('x', :n * 2 % 9 + 1)) ON CONFLICT (id) DO UPDATE SET degree = 3",
+        "22001",
+    ),
+    (
+        "INSERT INTO degree (id, degree, size) VALUES (:key, :n, :n * 125) ON CONFLICT (id) DO UPDATE SET degree = 3",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree, part) VALUES (:key, 1, 2500.0 * :n) ON CONFLICT (id) DO UPDATE SET degree = 3",
+        "22003",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, NULLIF(:n, 4)) ON CONFLICT (id) DO NOTHING",
+        "23502",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, 1 / (:n - 4)) ON CONFLICT (id) DO NOTHING",
+        "22012",
+    ),
+    (
+        "INSERT INTO degree (id, degree, size) VALUES (:key, :n, :n * 125) ON CONFLICT (id) DO NOTHING",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:key, 250 * :n) ON CONFLICT DO NOTHING",
+        "23514",
+    ),
+    (
+        "INSERT INTO note (a, b) VALUES (:key, :few), (:key, :n) RETURNING b",
+        "23514",
+    ),
+];
+
+fn stage() -> Stage {
+    let stage = Stage::for_groups();
+    stage.direct().ok(SETUP);
+    stage
+}
+
+/// The values of client `number`: its number, keys that recur in one way and another, a word, a price.
+fn values(number: usize) -> [(&'static str, String); 5] {
+    let price = ["1", "2.5", "3.75"];
+    [
+        (":n", number.to_string()),
+        (":key", (number % 3).to_string()),
+        (":few", (number % 2 + 1).to_string()),
+        (":word", format!("w{}", number % 3)),
+        (":price", price[number % 3].to_owned()),
+    ]
+}
+
+fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
+    let mut text = sql.to_owned();
+    let mut bound = Vec::new();
+    for (name, value) in values(number) {
+        if !text.contains(name) {
+            continue;
+        }
+        bound.push(value.clone());
+        let literal = match (prepared, name) {
+            (true, _) => format!("${}", bound.len()),
+            (false, ":word") => format!("'{value}'"),
+            (false, _) => value,
+        };
+        text = text.replace(name, &literal);
+    }
+    let bound: Vec<_> = bound.iter().map(|value| Some(value.as_str())).collect();
+    match prepared {
+        true => unit(&text, &bound),
+        false => query(&text),
+    }
+}
+
+/// Lets clients ask at once, and checks that each gets what it gets when they ask bare PostgreSQL one by one.
+fn check(stage: &Stage, sql: &str, prepared: bool) {
+    println!("{sql}");
+    let mut bare = stage.direct();
+    // Paceline learns the template.
+    bare.ok(CONTENT);
+    stage
+        .client()
+        .ask(&ask(sql, 3, prepared))
+        .expect_ok("alone");
+    bare.ok(CONTENT);
+    let mut clients = stage.clients(CLIENTS);
+    let mut gate = Gate::close(stage);
+    for (number, client) in (1..).zip(&mut clients) {
+        gate.submit(client, &ask(sql, number, prepared));
+    }
+    gate.open();
+    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
+    let left = bare.ok(LEFT).rows();
+    bare.ok(CONTENT);
+    for (number, reply) in (1..).zip(&together) {
+        let alone = bare.ask(&ask(sql, number, prepared));
+        assert_same(&format!("client {number} of {sql}"), &alone.0, &reply.0);
+    }
+    assert_eq!(bare.ok(LEFT).rows(), left, "{sql}");
+}
+
+fn check_all(prepared: bool) {
+    let stage = stage();
+    for sql in SHAPES {
+        let before = stage.counters();
+        check(&stage, sql, prepared);
+        let after = stage.counters();
+        let members = after.members - before.members;
+        // A number without a point is no numeric.
+        let grouped = members >= CLIENTS as i64 || (sql.contains(":price") && !prepared);
+        assert!(
+            grouped || stage.target() == Target::Bare,
+            "{members} travelled together: {sql}"
+        );
+    }
+}
+
+#[test]
+fn each_client_gets_its_answer_by_the_extended_protocol() {
+    check_all(true);
+}
+
+#[test]
+fn each_client_gets_its_answer_by_the_simple_protocol() {
+    check_all(false);
+}
+
+#[test]
+fn a_violation_fails_its_client_alone() {
+    let stage = stage();
+    for (sql, sqlstate) in FAILING {
+        println!("{sqlstate}");
+        check(&stage, sql, true);
+        check(&stage, sql, false);
+        stage.direct().ok(CONTENT);
+        stage
+            .client()
+            .ask(&ask(sql, 4, true))
+            .expect_error(sqlstate);
+    }
+}

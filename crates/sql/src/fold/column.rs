@@ -1,0 +1,132 @@
+//! Columns and their types: which make a key, which may be assigned, and what a cast would cut.
+
+use super::{KeyClass, KeyColumn, Refusal, TypeName};
+use crate::facts::{Column, TableFacts};
+use crate::{KeyValue, LiteralKind, Update};
+
+/// `int2`, `int4`, `int8`.
+const INTEGERS: [u32; 3] = [21, 23, 20];
+const UUID: u32 = 2950;
+const TEXTS: [u32; 2] = [25, 1043];
+/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
+const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
+const VARCHAR: u32 = 1043;
+/// Its literals mean something else under a modifier than as parameters.
+const INTERVAL: u32 = 1186;
+/// The typmod of varchar(n) counts these four bytes.
+const VARHDRSZ: i32 = 4;
+/// How the values of a key column are compared.
+pub(crate) fn key_column(
+    column: &Column,
+    value: &KeyValue,
+    parameters: &[TypeName],
+) -> Result<KeyColumn, Refusal> {
+    let class = match column.type_oid {
+        oid if INTEGERS.contains(&oid) => KeyClass::Integer,
+        UUID => KeyClass::Uuid,
+        oid if TEXTS.contains(&oid) && column.deterministic => KeyClass::Text,
+        _ if column.deterministic && column.builtin => KeyClass::Opaque,
+        _ => return Err(Refusal::KeyType(column.name.clone())),
+    };
+    let fits = match value {
+        KeyValue::Parameter(n) => {
+            let name = &parameter_type(parameters, *n)?.sql;
+            let integer = ["smallint", "integer", "bigint"].contains(&name.as_str());
+            let text = ["text", "character varying"].contains(&name.as_str());
+            match class {
+                KeyClass::Integer => integer,
+                KeyClass::Text => text,
+                KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
+            }
+        }
+        KeyValue::Constant { kind, .. } => match class {
+            KeyClass::Integer => *kind != LiteralKind::Numeric,
+            _ => *kind == LiteralKind::Unknown,
+        },
+    };
+    if !fits {
+        return Err(Refusal::KeyType(column.name.clone()));
+    }
+    Ok(KeyColumn {
+        value: value.clone(),
+        class,
+        type_oid: column.type_oid,
+    })
+}
+
+/// The type of a parameter, by its number from 1.
+pub(super) fn parameter_type(parameters: &[TypeName], number: u32) -> Result<&TypeName, Refusal> {
+    let index = (number as usize).checked_sub(1);
+    index
+        .and_then(|index| parameters.get(index))
+        .ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
+}
+
+pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
+
+/// The equalities that make a unique key (the shortest one), and the rest.
+pub(super) fn split_equalities<'a>(
+    update: &'a Update,
+    table: &'a TableFacts,
+) -> Result<(Equalities<'a>, Equalities<'a>), Refusal> {
+    let mut equalities: Equalities<'a> = Vec::new();
+    for equality in &update.equalities {
+        let column = table.column(&equality.column);
+        let column = column.ok_or_else(|| Refusal::Column(equality.column.clone()))?;
+        equalities.push((column, &equality.value));
+    }
+    let covered = |key: &&Vec<String>| {
+        key.iter()
+            .all(|k| equalities.iter().any(|(c, _)| c.name == *k))
+    };
+    let key = table.keys.iter().filter(covered).min_by_key(|k| k.len());
+    let key = key.ok_or(Refusal::Key)?;
+    let mut chosen = Vec::new();
+    for name in key {
+        let place = equalities
+            .iter()
+            .position(|(c, _)| c.name == *name)
+            .ok_or(Refusal::Key)?;
+        chosen.push(equalities.remove(place));
+    }
+    Ok((chosen, equalities))
+}
+
+pub(super) fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refusal> {
+    let column = table
+        .column(name)
+        .ok_or_else(|| Refusal::Column(name.to_owned()))?;
+    if column.fixed {
+        return Err(Refusal::Assigned(name.to_owned()));
+    }
+    if is_cut(column) {
+        return Err(Refusal::Type(name.to_owned()));
+    }
+    Ok(column)
+}
+
+/// A cast to its type may silently cut what an assignment refuses, or mean something else than the assignment.
+pub(crate) fn is_cut(column: &Column) -> bool {
+    let limited = column.type_modifier != -1;
+    let of_domain = column.type_oid != column.base_type_oid;
+    match column.base_type_oid {
+        VARCHAR => limited && of_domain,
+        INTERVAL => limited,
+        other => CUT_BY_CASTS.contains(&other) || (limited && column.array),
+    }
+}
+
+/// Characters that a varchar(n) column holds.
+pub(crate) fn char_limit(column: &Column) -> Option<i32> {
+    let limited = column.type_oid == VARCHAR && column.type_modifier >= VARHDRSZ;
+    limited.then(|| column.type_modifier - VARHDRSZ)
+}
+
+/// The type of a column between steps: varchar(n) goes without its limit, because a cast would cut silently; the
+/// limit is checked as a constraint.
+pub(crate) fn state_type(column: &Column) -> &str {
+    match char_limit(column) {
+        Some(_) => &column.bare_type_name,
+        None => &column.type_name,
+    }
+}

@@ -1,0 +1,79 @@
+//! The rows of VALUES, which travel together only if they are of one kind: the same expressions, each with parameters of
+//! its own.
+
+use super::Insert;
+use crate::dealing::{Refusal, TypeName};
+use crate::expr::Expr;
+use crate::name::push_distinct;
+
+/// The rows of one member.
+pub(super) struct Rows {
+    /// Row by row the parameters in order of appearance.
+    parameters: Vec<Vec<u32>>,
+}
+
+impl Rows {
+    /// Those of `rows`, if they differ in nothing but their parameters, whose types are the same.
+    pub(super) fn of(rows: &[Vec<Option<Expr>>], types: &[TypeName]) -> Result<Self, Refusal> {
+        let kinds = rows
+            .iter()
+            .map(|row| kind(row))
+            .collect::<Result<Vec<_>, _>>()?;
+        let type_of = |number: &u32| types.get(*number as usize - 1).map(|name| &name.sql);
+        let alike = kinds.windows(2).all(|pair| match pair {
+            [one, other] => {
+                let typed = |row: &Kind| row.parameters.iter().map(type_of).collect::<Vec<_>>();
+                one.values == other.values && typed(one) == typed(other)
+            }
+            _ => true,
+        });
+        match alike {
+            true => Ok(Self {
+                parameters: kinds.into_iter().map(|kind| kind.parameters).collect(),
+            }),
+            false => Err(Refusal::Rows),
+        }
+    }
+
+    /// The expressions of the first row and of RETURNING.
+    pub(super) fn exprs<'a>(&self, insert: &'a Insert) -> Vec<&'a Expr> {
+        let first = insert.rows.first().into_iter().flatten().flatten();
+        first.chain(insert.returned()).collect()
+    }
+
+    /// The parameters that stand, row by row, where this one stands in the first row.
+    pub(super) fn numbers(&self, number: u32) -> Vec<u32> {
+        let first = self.parameters.first();
+        let place = first.and_then(|row| row.iter().position(|known| *known == number));
+        let rows = self.parameters.iter();
+        rows.filter_map(|row| row.get(place?).copied()).collect()
+    }
+}
+
+/// What a row looks like: its values with parameters in order of appearance, and the parameters in that order.
+struct Kind {
+    values: Vec<Option<String>>,
+    parameters: Vec<u32>,
+}
+
+fn kind(row: &[Option<Expr>]) -> Result<Kind, Refusal> {
+    let mut parameters = Vec::new();
+    for number in row.iter().flatten().flat_map(Expr::parameters) {
+        push_distinct(&mut parameters, number);
+    }
+    let place = |number: u32| {
+        let place = parameters.iter().position(|known| *known == number);
+        format!("${}", place.map_or(0, |place| place + 1))
+    };
+    let value = |expr: &Option<Expr>| match expr {
+        Some(expr) => {
+            let sql = expr.to_sql(&|_| String::new(), &place);
+            sql.map(Some).map_err(|_| Refusal::Expression)
+        }
+        None => Ok(None),
+    };
+    Ok(Kind {
+        values: row.iter().map(value).collect::<Result<_, _>>()?,
+        parameters,
+    })
+}

@@ -1,0 +1,174 @@
+//! What ON CONFLICT becomes, and what is refused. That it does what it should is for tests with a server.
+
+use super::{Then, Upsert, on_conflict, rewrite};
+use crate::dealing::{Refusal, TypeName};
+use crate::facts::{Column, Extent, TableFacts};
+use crate::fold::Fold;
+use crate::parse;
+
+/// `degree (id bigint primary key, degree integer not null check (degree < 1000), name varchar(8), code char(2))`.
+fn table() -> TableFacts {
+    let column = |name: &str, type_name: &str, oid: u32| Column {
+        name: name.to_owned(),
+        type_name: type_name.to_owned(),
+        bare_type_name: type_name.to_owned(),
+        type_oid: oid,
+        base_type_oid: oid,
+        type_modifier: -1,
+        deterministic: true,
+        builtin: true,
+        ..Column::default()
+    };
+    TableFacts {
+        schema: "s".to_owned(),
+        name: "degree".to_owned(),
+        extent: Extent {
+            tree: vec![16_400],
+            ..Extent::default()
+        },
+        columns: vec![
+            Column {
+                fixed: true,
+                not_null: true,
+                ..column("id", "bigint", 20)
+            },
+            Column {
+                not_null: true,
+                ..column("degree", "integer", 23)
+            },
+            Column {
+                type_name: "character varying(8)".to_owned(),
+                type_modifier: 12,
+                ..column("name", "character varying", 1043)
+            },
+            column("code", "character", 1042),
+        ],
+        keys: vec![vec!["id".to_owned()]],
+        checks: vec!["(degree < 1000)".to_owned()],
+        ..TableFacts::default()
+    }
+}
+
+fn rewritten_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
+    let named = |sql: &&str| TypeName {
+        sql: (*sql).to_owned(),
+        array: false,
+        builtin: true,
+    };
+    let types: Vec<_> = types.iter().map(named).collect();
+    let insert = parse(sql)
+        .unwrap()
+        .insert
+        .unwrap_or_else(|| panic!("{sql}"));
+    let returning = vec![named(&"text"); insert.returning.len()];
+    let change = on_conflict(&insert, table, &types)?;
+    rewrite(&insert, change.as_ref(), table, &types, &returning)
+}
+
+fn rewritten(sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
+    rewritten_on(&table(), sql, types)
+}
+
+fn folded(sql: &str, types: &[&str]) -> Fold {
+    match rewritten(sql, types).unwrap().then {
+        Then::Fold(fold) => *fold,
+        nothing => panic!("{nothing:?}"),
+    }
+}
+
+#[test]
+fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
+    let sql = "INSERT INTO degree AS d (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING d.degree";
+    let upsert = rewritten(sql, &["bigint", "integer"]).unwrap();
+    assert_eq!(upsert.then, Then::Nothing { same_key: true });
+    for part in [
+        "pg_catalog.unnest($3::pg_catalog.int4[]), pg_catalog.unnest($4::bigint[]), pg_catalog.unnest($5::integer[])) AS k(pos, p1, p2)",
+        r#"ON CONFLICT ("id") DO NOTHING RETURNING true AS there, u."id" AS k1, ("#,
+        "SELECT facts.same, w.k1, w.r1 FROM facts",
+        "coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout'))",
+    ] {
+        assert!(
+            upsert.insert.contains(part),
+            "{part} is missing: {}",
+            upsert.insert
+        );
+    }
+    assert!(parse(&upsert.insert).is_ok());
+    let any = "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    let then = rewritten(any, &["bigint", "integer"]).unwrap().then;
+    assert_eq!(then, Then::Nothing { same_key: false });
+}
+
+#[test]
+fn what_is_proposed_takes_the_place_of_excluded() {
+    let sql = "INSERT INTO degree (id, degree, name) VALUES ($1, $2, upper($3)) ON CONFLICT (id) DO UPDATE \
+        SET degree = degree.degree + EXCLUDED.degree + $4, name = EXCLUDED.name WHERE degree.degree < EXCLUDED.degree";
+    let fold = folded(sql, &["bigint", "integer", "text", "integer"]);
+    for part in [
+        "f.pos < f.last",
+        "upper((($2::text[])[f.pos + 1]))::varchar",
+        "t.xmin = pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned())",
+        "pg_catalog.num_nulls",
+        "pg_catalog.char_length",
+    ] {
+        let text = fold.many_rows.replace("$6", "$2").replace("$7", "$2");
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert!(fold.upsert && fold.one_each.is_none() && fold.one_row.contains("1000"));
+    // All values are carried, so that each is read.
+    let carried: Vec<u32> = fold
+        .carried
+        .iter()
+        .map(|carried| carried.parameter)
+        .collect();
+    assert_eq!(carried, [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_cannot_travel() {
+    let refused = |sql: &str, types: &[&str]| rewritten(sql, types).unwrap_err();
+    let two = ["bigint", "integer"];
+    for sql in [
+        "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (degree) DO NOTHING",
+        "INSERT INTO degree (degree) VALUES ($2) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO degree (degree) VALUES ($2) ON CONFLICT DO NOTHING",
+        "INSERT INTO degree (id, degree) VALUES ($1 + 1, $2) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO degree (id, degree) VALUES ($1, $2), ($1, $2) ON CONFLICT (id) DO NOTHING",
+    ] {
+        assert_eq!(refused(sql, &two), Refusal::Conflict, "{sql}");
+    }
+    let returning =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING $2";
+    assert_eq!(refused(returning, &two), Refusal::Returning);
+    let key =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET id = 3";
+    assert!(matches!(refused(key, &two), Refusal::Fold(_)));
+    let default =
+        "INSERT INTO degree (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name";
+    assert_eq!(refused(default, &two), Refusal::Column("name".to_owned()));
+    let cut = "INSERT INTO degree (id, degree, code) VALUES ($1, $2, 'x') ON CONFLICT (id) DO UPDATE SET degree = 3";
+    assert!(matches!(refused(cut, &two), Refusal::Fold(_)));
+}
+
+#[test]
+fn a_check_reads_what_is_proposed_or_defaults_but_not_both() {
+    let mut both = table();
+    both.checks = vec!["((degree > 0) OR (name IS NULL))".to_owned()];
+    let sql =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET degree = 3";
+    let refused = rewritten_on(&both, sql, &["bigint", "integer"]);
+    assert_eq!(refused.unwrap_err(), Refusal::Check);
+    both.checks = vec!["(name IS NULL)".to_owned()];
+    assert!(rewritten_on(&both, sql, &["bigint", "integer"]).is_ok());
+}
+
+#[test]
+fn a_key_that_is_rounded_on_its_way_cannot_be_told_again() {
+    let mut table = table();
+    let id = &mut table.columns[0];
+    (id.type_oid, id.base_type_oid, id.type_modifier) = (1700, 1700, 655_366);
+    (id.type_name, id.bare_type_name) = ("numeric(10,2)".to_owned(), "numeric".to_owned());
+    let sql = "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+    let refused = rewritten_on(&table, sql, &["numeric", "integer"]);
+    assert_eq!(refused.unwrap_err(), Refusal::Conflict);
+}
