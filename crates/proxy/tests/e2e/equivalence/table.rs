@@ -111,6 +111,11 @@ impl Table {
         client.ok("TRUNCATE t; INSERT INTO t SELECT * FROM t_start");
     }
 
+    /// The same without touching the catalog.
+    pub(super) fn reset(&self, client: &mut RawClient) {
+        client.ok("DELETE FROM t; INSERT INTO t SELECT * FROM t_start");
+    }
+
     pub(super) fn content(&self, client: &mut RawClient) -> Vec<Vec<Option<String>>> {
         client
             .ok("SELECT tableoid::regclass, * FROM t ORDER BY k0::text, t::text")

@@ -1,4 +1,4 @@
-//! Generated UPDATE templates: text with holes for parameters, and the types that PostgreSQL gives the holes.
+//! Generated templates of updates and upserts: text with holes for parameters, and the types that PostgreSQL gives the holes.
 
 use super::table::{Column, Table};
 use super::values::{Kind, Role};
@@ -29,15 +29,21 @@ impl Template {
         let mut build = Build {
             text: vec![String::new()],
             holes: Vec::new(),
+            proposed: Vec::new(),
         };
         let hint = if rng.chance(35) {
             "/*+ COMMIT_ON_SUCCESS */ "
         } else {
             ""
         };
-        build.push(&format!("UPDATE {hint}t SET "));
-        build.assignments(table, rng);
-        build.condition(table, rng);
+        if rng.chance(40) {
+            build.push(&format!("INSERT {hint}INTO t "));
+            build.upsert(table, rng);
+        } else {
+            build.push(&format!("UPDATE {hint}t SET "));
+            build.assignments(table, rng);
+            build.condition(table, rng);
+        }
         build.returning(table, rng);
         // Every table has texts of its own: statements are known by their text.
         build.push(&format!(" /* table {} */", rng.next()));
@@ -87,6 +93,8 @@ impl Template {
 struct Build {
     text: Vec<String>,
     holes: Vec<Role>,
+    /// Columns that an upsert gives values to.
+    proposed: Vec<String>,
 }
 
 impl Build {
@@ -107,6 +115,44 @@ impl Build {
             self.push(if at > 0 { ", " } else { "" });
             self.push(&format!("{} = ", column.name));
             self.pattern((*rng.pick(assignments(column.kind))).to_owned(), column);
+        }
+    }
+
+    fn upsert(&mut self, table: &Table, rng: &mut Rng) {
+        let chosen: Vec<&Column> = table.columns.iter().filter(|_| rng.chance(80)).collect();
+        let keys: Vec<&str> = table.keys.iter().map(|key| key.name.as_str()).collect();
+        let mut names = keys.clone();
+        names.extend(chosen.iter().map(|column| column.name.as_str()));
+        self.push(&format!("({}) VALUES (", names.join(", ")));
+        for number in 0..keys.len() {
+            self.push(if number > 0 { ", " } else { "" });
+            self.hole(Role::Key(number));
+        }
+        for column in &chosen {
+            self.push(", ");
+            match column.kind {
+                kind if kind.is_integer() && rng.chance(30) => {
+                    self.hole(Role::Int);
+                    self.push(" + 1");
+                }
+                kind => self.hole(Role::Own(kind)),
+            }
+        }
+        self.push(") ON CONFLICT ");
+        if rng.chance(15) {
+            return self.push("DO NOTHING");
+        }
+        self.push(&format!("({}) ", keys.join(", ")));
+        if rng.chance(20) {
+            return self.push("DO NOTHING");
+        }
+        self.push("DO UPDATE SET ");
+        self.proposed = chosen.iter().map(|column| column.name.clone()).collect();
+        self.assignments(table, rng);
+        if rng.chance(40) {
+            let column = rng.pick(&table.columns);
+            self.push(" WHERE ");
+            self.pattern((*rng.pick(guards(column.kind))).to_owned(), column);
         }
     }
 
@@ -146,7 +192,10 @@ impl Build {
             let (word, after) = behind.split_once('}').unwrap();
             self.push(before);
             match word {
-                "c" => self.push(&column.name),
+                "c" => self.push(&format!("t.{}", column.name)),
+                "own" | "int" | "text" if self.proposed.contains(&column.name) => {
+                    self.push(&format!("EXCLUDED.{}", column.name));
+                }
                 "int" => self.hole(Role::Int),
                 "dec" => self.hole(Role::Decimal),
                 "text" => self.hole(Role::Text),
