@@ -16,6 +16,8 @@ pub(super) struct Template {
     pub(super) types: Vec<String>,
     /// Key columns that are numbers.
     pub(super) number_keys: Vec<bool>,
+    /// It is an upsert.
+    pub(super) inserts: bool,
     name: String,
 }
 
@@ -36,7 +38,8 @@ impl Template {
         } else {
             ""
         };
-        if rng.chance(40) {
+        let inserts = rng.chance(40);
+        if inserts {
             build.push(&format!("INSERT {hint}INTO t "));
             build.upsert(table, rng);
         } else {
@@ -52,6 +55,7 @@ impl Template {
             holes: build.holes,
             types: Vec::new(),
             number_keys: table.keys.iter().map(|key| key.kind.is_number()).collect(),
+            inserts,
             name: format!("template{number}"),
         };
         template.types = types(oracle, &template.parametrised()).unwrap_or_default();

@@ -38,7 +38,11 @@ impl Unit {
         oracle: &mut RawClient,
         rng: &mut Rng,
     ) -> Unit {
-        let row = rng.below(Table::KEYS);
+        // Where it can be inserted, the missing row is worth more than the others.
+        let row = match template.inserts && rng.chance(40) {
+            true => Table::KEYS - 1,
+            false => rng.below(Table::KEYS),
+        };
         let values: Vec<Value> = template
             .holes
             .iter()
