@@ -13,6 +13,7 @@
 )]
 
 mod ddl;
+mod edges;
 mod equivalence;
 mod errors;
 mod faults;
