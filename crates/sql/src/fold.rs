@@ -68,6 +68,8 @@ pub enum KeyClass {
 /// A column of the key and where its value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
+    /// Its name.
+    pub name: String,
     /// Position among the template's parameters, from 1; or a constant of the template.
     pub value: KeyValue,
     /// How it is compared.
@@ -345,6 +347,7 @@ impl<'a> Rewriter<'a> {
             return Err(Refusal::KeyType(column.name.clone()));
         }
         Ok(KeyColumn {
+            name: column.name.clone(),
             value: value.clone(),
             class,
             type_oid: column.type_oid,

@@ -12,6 +12,7 @@ use super::{
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
@@ -20,7 +21,7 @@ use paceline_sql::TableFacts;
 use paceline_sql::fold::{Fold, KeyClass, RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{ErrorResponse, Frame, frontend};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -141,6 +142,11 @@ impl FoldPlan {
         Some((group, key))
     }
 
+    /// The statements that a group may become.
+    pub fn fold(&self) -> &Fold {
+        &self.fold
+    }
+
     /// Only PostgreSQL can tell whether two keys are equal.
     fn is_opaque(&self) -> bool {
         self.fold
@@ -205,6 +211,8 @@ pub struct Batch {
     fields: BytesMut,
     exactly_one: bool,
     answers: Vec<Option<Answer>>,
+    /// Places in `order` where rows begin that a member has changed.
+    changed: HashSet<usize>,
 }
 
 #[derive(Debug)]
@@ -268,6 +276,7 @@ impl Batch {
             spread,
             course: Course::new(injected),
             fields,
+            changed: HashSet::new(),
         })
     }
 
@@ -281,6 +290,11 @@ impl Batch {
 
     pub(super) fn failed(&self) -> bool {
         self.course.error().is_some()
+    }
+
+    /// One for each row that a member has changed.
+    pub(super) fn rows_written(&self) -> u64 {
+        self.changed.len() as u64
     }
 
     pub(super) fn receive(
@@ -324,6 +338,9 @@ impl Batch {
             (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
             _ => Answer::Violates,
         };
+        if yes(hit) {
+            self.changed.extend(self.row_start.get(place));
+        }
         if let Some(slot) = self.answers.get_mut(place) {
             *slot = Some(answer);
         }
@@ -353,7 +370,7 @@ impl Batch {
             return self.settle_error(sqlstate, error, dealt);
         }
         if self.course.facts_moved {
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
             return;
         }
         let answers = std::mem::take(&mut self.answers);
@@ -362,19 +379,23 @@ impl Batch {
             let row = self.row_start.get(place).copied();
             let verdict = match answer {
                 Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
-                Some(Answer::Unseen) => Verdict::Again(Again::Alone),
+                Some(Answer::Unseen) => Verdict::Again(Again::Alone, Fallback::NoRow),
                 Some(Answer::Violates) => {
                     violated_row = row;
-                    Verdict::Again(Again::Alone)
+                    Verdict::Again(Again::Alone, Fallback::Error)
                 }
                 // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
                 // rest goes on, in order.
                 None if violated_row.is_some() && violated_row == row => {
-                    Verdict::Again(Again::Line)
+                    Verdict::Again(Again::Line, Fallback::Error)
                 }
                 // Missing, or locked by an outsider.
-                None if self.spread == Spread::ManyRows => Verdict::Again(Again::Row),
-                None if self.plan.fold.may_fail_unseen => Verdict::Again(Again::Alone),
+                None if self.spread == Spread::ManyRows => {
+                    Verdict::Again(Again::Row, Fallback::Busy)
+                }
+                None if self.plan.fold.may_fail_unseen => {
+                    Verdict::Again(Again::Alone, Fallback::NoRow)
+                }
                 // Missing: its lock would have been waited for. Or the guard did not let it pass.
                 None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
             };
@@ -390,16 +411,20 @@ impl Batch {
         let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
             self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
-            dealt.extend(again(0..members, Again::Line));
+            let why = match timed_out {
+                true => Fallback::Timeout,
+                false => Fallback::Error,
+            };
+            dealt.extend(again(0..members, Again::Line, why));
             return;
         }
         if is_refusal(sqlstate) {
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
             return;
         }
         if timed_out && self.plan.fold.partitioned {
             // An outsider holds a partition that perhaps only some of them need.
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
             return;
         }
         if !(self.spread == Spread::OneRow && timed_out) {

@@ -15,6 +15,7 @@
 mod ddl;
 mod equivalence;
 mod errors;
+mod explaining;
 mod faults;
 mod harness;
 mod hotspot_hints;
@@ -26,6 +27,7 @@ mod outsider;
 mod prepared;
 mod queue;
 mod scripts;
+mod seeing;
 mod sell_out;
 mod session_state;
 mod tidy;
