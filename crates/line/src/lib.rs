@@ -5,12 +5,14 @@
 
 pub mod learned;
 pub mod line;
+pub mod prospect;
 pub mod ride;
 pub mod server;
 pub mod session;
 pub mod settings;
 pub mod show;
 pub mod strategy;
+pub mod tally;
 pub mod template;
 pub mod unit;
 

@@ -57,6 +57,28 @@ pub enum Strategy {
     Merge,
 }
 
+impl Strategy {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [
+        Self::Pipeline,
+        Self::Chain,
+        Self::Fold,
+        Self::Take,
+        Self::Merge,
+    ];
+
+    /// What users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pipeline => "pipeline",
+            Self::Chain => "chain",
+            Self::Fold => "fold",
+            Self::Take => "take",
+            Self::Merge => "merge",
+        }
+    }
+}
+
 /// What the line must know of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slip {

@@ -1,5 +1,5 @@
 //! `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE 'Group_update%'` (PolarDB's
-//! spelling): answered by Paceline itself.
+//! spelling), and `SHOW GROUPS`: answered by Paceline itself.
 
 use bytes::BytesMut;
 use paceline_wire::backend::{self, TextColumn};
@@ -13,6 +13,8 @@ pub enum Show {
     Variables(String),
     /// Counters whose names match a LIKE pattern.
     Status(String),
+    /// How each template travels.
+    Groups,
 }
 
 /// Where the answers come from: names and values, sorted.
@@ -21,13 +23,17 @@ pub trait Console {
     fn variables(&self) -> Vec<(String, String)>;
     /// Counters now.
     fn status(&self) -> Vec<(String, String)>;
+    /// How each template travels.
+    fn groups(&self) -> Table;
 }
 
-/// An answer: column names and rows.
+/// An answer: column names and rows of texts, `None` for NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
+    /// Their names.
+    pub columns: Vec<String>,
+    /// A value for each column.
+    pub rows: Vec<Vec<Option<String>>>,
 }
 
 impl Show {
@@ -55,6 +61,7 @@ impl Show {
         match (word.as_str(), rest.is_empty()) {
             ("variables", _) => Some(Self::Variables(pattern)),
             ("status", _) => Some(Self::Status(pattern)),
+            ("groups", true) => Some(Self::Groups),
             (name, true) if name.starts_with("hotspot") => Some(Self::Parameter(word)),
             _ => None,
         }
@@ -67,12 +74,13 @@ impl Show {
             rows: all
                 .into_iter()
                 .filter(|(name, _)| like(&name.to_ascii_lowercase(), &pattern.to_ascii_lowercase()))
-                .map(|(name, value)| vec![name, value])
+                .map(|(name, value)| vec![Some(name), Some(value)])
                 .collect(),
         };
         match self {
             Self::Variables(pattern) => Some(pairs(console.variables(), pattern)),
             Self::Status(pattern) => Some(pairs(console.status(), pattern)),
+            Self::Groups => Some(console.groups()),
             Self::Parameter(wanted) => {
                 let found = console
                     .variables()
@@ -80,7 +88,7 @@ impl Show {
                     .find(|(name, _)| name == wanted);
                 found.map(|(name, value)| Table {
                     columns: vec![name],
-                    rows: vec![vec![value]],
+                    rows: vec![vec![Some(value)]],
                 })
             }
         }
@@ -97,7 +105,7 @@ impl Table {
     /// Appends the rows and the `CommandComplete`.
     pub fn write_rows(&self, out: &mut BytesMut) {
         for row in &self.rows {
-            backend::write_row(out, row.iter().map(|value| Some(value.as_bytes())));
+            backend::write_row(out, row.iter().map(|v| v.as_ref().map(String::as_bytes)));
         }
         backend::write_command_complete(out, "SHOW");
     }
@@ -109,8 +117,12 @@ impl Table {
             .iter()
             .map(|n| paceline_sql::quote_ident(n))
             .collect();
-        let row = |row: &Vec<String>| {
-            let values: Vec<_> = row.iter().map(|v| paceline_sql::quote_literal(v)).collect();
+        let value = |value: &Option<String>| match value {
+            Some(text) => paceline_sql::quote_literal(text),
+            None => "NULL".to_owned(),
+        };
+        let row = |row: &Vec<Option<String>>| {
+            let values: Vec<_> = row.iter().map(value).collect();
             format!("SELECT {}", values.join(", "))
         };
         let mut rows: Vec<String> = self.rows.iter().map(row).collect();
@@ -159,8 +171,10 @@ mod tests {
         assert_eq!(parse("SHOW VARIABLES LIKE 'hotspot%'"), variables);
         let status = Some(Show::Status("Group_update%".into()));
         assert_eq!(parse("show global status like 'Group_update%';"), status);
+        assert_eq!(parse("Show Groups;"), Some(Show::Groups));
         for other in [
             "show search_path",
+            "show groups like 'a%'",
             "select 'show hotspot'",
             "show",
             "show hotspot, x",

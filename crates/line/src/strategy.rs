@@ -15,6 +15,7 @@ pub mod upsert;
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, ServerSide};
+use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
 use bytes::{Bytes, BytesMut};
 use dealing::DealPlan;
@@ -24,6 +25,9 @@ use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
 use std::sync::Arc;
 use upsert::UpsertPlan;
+
+#[cfg(test)]
+mod tests;
 
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]
@@ -44,6 +48,15 @@ impl GroupPlan {
             Self::Fold(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
             Self::Deal(plan) => plan.fits(unit),
             Self::Upsert(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
+        }
+    }
+
+    /// How they travel.
+    pub fn strategy(&self) -> Strategy {
+        match self {
+            Self::Fold(_) => Strategy::Fold,
+            Self::Deal(plan) => plan.strategy(),
+            Self::Upsert(_) => Strategy::Merge,
         }
     }
 
@@ -74,8 +87,8 @@ impl GroupPlan {
 pub enum Verdict {
     /// Its answer, complete.
     Answer(Bytes),
-    /// It was not served and nothing of it has happened: it goes again.
-    Again(Again),
+    /// It was not served and nothing of it has happened: it goes again, for this reason.
+    Again(Again, Fallback),
 }
 
 /// How a member goes again.
@@ -177,6 +190,16 @@ impl Batch {
         }
     }
 
+    /// Row versions that the group's one statement has written; 0 where each member's own statement ran.
+    pub fn rows_written(&self) -> u64 {
+        match &self.0 {
+            Kind::Fold(batch) => batch.rows_written(),
+            Kind::Deal(batch) => batch.rows_written(),
+            Kind::Upsert(batch) => batch.rows_written(),
+            Kind::Pipeline(_) | Kind::Chain(_) => 0,
+        }
+    }
+
     /// Bytes of answers that are kept.
     pub fn kept(&self) -> usize {
         match &self.0 {
@@ -195,17 +218,22 @@ impl Batch {
 }
 
 /// The same verdict for many.
-fn again(members: impl IntoIterator<Item = usize>, how: Again) -> impl Iterator<Item = Dealt> {
+fn again(
+    members: impl IntoIterator<Item = usize>,
+    how: Again,
+    why: Fallback,
+) -> impl Iterator<Item = Dealt> {
     members.into_iter().map(move |member| Dealt {
         member,
-        verdict: Verdict::Again(how),
+        verdict: Verdict::Again(how, why),
     })
 }
 
 /// The two halves of a group that failed: each travels again by itself, in order, until who is at fault is alone.
 fn halves(members: usize) -> impl Iterator<Item = Dealt> {
     let middle = members.div_ceil(2);
-    again(0..middle, Again::FirstHalf).chain(again(middle..members, Again::SecondHalf))
+    let first = again(0..middle, Again::FirstHalf, Fallback::Error);
+    first.chain(again(middle..members, Again::SecondHalf, Fallback::Error))
 }
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement. True: with Parse.

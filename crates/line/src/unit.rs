@@ -2,6 +2,7 @@
 
 use crate::settings::Settings;
 use crate::strategy::GroupPlan;
+use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
 use paceline_sql::Literal;
@@ -112,6 +113,8 @@ pub struct Unit {
     pub settings: Arc<Settings>,
     /// How it travels with others in one statement, if it does.
     pub plan: Option<GroupPlan>,
+    /// Where it is counted.
+    pub tally: Option<Arc<Tally>>,
 }
 
 impl Unit {

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, FromArgMatches};
 use thiserror::Error;
 
-use self::arguments::{Arguments, CommandArguments, ServeArguments};
+use self::arguments::{Arguments, CommandArguments, ExplainArguments, ServeArguments};
 use self::machine::Machine;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -30,6 +30,21 @@ pub(crate) enum Command {
         /// The file.
         file: PathBuf,
     },
+    /// Say how a statement would be treated: see [`crate::explain`].
+    Explain(Box<Explain>),
+}
+
+/// What to explain.
+#[derive(Debug)]
+pub(crate) struct Explain {
+    /// The statement.
+    pub(crate) sql: String,
+    /// The server whose catalog is asked; `None`: only the text is looked at.
+    pub(crate) upstream: Option<Upstream>,
+    /// As the front end would have them.
+    pub(crate) settings: Settings,
+    /// Show the statements that a group becomes, too.
+    pub(crate) verbose: bool,
 }
 
 /// How to run the front end.
@@ -96,12 +111,31 @@ impl Command {
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Explain(explain)) => {
+                return Ok(Command::Explain(Box::new(explain.resolve()?)));
+            }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,
         };
         serve
             .resolve(machine)
             .map(|serve| Command::Serve(Box::new(serve)))
+    }
+}
+
+impl ExplainArguments {
+    fn resolve(self) -> Result<Explain, CliError> {
+        let mut config = Config::default();
+        for assignment in &self.set {
+            config.set(assignment)?;
+        }
+        let upstream = self.upstream.as_deref().map(Config::upstream);
+        Ok(Explain {
+            sql: self.sql,
+            upstream: upstream.transpose()?,
+            settings: config.paceline,
+            verbose: self.verbose,
+        })
     }
 }
 

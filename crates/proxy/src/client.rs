@@ -19,6 +19,7 @@ use paceline_line::unit::{Boundary, Scanner, Unit};
 use paceline_wire::{ErrorResponse, WireError};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::{oneshot, watch};
 
 /// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
@@ -120,6 +121,7 @@ impl Client {
             settings: &self.proxy.config.paceline,
             for_autocommit: self.pool.policy.for_autocommit,
             counters: &self.proxy.counters,
+            pool: &self.pool,
         };
         let settings = self.session.settings.id;
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
@@ -141,6 +143,7 @@ impl Client {
 
     /// A unit that Paceline relays without a second look.
     async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
+        self.pool.leases.fetch_add(1, Ordering::Relaxed);
         let delivery = match self.pool.submit(Slip::default(), false, || None) {
             Submitted::Seat(seat) => Delivery::Seat(seat),
             Submitted::Waiting(ticket, waits) => self.wait(ticket, waits).await?,
@@ -153,11 +156,13 @@ impl Client {
 
     /// One statement in autocommit: alone if it can start at once, else with others if it may.
     async fn carry_out_single(&mut self, mut unit: Box<Unit>) -> Result<(), End> {
-        let (template, settings) = (unit.template.id, unit.settings.id);
-        let knowledge = match self.pool.knowledge(template, settings) {
-            Knowledge::Asked => Box::pin(self.pool.known_soon(template, settings)).await,
+        let settings = unit.settings.id;
+        let (knowledge, tally) = self.pool.knowledge(&unit.template, settings);
+        let knowledge = match knowledge {
+            Knowledge::Asked => Box::pin(self.pool.known_soon(&unit.template, settings)).await,
             known => known,
         };
+        unit.tally = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
             Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
             Knowledge::Pending | Knowledge::Asked => {
@@ -182,6 +187,9 @@ impl Client {
             Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
             Submitted::Waiting(ticket, waits) => (ticket, waits),
         };
+        if travel.would_group {
+            tally.would_have_grouped();
+        }
         match self.wait(ticket, waits).await? {
             Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
             other => {
@@ -200,6 +208,9 @@ impl Client {
         wrap: Wrap,
         learn: Option<Question>,
     ) -> Result<(), End> {
+        if let Some(tally) = &unit.tally {
+            tally.goes_alone();
+        }
         let pace = Arc::clone(&unit.template);
         let bytes = unit.bytes.clone();
         Box::pin(self.ride(seat, &bytes, wrap, Some((pace, learn)))).await

@@ -97,13 +97,21 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
     pub(crate) fn for_upstream(url: &str) -> Result<Config, ConfigError> {
-        let mut primary = Upstream::from_url(url)
-            .map_err(|wrong| ConfigError::one(Problem::argument("--upstream", wrong.into())))?;
+        let mut primary = Config::upstream(url)?;
         primary.dbname = None;
         Ok(Config {
             paceline: Settings::default(),
             databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
         })
+    }
+
+    /// The server at `url` (`--upstream`).
+    ///
+    /// # Errors
+    /// As [`Config::for_upstream`].
+    pub(crate) fn upstream(url: &str) -> Result<Upstream, ConfigError> {
+        Upstream::from_url(url)
+            .map_err(|wrong| ConfigError::one(Problem::argument("--upstream", wrong.into())))
     }
 
     /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.

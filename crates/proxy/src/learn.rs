@@ -91,20 +91,31 @@ async fn learn(
     let Some(statement) = &template.statement else {
         return Ok(Some(unknown()));
     };
-    let answer = async {
-        conn.adopt(settings).await?;
-        // The next user of the connection resets it.
-        conn.side.limited = true;
-        conn.query(LOCK_LIMIT).await?;
-        ask(conn, template, statement, templates).await
-    };
-    match answer.await {
+    match inquire(conn, template, statement, settings, templates).await {
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
         Err(ServerError::Refused(_)) => Ok(Some(unknown())),
         Err(error) => Err(error),
     }
+}
+
+/// Asks PostgreSQL about a template that is this statement.
+///
+/// # Errors
+/// The connection failed, or PostgreSQL refuses the statement or a question about it.
+pub(crate) async fn inquire(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    settings: &Arc<Settings>,
+    templates: &Templates,
+) -> Result<Learned, ServerError> {
+    conn.adopt(settings).await?;
+    // The next user of the connection resets it.
+    conn.side.limited = true;
+    conn.query(LOCK_LIMIT).await?;
+    ask(conn, template, statement, templates).await
 }
 
 /// Somebody holds a lock on the table, or the question was cancelled.
@@ -132,7 +143,10 @@ async fn ask(
 ) -> Result<Learned, ServerError> {
     let text = template.text.to_lowercase();
     if MOMENTS.iter().any(|moment| text.contains(moment)) {
-        return Ok(unknown());
+        return Ok(Learned {
+            plan: Err(MOMENT.to_owned()),
+            ..unknown()
+        });
     }
     let functions = facts::harmless_sql(
         &statement.functions,
@@ -188,12 +202,14 @@ async fn ask_fold(
     })
 }
 
-const NO_SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
+pub(crate) const NO_SHAPE: &str =
+    "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str =
     "functions, operators, types or foreign keys by which rows may depend on one another";
 const TOO_MANY: &str = "too many parameters or columns";
+const MOMENT: &str = "a text such as 'now' means something else whenever it is parsed";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
 /// on: each row has its own value, as it would have alone.

@@ -4,6 +4,7 @@ mod cancel;
 mod cli;
 mod client;
 mod config;
+mod explain;
 mod learn;
 mod log;
 mod pool;
@@ -15,7 +16,7 @@ mod stream;
 mod trip;
 
 use anyhow::Context;
-use cli::{Command, Serve};
+use cli::{Command, Explain, Serve};
 use config::{ANY_DATABASE, Database, Host, Upstream};
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Check { file } => check(&file),
+        Command::Explain(question) => explain(&question),
         Command::Serve(serve) => run(*serve),
     };
     match done {
@@ -45,6 +47,13 @@ fn main() -> ExitCode {
 fn check(file: &Path) -> anyhow::Result<()> {
     let summary = cli::check(file)?;
     println!("{summary}");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn explain(question: &Explain) -> anyhow::Result<()> {
+    let answer = runtime(1)?.block_on(explain::explain(question))?;
+    println!("{answer}");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
 //! All of it happens under one short lock that is never held across a wait.
 
+mod groups;
 mod seat;
 mod tend;
 
@@ -16,11 +17,13 @@ use bytes::BytesMut;
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
 use paceline_line::strategy::{Again, fold};
+use paceline_line::tally::{Tallies, Tally};
+use paceline_line::template::Template;
 use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
@@ -57,6 +60,8 @@ pub(crate) struct Pool {
     look_again: Notify,
     /// More is known of a template.
     learned_more: Notify,
+    /// Units that were neither a single read nor a single write.
+    pub(crate) leases: AtomicU64,
 }
 
 struct Inner {
@@ -70,6 +75,7 @@ struct Inner {
     grow_not_before: Instant,
     /// By template and settings.
     learned: HashMap<(u64, u64), Known>,
+    tallies: Tallies,
     /// Statements that PostgreSQL has taken, by template and settings.
     accepted: HashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
@@ -78,15 +84,34 @@ struct Inner {
     tended: bool,
 }
 
-/// What is known of a template.
-#[derive(Clone)]
-enum Known {
+/// What is known of a template, and where its units are counted.
+struct Known {
+    stage: Stage,
+    tally: Arc<Tally>,
+}
+
+/// How far the pool has come with a template.
+enum Stage {
     /// Somebody will find out when its own unit has been served.
     Pending,
     /// PostgreSQL is being asked.
     Asked,
     /// This, since then.
     Learned(Arc<Learned>, Instant),
+}
+
+impl Stage {
+    /// What a unit may go by; `None`: PostgreSQL must be asked again.
+    fn knowledge(&self) -> Option<Knowledge> {
+        match self {
+            Self::Pending => Some(Knowledge::Pending),
+            Self::Asked => Some(Knowledge::Asked),
+            Self::Learned(learned, since) => {
+                let holds = learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
+                holds.then(|| Knowledge::Learned(Arc::clone(learned)))
+            }
+        }
+    }
 }
 
 /// What is known of a template when one of its units arrives.
@@ -121,12 +146,14 @@ impl Pool {
                 opening: 0,
                 grow_not_before: Instant::now(),
                 learned: HashMap::new(),
+                tallies: Tallies::default(),
                 accepted: HashSet::new(),
                 welcomes: HashMap::new(),
                 tended: false,
             }),
             look_again: Notify::new(),
             learned_more: Notify::new(),
+            leases: AtomicU64::new(0),
             proxy,
         }
     }
@@ -406,41 +433,53 @@ impl Pool {
         late.into_iter().for_each(ServerConn::say_goodbye);
     }
 
-    /// What is known of a template. After [`Knowledge::Ask`] the caller owes [`Pool::learn`].
-    pub(crate) fn knowledge(&self, template: u64, settings: u64) -> Knowledge {
+    /// What is known of a template, and where its units are counted. After [`Knowledge::Ask`] the caller owes
+    /// [`Pool::learn`].
+    pub(crate) fn knowledge(
+        &self,
+        template: &Arc<Template>,
+        settings: u64,
+    ) -> (Knowledge, Arc<Tally>) {
         let mut inner = self.lock();
-        let key = (template, settings);
-        match inner.learned.get(&key) {
-            Some(Known::Pending) => return Knowledge::Pending,
-            Some(Known::Asked) => return Knowledge::Asked,
-            Some(Known::Learned(learned, since))
-                if learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS =>
-            {
-                return Knowledge::Learned(Arc::clone(learned));
+        let Inner {
+            learned, tallies, ..
+        } = &mut *inner;
+        let key = (template.id, settings);
+        if let Some(known) = learned.get_mut(&key)
+            && let Some(knowledge) = known.stage.knowledge()
+        {
+            if known.tally.is_forgotten() {
+                known.tally = tallies.of(template);
             }
-            Some(Known::Learned(..)) | None => {}
+            return (knowledge, Arc::clone(&known.tally));
         }
-        if inner.learned.len() >= LEARNED_MAX {
-            inner.learned.clear();
+        if learned.len() >= LEARNED_MAX {
+            learned.clear();
         }
-        inner.learned.insert(key, Known::Pending);
-        Knowledge::Ask
+        let tally = tallies.of(template);
+        let known = Known {
+            stage: Stage::Pending,
+            tally: Arc::clone(&tally),
+        };
+        learned.insert(key, known);
+        (Knowledge::Ask, tally)
     }
 
     /// PostgreSQL is being asked about a template.
     pub(crate) fn asked(&self, template: u64, settings: u64) {
-        self.lock()
-            .learned
-            .insert((template, settings), Known::Asked);
+        // If it has been forgotten meanwhile, the next one asks again.
+        if let Some(known) = self.lock().learned.get_mut(&(template, settings)) {
+            known.stage = Stage::Asked;
+        }
     }
 
     /// What is known of a template about which PostgreSQL is being asked: the answer is only moments away, and without
     /// it units on one row would fill the pool.
-    pub(crate) async fn known_soon(&self, template: u64, settings: u64) -> Knowledge {
+    pub(crate) async fn known_soon(&self, template: &Arc<Template>, settings: u64) -> Knowledge {
         let answered = async {
             loop {
                 let learned = self.learned_more.notified();
-                match self.knowledge(template, settings) {
+                match self.knowledge(template, settings).0 {
                     Knowledge::Asked => learned.await,
                     known => return known,
                 }
@@ -469,14 +508,15 @@ impl Pool {
     /// Notes what was found out; `None`: nothing, the next one asks again.
     pub(crate) fn learn(&self, template: u64, settings: u64, learned: Option<Learned>) {
         let mut inner = self.lock();
-        match learned {
-            Some(learned) => {
-                let known = Known::Learned(Arc::new(learned), Instant::now());
-                inner.learned.insert((template, settings), known);
+        let key = (template, settings);
+        match (learned, inner.learned.get_mut(&key)) {
+            (Some(learned), Some(known)) => {
+                known.stage = Stage::Learned(Arc::new(learned), Instant::now());
             }
-            None => {
-                inner.learned.remove(&(template, settings));
+            (None, Some(_)) => {
+                inner.learned.remove(&key);
             }
+            (_, None) => {}
         }
         self.learned_more.notify_waiters();
     }
@@ -497,9 +537,9 @@ impl Pool {
 
     /// Does the template call functions that may change the session?
     pub(crate) fn taints(&self, template: u64, settings: u64) -> Option<bool> {
-        match self.lock().learned.get(&(template, settings)) {
-            Some(Known::Learned(learned, _)) => Some(learned.taints),
-            _ => None,
+        match &self.lock().learned.get(&(template, settings))?.stage {
+            Stage::Learned(learned, _) => Some(learned.taints),
+            Stage::Pending | Stage::Asked => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use paceline_wire::{ErrorResponse, WireError, frame, frontend};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Where a pool's connections lead.
@@ -66,7 +66,7 @@ pub(crate) enum ServerError {
     Refused(Bytes),
     /// It took too long.
     #[error("time-out after {0:?} (server_connect_timeout)")]
-    Timeout(std::time::Duration),
+    Timeout(Duration),
 }
 
 impl ServerError {
@@ -100,7 +100,7 @@ async fn connect(upstream: &Upstream) -> io::Result<Stream> {
 
 impl ServerConn {
     /// Connects and logs in.
-    pub(crate) async fn open(
+    async fn open(
         address: &Arc<Address>,
         none: Arc<Settings>,
         prepared_max: usize,
@@ -116,6 +116,23 @@ impl ServerConn {
         };
         conn.log_in(address).await?;
         Ok(conn)
+    }
+
+    /// The same within a time; zero is for ever.
+    pub(crate) async fn open_within(
+        limit: Duration,
+        address: &Arc<Address>,
+        none: Arc<Settings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
+        let opening = Self::open(address, none, prepared_max);
+        if limit.is_zero() {
+            return opening.await;
+        }
+        match tokio::time::timeout(limit, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(ServerError::Timeout(limit)),
+        }
     }
 
     async fn log_in(&mut self, address: &Address) -> Result<(), ServerError> {

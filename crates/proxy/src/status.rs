@@ -1,7 +1,8 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
 use crate::config::{KEYS, Settings};
-use paceline_line::show::Console;
+use crate::pool::Pool;
+use paceline_line::show::{Console, Table};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of a process since its start.
@@ -39,7 +40,7 @@ impl Counters {
 }
 
 /// What `SHOW` sees.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Board<'a> {
     /// The configuration.
     pub(crate) settings: &'a Settings,
@@ -47,6 +48,8 @@ pub(crate) struct Board<'a> {
     pub(crate) for_autocommit: bool,
     /// The counters.
     pub(crate) counters: &'a Counters,
+    /// The pool of the client that asks: others' statements are not shown to it.
+    pub(crate) pool: &'a Pool,
 }
 
 impl Console for Board<'_> {
@@ -89,5 +92,9 @@ impl Console for Board<'_> {
             (format!("Group_update_{name}"), value)
         })
         .to_vec()
+    }
+
+    fn groups(&self) -> Table {
+        self.pool.groups()
     }
 }

@@ -6,6 +6,7 @@ use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Departure, Entry, Key, Strategy};
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
+use paceline_line::tally::{Fallback, Served};
 use paceline_line::unit::Unit;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
@@ -27,6 +28,7 @@ struct Trip {
     keys: Vec<Key>,
     batch: Option<Batch>,
     strategy: Option<Strategy>,
+    served: Served,
 }
 
 /// Carries out groups on `conn` until the line has no further one for it.
@@ -75,6 +77,7 @@ impl Trip {
                 .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
+            served: Served::default(),
         }
     }
 
@@ -117,7 +120,7 @@ impl Trip {
     ) -> Result<Vec<Dealt>, ServerError> {
         let mut dealt = Vec::new();
         let Some(mut batch) = self.batch.take() else {
-            return Ok(self.all_alone());
+            return Ok(self.all_alone(Fallback::Unfit));
         };
         let pipeline = self.strategy == Some(Strategy::Pipeline);
         while !receive(&mut batch, conn, &mut dealt)? {
@@ -128,7 +131,9 @@ impl Trip {
             }
             // Answers go out as they come; who goes again does so at the end.
             let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
-            self.deal(dealt.extract_if(.., answered).collect());
+            let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
+            self.count(&answered);
+            self.deal(answered);
             match tokio::time::timeout(PIPELINE_STALL, read).await {
                 Ok(read) => read?,
                 Err(_) => self.reroute(pool, &mut batch),
@@ -143,7 +148,9 @@ impl Trip {
 
     /// Members of a pipeline that has come to a halt need not wait for the one that holds it up.
     fn reroute(&mut self, pool: &Arc<Pool>, batch: &mut Batch) {
-        let again = self.take_again(&batch.abandon().unwrap_or_default());
+        let abandoned = batch.abandon().unwrap_or_default();
+        self.count(&abandoned);
+        let again = self.take_again(&abandoned);
         for (entry, _) in &again {
             if let Some(unit) = &entry.unit.unit {
                 unit.template.pace.record(u32::MAX, 0);
@@ -174,14 +181,40 @@ impl Trip {
                 pool.learn(unit.template.id, unit.settings.id, void);
             }
         }
+        self.count(dealt);
+        self.count_group();
         let again = self.take_again(dealt);
         pool.turn(conn, std::mem::take(&mut self.keys), again)
+    }
+
+    /// Counts what has become of members, before they hear of it.
+    fn count(&mut self, dealt: &[Dealt]) {
+        for Dealt { member, verdict } in dealt {
+            let entry = self.entries.get(*member).and_then(Option::as_ref);
+            let unit = entry.and_then(|entry| entry.unit.unit.as_ref());
+            if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref())
+                && let Some(strategy) = self.strategy
+            {
+                match verdict {
+                    Verdict::Answer(_) => self.served.one(tally),
+                    Verdict::Again(_, why) => tally.came_back(strategy, *why),
+                }
+            }
+        }
+    }
+
+    /// Counts the group itself when it is over.
+    fn count_group(&mut self) {
+        if let (Some(strategy), Some(batch)) = (self.strategy, &self.batch) {
+            let committed = strategy != Strategy::Pipeline && !batch.failed();
+            self.served.count(strategy, batch.rows_written(), committed);
+        }
     }
 
     fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
         let mut again = Vec::new();
         for Dealt { member, verdict } in dealt {
-            if let Verdict::Again(how) = verdict
+            if let Verdict::Again(how, _) = verdict
                 && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
             {
                 again.push((entry, *how));
@@ -202,10 +235,10 @@ impl Trip {
         }
     }
 
-    fn all_alone(&self) -> Vec<Dealt> {
+    fn all_alone(&self, why: Fallback) -> Vec<Dealt> {
         let alone = |member| Dealt {
             member,
-            verdict: Verdict::Again(Again::Alone),
+            verdict: Verdict::Again(Again::Alone, why),
         };
         (0..self.entries.len()).map(alone).collect()
     }
@@ -216,9 +249,10 @@ impl Trip {
         Counters::count(&pool.proxy.counters.errors);
         let keys = std::mem::take(&mut self.keys);
         if self.strategy == Some(Strategy::Pipeline) {
-            let again = self.entries.iter_mut().filter_map(Option::take);
-            let again = again.map(|entry| (entry, Again::Alone)).collect();
-            return pool.wreck(keys, again);
+            let alone = self.all_alone(Fallback::Lost);
+            self.count(&alone);
+            self.served.count(Strategy::Pipeline, 0, false);
+            return pool.wreck(keys, self.take_again(&alone));
         }
         let told = lost();
         for entry in self.entries.into_iter().flatten() {

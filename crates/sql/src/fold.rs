@@ -69,6 +69,8 @@ pub enum KeyClass {
 /// A column of the key and where its value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
+    /// Its name.
+    pub name: String,
     /// Position among the template's parameters, from 1; or a constant of the template.
     pub value: KeyValue,
     /// How it is compared.

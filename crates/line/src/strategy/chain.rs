@@ -10,6 +10,7 @@ use super::{
 };
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
 use crate::template::Templates;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
@@ -198,7 +199,7 @@ impl Batch {
             return;
         };
         if BORROWED_WAIT.contains(&sqlstate.as_str()) {
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
         } else {
             dealt.extend(halves(members));
         }

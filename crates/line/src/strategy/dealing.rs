@@ -11,6 +11,7 @@ use super::{
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
@@ -97,11 +98,7 @@ impl DealPlan {
         (self.seed, self.shared(unit)?).hash(&mut hasher);
         let queue = hasher.finish();
         let group = GroupId {
-            strategy: if self.dealing.queue {
-                Strategy::Take
-            } else {
-                Strategy::Merge
-            },
+            strategy: self.strategy(),
             template: queue,
             settings: unit.settings.id,
             parameter_formats,
@@ -110,6 +107,19 @@ impl DealPlan {
         };
         // Inserts do not stand in one another's way.
         Some((group, self.dealing.queue.then_some(Key(queue))))
+    }
+
+    /// How its units travel.
+    pub fn strategy(&self) -> Strategy {
+        match self.dealing.queue {
+            true => Strategy::Take,
+            false => Strategy::Merge,
+        }
+    }
+
+    /// The statement that a group becomes.
+    pub fn dealing(&self) -> &Dealing {
+        &self.dealing
     }
 
     /// Parameters that travel, and whether as text.
@@ -158,6 +168,8 @@ impl DealPlan {
 pub struct Batch {
     plan: Arc<DealPlan>,
     members: Vec<Member>,
+    /// Rows that were dealt.
+    rows: u64,
     course: Course,
 }
 
@@ -217,6 +229,7 @@ impl Batch {
         Some(Self {
             plan,
             members: all,
+            rows: 0,
             course: Course::new(injected),
         })
     }
@@ -232,6 +245,11 @@ impl Batch {
 
     pub(super) fn failed(&self) -> bool {
         self.course.error().is_some()
+    }
+
+    /// Each row that was dealt was written once.
+    pub(super) fn rows_written(&self) -> u64 {
+        self.rows
     }
 
     pub(super) fn receive(
@@ -265,6 +283,7 @@ impl Batch {
         let place = self.members.partition_point(|member| member.last < number);
         if let Some(member) = self.members.get_mut(place) {
             member.rows += 1;
+            self.rows += 1;
             if !self.plan.fields.is_empty() {
                 backend::write_row(&mut member.answer, returning.iter().copied());
             }
@@ -274,14 +293,19 @@ impl Batch {
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
         if let Some((sqlstate, error)) = self.course.error() {
-            let alone = is_refusal(sqlstate) || is_uncertain(error) || is_timeout(sqlstate, error);
-            return match alone {
-                true => dealt.extend(again(0..members, Again::Alone)),
-                false => dealt.extend(halves(members)),
+            let why = if is_refusal(sqlstate) {
+                Fallback::Refused
+            } else if is_uncertain(error) {
+                Fallback::Uncertain
+            } else if is_timeout(sqlstate, error) {
+                Fallback::Timeout
+            } else {
+                return dealt.extend(halves(members));
             };
+            return dealt.extend(again(0..members, Again::Alone, why));
         }
         if self.course.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone));
+            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
         }
         for (
             member,
@@ -292,7 +316,7 @@ impl Batch {
         {
             let unseen = rows == 0 && self.plan.dealing.may_fail_unseen;
             let verdict = match unseen {
-                true => Verdict::Again(Again::Alone),
+                true => Verdict::Again(Again::Alone, Fallback::NoRow),
                 false => {
                     let tag = format!("{} {rows}", self.plan.dealing.tag);
                     backend::write_command_complete(&mut answer, &tag);

@@ -12,6 +12,7 @@ use super::{Again, Dealt, again, chain, is_refusal, result_bits};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::Unit;
 use bytes::BytesMut;
@@ -133,6 +134,11 @@ impl FoldPlan {
         Some((group, key))
     }
 
+    /// The statements that a group may become.
+    pub fn fold(&self) -> &Fold {
+        &self.fold
+    }
+
     fn spread(&self, rows: usize, members: usize) -> Spread {
         if rows == 1 {
             return Spread::OneRow;
@@ -206,6 +212,11 @@ impl Batch {
         self.course.error().is_some()
     }
 
+    /// One for each row that a member has changed.
+    pub(super) fn rows_written(&self) -> u64 {
+        self.sheet.rows_written()
+    }
+
     pub(super) fn receive(
         &mut self,
         frame: Frame<'_>,
@@ -224,7 +235,7 @@ impl Batch {
         match self.course.error() {
             Some((sqlstate, error)) => self.sheet.settle_error(sqlstate, error, dealt),
             None if self.course.facts_moved => {
-                dealt.extend(again(0..self.sheet.len(), Again::Alone));
+                dealt.extend(again(0..self.sheet.len(), Again::Alone, Fallback::Ddl));
             }
             None => self.sheet.settle(dealt),
         }

@@ -9,6 +9,7 @@
 use super::{Again, Dealt, Verdict, again, is_stale_plan, write_member};
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, ServerSide};
+use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
@@ -171,7 +172,7 @@ impl Batch {
         let members = self.reads.get(self.current).map(|read| &read.members);
         for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
             let verdict = match failed {
-                true => Verdict::Again(Again::Alone),
+                true => Verdict::Again(Again::Alone, Fallback::Error),
                 false => Verdict::Answer(answer.clone()),
             };
             dealt.push(Dealt { member, verdict });
@@ -185,6 +186,7 @@ impl Batch {
             return Vec::new();
         }
         let rest = self.reads.iter().skip(self.current);
-        again(rest.flat_map(|read| read.members.clone()), Again::Alone).collect()
+        let members = rest.flat_map(|read| read.members.clone());
+        again(members, Again::Alone, Fallback::Stalled).collect()
     }
 }

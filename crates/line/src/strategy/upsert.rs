@@ -12,6 +12,7 @@ use super::{
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
@@ -121,6 +122,11 @@ impl UpsertPlan {
         Some((group, key))
     }
 
+    /// The statements that a group becomes.
+    pub fn upsert(&self) -> &Upsert {
+        &self.upsert
+    }
+
     /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
     /// follows; if the conflict may be with some other key, it goes another time.
     fn inserts(&self, number: usize, first: usize) -> bool {
@@ -186,6 +192,7 @@ pub struct Batch {
     firsts: HashMap<RowKey, usize>,
     /// The answer to the INSERT is complete.
     inserted: bool,
+    inserted_rows: u64,
     /// A row came back that is nobody's.
     strange: bool,
     sheet: Option<Sheet>,
@@ -245,6 +252,7 @@ impl Batch {
             members: all,
             firsts,
             inserted: false,
+            inserted_rows: 0,
             strange: false,
             sheet,
             course: Course::new(injected),
@@ -260,6 +268,11 @@ impl Batch {
 
     pub(super) fn failed(&self) -> bool {
         self.course.error().is_some()
+    }
+
+    /// Rows that were inserted, and rows that a member has changed.
+    pub(super) fn rows_written(&self) -> u64 {
+        self.inserted_rows + self.sheet.as_ref().map_or(0, Sheet::rows_written)
     }
 
     pub(super) fn receive(
@@ -293,6 +306,7 @@ impl Batch {
         if key.iter().any(Option::is_none) {
             return;
         }
+        self.inserted_rows += 1;
         let member = match self.plan.rows.are_opaque() {
             true => Some(0),
             false => {
@@ -315,15 +329,20 @@ impl Batch {
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
         if let Some((sqlstate, error)) = self.course.error() {
-            let alone = is_refusal(sqlstate) || is_timeout(sqlstate, error);
-            return match &self.sheet {
-                Some(sheet) => sheet.settle_error(sqlstate, error, dealt),
-                None if alone => dealt.extend(again(0..members, Again::Alone)),
-                None => dealt.extend(halves(members)),
+            if let Some(sheet) = &self.sheet {
+                return sheet.settle_error(sqlstate, error, dealt);
+            }
+            let why = if is_refusal(sqlstate) {
+                Fallback::Refused
+            } else if is_timeout(sqlstate, error) {
+                Fallback::Timeout
+            } else {
+                return dealt.extend(halves(members));
             };
+            return dealt.extend(again(0..members, Again::Alone, why));
         }
         if self.course.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone));
+            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
         }
         if self.strange {
             return self.settle_unknown(dealt);
@@ -340,7 +359,7 @@ impl Batch {
                         member: number,
                         verdict: match member.inserts {
                             true => Verdict::Answer(nothing(member.form).freeze()),
-                            false => Verdict::Again(Again::Line),
+                            false => Verdict::Again(Again::Line, Fallback::Busy),
                         },
                     }),
             ),

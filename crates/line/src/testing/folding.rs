@@ -3,7 +3,7 @@
 use super::messages::client::{bind_values, describe_portal, execute, parse, query, sync};
 use crate::session::{Plan, Session};
 use crate::settings::SettingsBook;
-use crate::show::Console;
+use crate::show::{Console, Table};
 use crate::strategy::GroupPlan;
 use crate::strategy::fold::FoldPlan;
 use crate::template::{Template, Templates};
@@ -36,6 +36,10 @@ impl Console for Board {
 
     fn status(&self) -> Vec<(String, String)> {
         vec![("Group_update_group_count".to_owned(), "7".to_owned())]
+    }
+
+    fn groups(&self) -> Table {
+        crate::tally::table(Vec::new(), 0)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::strategy::chain::Prelude;
 use crate::strategy::{Batch, Dealt, Verdict};
+use crate::tally::Fallback;
 use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::Frames;
@@ -16,6 +17,8 @@ pub(crate) struct Trip<'a> {
     server: &'a mut ServerSide,
     /// What was sent.
     pub(crate) sent: Vec<u8>,
+    /// Why members came back, in the order in which they did.
+    pub(crate) back: Vec<(usize, Fallback)>,
     over: bool,
 }
 
@@ -34,6 +37,7 @@ impl<'a> Trip<'a> {
             batch,
             server,
             sent: out.to_vec(),
+            back: Vec::new(),
             over: false,
         })
     }
@@ -50,6 +54,11 @@ impl<'a> Trip<'a> {
             assert!(!self.over, "a message after the batch was over: {frame:?}");
             self.over = self.batch.receive(frame, self.server, &mut dealt);
         }
+        let back = dealt.iter().filter_map(|dealt| match dealt.verdict {
+            Verdict::Again(_, why) => Some((dealt.member, why)),
+            Verdict::Answer(_) => None,
+        });
+        self.back.extend(back);
         dealt.iter().map(line).collect()
     }
 
@@ -63,7 +72,7 @@ impl<'a> Trip<'a> {
 pub(crate) fn line(dealt: &Dealt) -> String {
     let verdict = match &dealt.verdict {
         Verdict::Answer(answer) => read_out::to_client(answer).join(", "),
-        Verdict::Again(how) => format!("again {how:?}"),
+        Verdict::Again(how, _) => format!("again {how:?}"),
     };
     format!("{}: {verdict}", dealt.member)
 }

@@ -21,7 +21,9 @@ Examples:
   paceline --config paceline.toml
       Several servers, settings per database and user.
   paceline check paceline.toml
-      Reads the file, says what is wrong with it, starts nothing.";
+      Reads the file, says what is wrong with it, starts nothing.
+  paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
+      Says whether this statement would travel with others, and why not.";
 
 /// The whole command line. Without a subcommand it is `serve`.
 #[derive(Debug, Parser)]
@@ -44,6 +46,31 @@ pub(super) enum CommandArguments {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Say how a statement would travel and why, run nothing; exits with 1 when it cannot be told
+    Explain(ExplainArguments),
+}
+
+/// The arguments of `explain`.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArguments {
+    /// The statement, with values or with $1, $2, … in their places
+    #[arg(value_name = "SQL")]
+    pub(super) sql: String,
+
+    /// PostgreSQL server whose catalog is asked: postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    ///
+    /// The statement is described there, never run. Without this only the text is looked at. A
+    /// database that the URL does not name has the user's name.
+    #[arg(verbatim_doc_comment, long, value_name = "URL")]
+    pub(super) upstream: Option<String>,
+
+    /// A setting of the front end, as for serve; may be repeated, the last one counts
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+
+    /// Show the statements that a group becomes, too
+    #[arg(long, short)]
+    pub(super) verbose: bool,
 }
 
 /// The arguments of `serve`.

@@ -285,7 +285,7 @@ fn help_shows_every_setting_with_its_default() {
     let help = refused(&["--help"]);
     assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
     for key in crate::config::KEYS {
-        let default = key.show(&crate::config::Settings::default());
+        let default = key.show(&Settings::default());
         assert!(
             help.contains(&format!("  {}={}", key.name, default.trim_matches('"'))),
             "{}",
@@ -296,4 +296,27 @@ fn help_shows_every_setting_with_its_default() {
         refused(&["--version"]).trim(),
         format!("paceline {}", env!("CARGO_PKG_VERSION"))
     );
+}
+
+#[test]
+fn explain_takes_a_statement_a_server_and_settings() {
+    let line = [
+        "explain",
+        "SELECT 1",
+        "--upstream",
+        "postgres://app@db/shop",
+        "--set",
+        "hotspot_for_autocommit=on",
+        "-v",
+    ];
+    let Ok(Command::Explain(explain)) = resolve(&line) else {
+        panic!("not explain")
+    };
+    assert_eq!((explain.sql.as_str(), explain.verbose), ("SELECT 1", true));
+    let upstream = explain.upstream.unwrap();
+    assert_eq!(upstream.dbname.as_deref(), Some("shop"));
+    assert!(explain.settings.hotspot_for_autocommit);
+    assert!(refused(&["explain"]).contains("<SQL>"));
+    assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
+    assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }

@@ -341,6 +341,7 @@ fn with_desk<R>(
         settings: &client.proxy.config.paceline,
         for_autocommit: client.pool.policy.for_autocommit,
         counters: &client.proxy.counters,
+        pool,
     };
     let mut desk = Desk {
         session: &mut client.session,

@@ -45,14 +45,8 @@ impl Pool {
         let settings = &self.proxy.config.paceline;
         let limit = settings.server_connect_timeout;
         let none = self.proxy.book.none();
-        let opening = ServerConn::open(&self.address, none, settings.max_prepared_statements);
-        if limit.is_zero() {
-            return opening.await;
-        }
-        match tokio::time::timeout(limit, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(ServerError::Timeout(limit)),
-        }
+        let prepared_max = settings.max_prepared_statements;
+        ServerConn::open_within(limit, &self.address, none, prepared_max).await
     }
 
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {

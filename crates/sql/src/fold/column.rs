@@ -48,6 +48,7 @@ pub(crate) fn key_column(
         return Err(Refusal::KeyType(column.name.clone()));
     }
     Ok(KeyColumn {
+        name: column.name.clone(),
         value: value.clone(),
         class,
         type_oid: column.type_oid,

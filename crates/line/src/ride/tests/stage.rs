@@ -4,7 +4,7 @@ use crate::ride::{Desk, Ride, Wrap};
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
-use crate::show::Console;
+use crate::show::{Console, Table};
 use crate::template::{Template, Templates};
 use crate::testing::messages::Wire;
 use crate::testing::read_out;
@@ -24,6 +24,10 @@ impl Console for Board {
 
     fn status(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    fn groups(&self) -> Table {
+        crate::tally::table(Vec::new(), 0)
     }
 }
 

@@ -7,11 +7,12 @@ use super::super::{
 };
 use super::{FoldPlan, Spread, WARY_GROUPS, bind, not_exactly};
 use crate::server::{Injected, ServerSide};
+use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::{backend, frontend};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,8 @@ pub(in crate::strategy) struct Sheet {
     fields: BytesMut,
     exactly_one: bool,
     answers: Vec<Option<Answer>>,
+    /// Places in `order` where rows begin that a member has changed.
+    changed: HashSet<usize>,
 }
 
 #[derive(Debug)]
@@ -85,7 +88,13 @@ impl Sheet {
             row_start,
             spread,
             fields,
+            changed: HashSet::new(),
         })
+    }
+
+    /// One for each row that a member has changed.
+    pub(in crate::strategy) fn rows_written(&self) -> u64 {
+        self.changed.len() as u64
     }
 
     /// Members.
@@ -114,6 +123,9 @@ impl Sheet {
             (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
             _ => Answer::Violates,
         };
+        if yes(hit) {
+            self.changed.extend(self.row_start.get(place));
+        }
         if let Some(slot) = self.answers.get_mut(place) {
             *slot = Some(answer);
         }
@@ -150,21 +162,23 @@ impl Sheet {
             let row = self.row_start.get(place).copied();
             let verdict = match answer {
                 Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
-                Some(Answer::Unseen) => Verdict::Again(Again::Alone),
+                Some(Answer::Unseen) => Verdict::Again(Again::Alone, Fallback::NoRow),
                 Some(Answer::Violates) => {
                     violated_row = row;
-                    Verdict::Again(Again::Alone)
+                    Verdict::Again(Again::Alone, Fallback::Error)
                 }
                 // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
                 // rest goes on, in order.
                 None if violated_row.is_some() && violated_row == row => {
-                    Verdict::Again(Again::Line)
+                    Verdict::Again(Again::Line, Fallback::Error)
                 }
                 // Missing, or locked by an outsider. In an upsert: deleted since.
                 None if self.spread == Spread::ManyRows || self.plan.fold.upsert => {
-                    Verdict::Again(Again::Row)
+                    Verdict::Again(Again::Row, Fallback::Busy)
                 }
-                None if self.plan.fold.may_fail_unseen => Verdict::Again(Again::Alone),
+                None if self.plan.fold.may_fail_unseen => {
+                    Verdict::Again(Again::Alone, Fallback::NoRow)
+                }
                 // Missing: its lock would have been waited for. Or the guard did not let it pass.
                 None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
             };
@@ -186,16 +200,20 @@ impl Sheet {
         let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
             self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
-            dealt.extend(again(0..members, Again::Line));
+            let why = match timed_out {
+                true => Fallback::Timeout,
+                false => Fallback::Error,
+            };
+            dealt.extend(again(0..members, Again::Line, why));
             return;
         }
         if is_refusal(sqlstate) {
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
             return;
         }
         if timed_out && self.plan.fold.partitioned {
             // An outsider holds a partition that perhaps only some of them need.
-            dealt.extend(again(0..members, Again::Alone));
+            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
             return;
         }
         if !(self.spread == Spread::OneRow && timed_out) {

@@ -71,6 +71,19 @@ impl Message {
         (0..count).map(|_| cursor.value()).collect()
     }
 
+    /// The names of the columns in a RowDescription.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        let mut cursor = Cursor(&self.body);
+        let count = cursor.u16();
+        let name = |_| {
+            let name = cursor.string();
+            // Table, column, type, size, modifier, format.
+            cursor.take(4 + 2 + 4 + 2 + 4 + 2);
+            name
+        };
+        (0..count).map(name).collect()
+    }
+
     /// A one-line text. `oids` numbers the objects met so far, in the order of their appearance.
     fn line(&self, oids: &mut Vec<u32>) -> String {
         let mut cursor = Cursor(&self.body);

@@ -1,0 +1,129 @@
+//! How units of a template will travel if they must wait, and why not together: for people, who read it in
+//! `SHOW GROUPS` and from `paceline explain`. It decides nothing; [`Learned::travel`] does, unit by unit.
+
+#[cfg(test)]
+mod tests;
+
+use crate::learned::{Learned, Policy};
+use crate::line::Strategy;
+use crate::strategy::GroupPlan;
+use crate::template::Template;
+use paceline_sql::Effect;
+use std::fmt;
+
+/// What is known of a template, or assumed.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlook<'a> {
+    /// How its units travel together in one statement, or why they do not.
+    pub plan: Result<Strategy, &'a str>,
+    /// A read that may be pipelined.
+    pub plain_read: bool,
+}
+
+impl<'a> From<&'a Learned> for Outlook<'a> {
+    fn from(learned: &'a Learned) -> Self {
+        let plan = learned.plan.as_ref();
+        Self {
+            plan: plan.map(GroupPlan::strategy).map_err(String::as_str),
+            plain_read: learned.plain_read,
+        }
+    }
+}
+
+/// What a unit that must wait may expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prospect {
+    /// Company.
+    Together(Strategy),
+    /// Company, as soon as the template is known to be short.
+    OnceShort(Strategy),
+    /// None, for this reason.
+    Alone(String),
+}
+
+const NO_HINT: &str = "it has no hint, and hotspot_for_autocommit is off";
+const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
+const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
+const PIPELINE_OFF: &str = "pipeline is off";
+const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
+const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
+const NEITHER: &str = "it is neither a read nor a write";
+
+impl Prospect {
+    /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
+    pub fn of(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
+        match template.effect() {
+            Some(Effect::Read) if !policy.pipeline => Self::alone(PIPELINE_OFF),
+            Some(Effect::Read) if !outlook.plain_read => Self::alone(NOT_PLAIN),
+            Some(Effect::Read) => Self::once_short(template, Strategy::Pipeline),
+            Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, hinted),
+            _ => Self::alone(NEITHER),
+        }
+    }
+
+    fn of_write(
+        template: &Template,
+        plan: Result<Strategy, &str>,
+        policy: Policy,
+        hinted: bool,
+    ) -> Self {
+        let target = template.hints().target_affect_row;
+        let counts = hinted && policy.hotspot;
+        let or_chain = |why: &str| match counts && target.is_none() {
+            true => Self::once_short(template, Strategy::Chain),
+            false => Self::alone(why),
+        };
+        match plan {
+            Err(why) => or_chain(why),
+            Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
+            Ok(_) if !counts && !policy.for_autocommit => match hinted {
+                true => Self::alone(HOTSPOT_OFF),
+                false => Self::alone(NO_HINT),
+            },
+            Ok(strategy) if policy.lock_type => Self::Together(strategy),
+            Ok(_) => or_chain(CHAINS_ONLY),
+        }
+    }
+
+    fn once_short(template: &Template, strategy: Strategy) -> Self {
+        match template.pace.is_short() {
+            true => Self::Together(strategy),
+            false => Self::OnceShort(strategy),
+        }
+    }
+
+    fn alone(why: &str) -> Self {
+        Self::Alone(why.to_owned())
+    }
+
+    /// Why they travel alone even if they must wait; `None`: they do not.
+    pub fn why_alone(self) -> Option<String> {
+        match self {
+            Self::Together(_) => None,
+            Self::OnceShort(_) => Some(NOT_SHORT.to_owned()),
+            Self::Alone(why) => Some(why),
+        }
+    }
+}
+
+const NOT_SHORT: &str = "it is not known to be short";
+
+/// Can a group tell whether its members touched so many rows?
+fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
+    match target {
+        None => true,
+        Some(rows) => rows == 1 && strategy == Strategy::Fold,
+    }
+}
+
+impl fmt::Display for Prospect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Together(strategy) => out.write_str(strategy.name()),
+            Self::OnceShort(strategy) => {
+                write!(out, "{}, once it is known to be short", strategy.name())
+            }
+            Self::Alone(why) => write!(out, "solo: {why}"),
+        }
+    }
+}

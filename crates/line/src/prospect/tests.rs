@@ -1,0 +1,164 @@
+//! What is told of a template is what happens to its units.
+
+use super::*;
+use crate::session::Session;
+use crate::settings::SettingsBook;
+use crate::template::Templates;
+use crate::testing::folding::{Folding, INT4, INT8, single, table};
+use crate::testing::messages::client::query;
+use crate::testing::travelling::Travelling;
+use crate::unit::Unit;
+use std::sync::Arc;
+
+fn folding(hints: &str) -> (Learned, Unit) {
+    let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
+    let text = format!("UPDATE {hints} t SET n = n - $1 WHERE id = $2");
+    let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
+    let unit = folding.texts(&["1", "7"]);
+    let plan = GroupPlan::Fold(Arc::clone(&folding.plan));
+    (learned(Ok(plan), false), unit)
+}
+
+fn taking(hints: &str) -> (Learned, Unit) {
+    let table = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+    let text = format!(
+        "DELETE {hints} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+    );
+    let mut taking = Travelling::taking(&text, &table, &[INT4], Vec::new());
+    let unit = taking.texts(&["1"]);
+    let plan = taking.plan.clone();
+    (learned(Ok(plan), false), unit)
+}
+
+/// A unit about whose template nothing but this is known.
+fn refused(text: &str, plain_read: bool) -> (Learned, Unit) {
+    let mut session = Session::new(SettingsBook::default().none());
+    let unit = single(&mut session, &Templates::default(), query(text));
+    (learned(Err("of its shape".to_owned()), plain_read), unit)
+}
+
+fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
+    Learned {
+        plan,
+        plain_read,
+        taints: false,
+    }
+}
+
+fn policies() -> impl Iterator<Item = Policy> {
+    (0..16).map(|bits| Policy {
+        hotspot: bits & 1 > 0,
+        for_autocommit: bits & 2 > 0,
+        lock_type: bits & 4 > 0,
+        pipeline: bits & 8 > 0,
+    })
+}
+
+fn prospect((learned, unit): &(Learned, Unit), policy: Policy) -> Prospect {
+    let hinted = unit.template.hints().commit_on_success;
+    Prospect::of(&unit.template, learned.into(), policy, hinted)
+}
+
+fn strategy((learned, unit): &(Learned, Unit), policy: Policy) -> Option<Strategy> {
+    let group = learned.travel(&mut unit.clone(), policy).slip.group;
+    group.map(|id| id.strategy)
+}
+
+const HINTS: [&str; 4] = [
+    "",
+    "/*+ COMMIT_ON_SUCCESS */",
+    "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */",
+    "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */",
+];
+
+#[test]
+fn what_is_told_is_what_happens() {
+    let writes = HINTS.iter().flat_map(|hints| {
+        let other = format!("DELETE {hints} FROM t WHERE n = 1");
+        [folding(hints), taking(hints), refused(&other, false)]
+    });
+    let reads = [true, false].map(|plain| refused("SELECT n FROM t WHERE id = 1", plain));
+    for case in writes.chain(reads) {
+        let early: Vec<_> = policies().map(|policy| prospect(&case, policy)).collect();
+        for (policy, told) in policies().zip(&early) {
+            let happens = strategy(&case, policy);
+            match told {
+                Prospect::Together(strategy) => assert_eq!(happens, Some(*strategy)),
+                other => assert_eq!(happens, None, "{other:?} {policy:?}"),
+            }
+        }
+        (0..3).for_each(|_| case.1.template.pace.record(1, 1));
+        for (policy, told) in policies().zip(early) {
+            let happens = strategy(&case, policy);
+            match told {
+                Prospect::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
+                Prospect::Together(strategy) | Prospect::OnceShort(strategy) => {
+                    assert_eq!(happens, Some(strategy), "{policy:?}");
+                    assert_eq!(prospect(&case, policy), Prospect::Together(strategy));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reason_names_the_switch() {
+    let cautious = Policy {
+        hotspot: true,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: true,
+    };
+    let told = |case, policy| prospect(&case, policy).to_string();
+    assert_eq!(
+        told(folding(""), cautious),
+        "solo: it has no hint, and hotspot_for_autocommit is off"
+    );
+    assert_eq!(told(folding(HINTS[1]), cautious), "fold");
+    let off = Policy {
+        hotspot: false,
+        ..cautious
+    };
+    assert_eq!(
+        told(folding(HINTS[1]), off),
+        "solo: its hint does not count: hotspot is off"
+    );
+    let chains = Policy {
+        for_autocommit: true,
+        lock_type: false,
+        ..cautious
+    };
+    assert_eq!(
+        told(folding(""), chains),
+        "solo: hotspot_lock_type is off: only hinted writes share a commit"
+    );
+    assert_eq!(
+        told(folding(HINTS[1]), chains),
+        "chain, once it is known to be short"
+    );
+    assert_eq!(
+        told(refused("DELETE FROM t", false), cautious),
+        "solo: of its shape"
+    );
+    assert_eq!(
+        told(refused("SELECT n FROM t", true), cautious),
+        "pipeline, once it is known to be short"
+    );
+}
+
+#[test]
+fn every_reason_is_documented() {
+    let page = include_str!("../../../../docs/groups.md");
+    let reasons = [
+        NO_HINT,
+        HOTSPOT_OFF,
+        CHAINS_ONLY,
+        PIPELINE_OFF,
+        NOT_PLAIN,
+        TARGET,
+        NOT_SHORT,
+    ];
+    for reason in reasons {
+        assert!(page.contains(&format!("\n| {reason} |")), "{reason}");
+    }
+}

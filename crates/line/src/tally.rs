@@ -1,0 +1,239 @@
+//! What became of the units of each template in a pool, counted: how they travelled, what that saved, and why some
+//! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
+//! template that is new to the pool is looked up in [`Tallies`].
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use table::{Seen, table};
+
+use crate::line::Strategy;
+use crate::template::Template;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Templates that are counted each by itself, per pool. Of more, the least used are counted together.
+pub const TALLIES_MAX: usize = 1_000;
+
+/// Why a unit that left with a group came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fallback {
+    /// A member's error undid the group, or stopped it before this one.
+    Error,
+    /// A lock, or a statement, took longer than a group waits.
+    Timeout,
+    /// DDL has changed the table since the catalog was asked.
+    Ddl,
+    /// Its row is missing, or an outsider has locked it.
+    Busy,
+    /// There was no row for it, and PostgreSQL may raise an error all the same.
+    NoRow,
+    /// PostgreSQL refuses the group's statement, not a member.
+    Refused,
+    /// One at a time would have come out otherwise.
+    Uncertain,
+    /// A read in front of it took too long.
+    Stalled,
+    /// The group could not be put together: its settings are refused, or its queues differ after all.
+    Unfit,
+    /// The connection was lost under a read.
+    Lost,
+}
+
+impl Fallback {
+    /// Each, and what users call it.
+    const NAMES: [(Self, &str); 10] = [
+        (Self::Error, "error"),
+        (Self::Timeout, "timeout"),
+        (Self::Ddl, "ddl"),
+        (Self::Busy, "busy"),
+        (Self::NoRow, "no_row"),
+        (Self::Refused, "refused"),
+        (Self::Uncertain, "uncertain"),
+        (Self::Stalled, "stalled"),
+        (Self::Unfit, "unfit"),
+        (Self::Lost, "lost"),
+    ];
+}
+
+/// The units of a template that travelled by one strategy.
+#[derive(Debug, Default)]
+struct Trips {
+    units: AtomicU64,
+    groups: AtomicU64,
+    largest_group: AtomicU64,
+    rows_written: AtomicU64,
+    commits_saved: AtomicU64,
+    /// In the order of [`Fallback::NAMES`].
+    fallbacks: [AtomicU64; Fallback::NAMES.len()],
+}
+
+/// Counts of one template in one pool.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// `None`: of all templates that are not counted by themselves.
+    template: Option<Arc<Template>>,
+    /// Another one will count the template's next units.
+    forgotten: AtomicBool,
+    alone: AtomicU64,
+    would_have_grouped: AtomicU64,
+    pipeline: Trips,
+    chain: Trips,
+    fold: Trips,
+    take: Trips,
+    merge: Trips,
+}
+
+impl Tally {
+    /// A unit travels alone.
+    pub fn goes_alone(&self) {
+        self.alone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A unit must wait that could travel with others if it had a hint or the switch were on.
+    pub fn would_have_grouped(&self) {
+        self.would_have_grouped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A unit left with a group and came back.
+    pub fn came_back(&self, strategy: Strategy, why: Fallback) {
+        if let Some(count) = self.trips(strategy).fallbacks.get(why as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What its template is; `None`: it counts several.
+    pub fn template(&self) -> Option<&Arc<Template>> {
+        self.template.as_ref()
+    }
+
+    /// It is no longer shown: the template's next unit should have another one.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
+    fn trips(&self, strategy: Strategy) -> &Trips {
+        match strategy {
+            Strategy::Pipeline => &self.pipeline,
+            Strategy::Chain => &self.chain,
+            Strategy::Fold => &self.fold,
+            Strategy::Take => &self.take,
+            Strategy::Merge => &self.merge,
+        }
+    }
+
+    fn units(&self) -> u64 {
+        let trips = Strategy::ALL.map(|strategy| load(&self.trips(strategy).units));
+        load(&self.alone) + trips.iter().sum::<u64>()
+    }
+
+    /// Adds what another one has counted.
+    fn add(&self, other: &Self) {
+        add(&self.alone, load(&other.alone));
+        add(&self.would_have_grouped, load(&other.would_have_grouped));
+        for strategy in Strategy::ALL {
+            self.trips(strategy).add(other.trips(strategy));
+        }
+    }
+}
+
+impl Trips {
+    fn add(&self, other: &Self) {
+        add(&self.units, load(&other.units));
+        add(&self.groups, load(&other.groups));
+        let largest = load(&other.largest_group);
+        self.largest_group.fetch_max(largest, Ordering::Relaxed);
+        add(&self.rows_written, load(&other.rows_written));
+        add(&self.commits_saved, load(&other.commits_saved));
+        for (count, more) in self.fallbacks.iter().zip(&other.fallbacks) {
+            add(count, load(more));
+        }
+    }
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
+
+/// The members of a group that were served, template by template; counted when it is over.
+#[derive(Debug, Default)]
+pub struct Served(Vec<(Arc<Tally>, u64)>);
+
+impl Served {
+    /// A member has its answer.
+    pub fn one(&mut self, tally: &Arc<Tally>) {
+        let mut parts = self.0.iter_mut();
+        match parts.find(|(known, _)| Arc::ptr_eq(known, tally)) {
+            Some((_, units)) => *units += 1,
+            None => self.0.push((Arc::clone(tally), 1)),
+        }
+    }
+
+    /// The group is over. `rows` is what its statement has written; `committed`: with one commit for all.
+    pub fn count(&mut self, strategy: Strategy, rows: u64, committed: bool) {
+        // The one commit, and the rows of the one statement, are the first template's.
+        let mut commits = 1;
+        let mut rows = rows;
+        for (tally, units) in self.0.drain(..) {
+            let trips = tally.trips(strategy);
+            add(&trips.units, units);
+            add(&trips.groups, 1);
+            trips.largest_group.fetch_max(units, Ordering::Relaxed);
+            if committed {
+                add(&trips.commits_saved, units - std::mem::take(&mut commits));
+                add(&trips.rows_written, std::mem::take(&mut rows));
+            }
+        }
+    }
+}
+
+/// The tallies of a pool.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    /// By template.
+    known: HashMap<u64, Arc<Tally>>,
+    others: Arc<Tally>,
+}
+
+impl Tallies {
+    /// The tally of a template.
+    pub fn of(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+        if let Some(known) = self.known.get(&template.id) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= TALLIES_MAX {
+            self.forget_half();
+        }
+        let tally = Arc::new(Tally {
+            template: Some(Arc::clone(template)),
+            ..Tally::default()
+        });
+        self.known.insert(template.id, Arc::clone(&tally));
+        tally
+    }
+
+    /// What the less used half has counted is the others' from now on.
+    fn forget_half(&mut self) {
+        let mut by_use: Vec<(u64, u64)> = Vec::with_capacity(self.known.len());
+        by_use.extend(self.known.iter().map(|(id, tally)| (tally.units(), *id)));
+        by_use.sort_unstable();
+        for (_, id) in by_use.iter().take(TALLIES_MAX / 2) {
+            if let Some(tally) = self.known.remove(id) {
+                tally.forgotten.store(true, Ordering::Relaxed);
+                self.others.add(&tally);
+            }
+        }
+    }
+
+    /// All of them, in no order; the last is that of all other templates.
+    pub fn all(&self) -> Vec<Arc<Tally>> {
+        let known = self.known.values();
+        known.chain([&self.others]).map(Arc::clone).collect()
+    }
+}

@@ -1,0 +1,182 @@
+//! Counting, forgetting, and the table.
+
+use super::table::{COLUMNS, LEASES, OTHERS, TEMPLATE_CHARS_MAX};
+use super::*;
+use crate::template::Templates;
+
+fn tally(templates: &Templates, text: &str) -> Arc<Tally> {
+    Tallies::default().of(&templates.prepared(text, &[0, 0]))
+}
+
+fn served(members: &[&Arc<Tally>]) -> Served {
+    let mut served = Served::default();
+    members.iter().for_each(|tally| served.one(tally));
+    served
+}
+
+/// The rows of the table, values joined by `|`; NULL is `-`.
+fn rows(seen: Vec<(&Arc<Tally>, Option<&str>)>, leases: u64) -> Vec<String> {
+    let seen = seen.into_iter().map(|(tally, why)| Seen {
+        tally: Arc::clone(tally),
+        why_alone: why.map(str::to_owned),
+    });
+    let table = table(seen.collect(), leases);
+    let line = |row: Vec<Option<String>>| {
+        let values = row.into_iter().map(|v| v.unwrap_or("-".to_owned()));
+        values.collect::<Vec<_>>().join("|")
+    };
+    table.rows.into_iter().map(line).collect()
+}
+
+#[test]
+fn every_fallback_stands_at_its_own_place() {
+    for (place, (why, name)) in Fallback::NAMES.into_iter().enumerate() {
+        assert_eq!(why as usize, place, "{name}");
+    }
+}
+
+#[test]
+fn a_template_has_a_row_for_each_way_its_units_went() {
+    let fold = tally(&Templates::default(), "UPDATE t\n  SET n = 1");
+    (0..3).for_each(|_| fold.goes_alone());
+    fold.would_have_grouped();
+    served(&[&fold; 4]).count(Strategy::Fold, 2, true);
+    served(&[&fold; 2]).count(Strategy::Fold, 1, true);
+    fold.came_back(Strategy::Fold, Fallback::Timeout);
+    fold.came_back(Strategy::Fold, Fallback::Error);
+    fold.came_back(Strategy::Fold, Fallback::Error);
+    let expected = [
+        "UPDATE t SET n = 1|fold|6|2|3.0|4|0.667|3|4|error=2 timeout=1|-|-",
+        "UPDATE t SET n = 1|solo|3|-|-|-|0.667|-|-|-|1|why",
+    ];
+    assert_eq!(rows(vec![(&fold, Some("why"))], 0), expected);
+}
+
+#[test]
+fn rows_with_most_units_come_first_and_leases_are_counted() {
+    let templates = Templates::default();
+    let (rare, often) = (tally(&templates, "rare"), tally(&templates, "often"));
+    rare.goes_alone();
+    (0..9).for_each(|_| often.goes_alone());
+    let expected = [
+        "often|solo|9|-|-|-|0.000|-|-|-|0|-",
+        "(transactions, and what is not one read or write)|lease|4|-|-|-|-|-|-|-|-|-",
+        "rare|solo|1|-|-|-|0.000|-|-|-|0|-",
+    ];
+    assert_eq!(rows(vec![(&rare, None), (&often, None)], 4), expected);
+}
+
+/// A template that was met and never used has no row.
+#[test]
+fn nothing_counted_is_not_shown() {
+    assert_eq!(
+        rows(vec![(&tally(&Templates::default(), "x"), None)], 0),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_chain_of_several_templates_saves_all_commits_but_one() {
+    let templates = Templates::default();
+    let (a, b) = (tally(&templates, "a"), tally(&templates, "b"));
+    served(&[&a, &b, &b, &a, &b]).count(Strategy::Chain, 0, true);
+    let expected = [
+        "b|chain|3|1|3.0|3|1.000|-|3||-|-",
+        "a|chain|2|1|2.0|2|1.000|-|1||-|-",
+    ];
+    assert_eq!(rows(vec![(&a, None), (&b, None)], 0), expected);
+}
+
+#[test]
+fn a_group_that_did_nothing_saves_nothing() {
+    let fold = tally(&Templates::default(), "u");
+    served(&[&fold; 3]).count(Strategy::Fold, 5, false);
+    fold.came_back(Strategy::Take, Fallback::Ddl);
+    let expected = [
+        "u|fold|3|1|3.0|3|1.000|0|0||-|-",
+        "u|take|0|0|0.0|0|1.000|0|0|ddl=1|-|-",
+    ];
+    assert_eq!(rows(vec![(&fold, None)], 0), expected);
+}
+
+#[test]
+fn reads_save_no_commits() {
+    let read = tally(&Templates::default(), "SELECT 1");
+    served(&[&read; 2]).count(Strategy::Pipeline, 0, false);
+    let expected = ["SELECT 1|pipeline|2|1|2.0|2|1.000|-|-||-|-"];
+    assert_eq!(rows(vec![(&read, None)], 0), expected);
+}
+
+#[test]
+fn templates_of_the_same_text_share_their_rows() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let text = "SELECT n FROM t WHERE n = ";
+    let template = |literal| templates.simple(&format!("{text}{literal}")).template;
+    let all = ["1", "2", "1.5"].map(|literal| tallies.of(&template(literal)));
+    all.iter().for_each(|tally| tally.goes_alone());
+    assert_eq!(tallies.all().len(), 3, "two templates, and the others");
+    let seen = tallies.all();
+    let shown = rows(seen.iter().map(|tally| (tally, None)).collect(), 0);
+    assert_eq!(shown, [format!("{text}$1|solo|3|-|-|-|0.000|-|-|-|0|-")]);
+}
+
+#[test]
+fn a_long_text_is_cut() {
+    let text = "ä".repeat(TEMPLATE_CHARS_MAX + 1);
+    let tally = tally(&Templates::default(), &text);
+    tally.goes_alone();
+    let expected = format!("{}…|solo", "ä".repeat(TEMPLATE_CHARS_MAX));
+    assert!(rows(vec![(&tally, None)], 0)[0].starts_with(&expected));
+}
+
+/// One after another, each used once more than the one before; the first one is used again at the end.
+#[test]
+fn of_too_many_the_least_used_are_counted_together() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let template = |n: usize| templates.prepared(&format!("t{n}"), &[]);
+    let mut all = 0;
+    for n in 0..=TALLIES_MAX {
+        let tally = tallies.of(&template(n));
+        (0..=n).for_each(|_| tally.goes_alone());
+        all += n + 1;
+        assert!(tallies.all().len() <= TALLIES_MAX + 1);
+    }
+    let counted: u64 = tallies.all().iter().map(|tally| tally.units()).sum();
+    assert_eq!(counted, all as u64);
+    let half = TALLIES_MAX / 2;
+    let others: usize = (1..=half).sum();
+    assert_eq!(tallies.others.units(), others as u64);
+    let newest = tallies.of(&template(TALLIES_MAX));
+    assert!(!newest.is_forgotten());
+    assert_eq!(newest.units(), TALLIES_MAX as u64 + 1);
+    // Back again, it starts at nothing.
+    assert_eq!(tallies.of(&template(0)).units(), 0);
+}
+
+#[test]
+fn who_holds_the_tally_of_a_forgotten_template_learns_of_it() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let first = tallies.of(&templates.prepared("first", &[]));
+    for n in 0..TALLIES_MAX {
+        assert!(!first.is_forgotten());
+        tallies
+            .of(&templates.prepared(&format!("t{n}"), &[]))
+            .goes_alone();
+    }
+    assert!(first.is_forgotten());
+}
+
+#[test]
+fn every_column_and_reason_is_documented() {
+    let page = include_str!("../../../../docs/groups.md");
+    let names = Fallback::NAMES.iter().map(|(_, name)| name);
+    for name in COLUMNS.iter().chain(names) {
+        assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+    for name in [OTHERS, LEASES] {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+    let limit = format!("at most {TEMPLATE_CHARS_MAX} characters");
+    assert!(page.contains(&limit), "{limit}");
+    assert!(page.contains("1,000 are, per pool") && TALLIES_MAX == 1_000);
+}

@@ -1,0 +1,197 @@
+//! What is known of a statement, in lines of a label and a text.
+
+use crate::learn::NO_SHAPE;
+use paceline_line::learned::{Learned, Policy};
+use paceline_line::line::Strategy;
+use paceline_line::prospect::{Outlook, Prospect};
+use paceline_line::strategy::GroupPlan;
+use paceline_line::template::{Simple, Template};
+use paceline_sql::dealing::{Dealing, OwnParameter};
+use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
+use paceline_sql::merge::upsert::{Then, Upsert};
+use paceline_sql::{Effect, KeyValue, LiteralKind, Statement, quote_literal};
+
+/// Characters of a label, the space behind it included.
+const LABEL_WIDTH: usize = 12;
+
+/// Lines of an answer.
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl Lines {
+    fn say(&mut self, label: &str, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        self.0.push(format!("{label:LABEL_WIDTH$}{text}"));
+    }
+
+    fn about(simple: &Simple) -> Self {
+        let mut lines = Self::default();
+        let words: Vec<&str> = simple.template.text.split_whitespace().collect();
+        lines.say("template", words.join(" "));
+        let literals = (1..).zip(&simple.literals);
+        let literals = literals.map(|(n, literal)| {
+            let value = match literal.kind {
+                LiteralKind::Unknown => quote_literal(&literal.text),
+                _ => literal.text.clone(),
+            };
+            format!("${n} = {value}")
+        });
+        lines.list("literals", literals);
+        lines
+    }
+
+    /// Nothing if there is nothing to list.
+    fn list(&mut self, label: &str, items: impl Iterator<Item = String>) {
+        let items: Vec<String> = items.collect();
+        if !items.is_empty() {
+            self.say(label, items.join(", "));
+        }
+    }
+
+    fn finish(self) -> String {
+        self.0.join("\n")
+    }
+}
+
+/// Of a text that is relayed without a second look.
+pub(super) fn lease(simple: &Simple, why: &str) -> String {
+    let mut lines = Lines::about(simple);
+    lines.say("as it is", format!("lease: {why}"));
+    lines.finish()
+}
+
+/// Of a statement about which only its text is known.
+pub(super) fn of_shape(simple: &Simple, statement: &Statement, policy: Policy) -> String {
+    let plan = match (&statement.update, &statement.take, &statement.insert) {
+        (Some(_), ..) => Ok(Strategy::Fold),
+        (_, Some(_), _) => Ok(Strategy::Take),
+        (.., Some(_)) => Ok(Strategy::Merge),
+        (None, None, None) => Err(NO_SHAPE),
+    };
+    let outlook = Outlook {
+        plan,
+        plain_read: true,
+    };
+    let mut lines = Lines::about(simple);
+    lines.say(
+        "catalog",
+        "not asked (no --upstream): the tables may yet forbid what follows",
+    );
+    prospects(&mut lines, &simple.template, outlook, policy);
+    lines.finish()
+}
+
+/// Of a statement about which PostgreSQL was asked.
+pub(super) fn of_learned(
+    simple: &Simple,
+    learned: &Learned,
+    policy: Policy,
+    place: &str,
+    verbose: bool,
+) -> String {
+    let mut lines = Lines::about(simple);
+    lines.say("catalog", format!("asked at {place}"));
+    prospects(&mut lines, &simple.template, learned.into(), policy);
+    match &learned.plan {
+        Ok(GroupPlan::Fold(plan)) => of_fold(&mut lines, plan.fold(), verbose),
+        Ok(GroupPlan::Deal(plan)) => of_dealing(&mut lines, plan.dealing(), verbose),
+        Ok(GroupPlan::Upsert(plan)) => of_upsert(&mut lines, plan.upsert(), verbose),
+        Err(_) => {}
+    }
+    lines.finish()
+}
+
+/// How it travels as it is, and what a hint or the switch would change.
+fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, policy: Policy) {
+    let hinted = template.hints().commit_on_success;
+    let now = Prospect::of(template, outlook, policy, hinted);
+    lines.say("as it is", now.to_string());
+    if template.effect() != Some(&Effect::Write) {
+        return;
+    }
+    let with_hint = Prospect::of(template, outlook, policy, true);
+    if with_hint != now {
+        lines.say(
+            "hint",
+            format!("{with_hint}; with /*+ COMMIT_ON_SUCCESS */"),
+        );
+    }
+    let switched = Policy {
+        for_autocommit: true,
+        ..policy
+    };
+    let switched = Prospect::of(template, outlook, switched, hinted);
+    if switched != now {
+        lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
+    }
+}
+
+fn of_fold(lines: &mut Lines, fold: &Fold, verbose: bool) {
+    of_key(lines, &fold.key);
+    let own = fold.carried.iter().map(|carried| carried.parameter);
+    lines.list("own", own.map(|number| format!("${number}")));
+    if verbose {
+        of_fold_statements(lines, fold);
+    }
+}
+
+fn of_fold_statements(lines: &mut Lines, fold: &Fold) {
+    lines.say("one row", &fold.one_row);
+    lines.say("many rows", &fold.many_rows);
+    if let Some(one_each) = &fold.one_each {
+        lines.say("one each", one_each);
+    }
+}
+
+fn of_key(lines: &mut Lines, key: &[KeyColumn]) {
+    let equal = |column: &KeyColumn| format!("{} = {}", column.name, value(&column.value));
+    lines.list("key", key.iter().map(equal));
+    if key.iter().any(|column| column.class == KeyClass::Opaque) {
+        lines.say(
+            "",
+            "only PostgreSQL can compare such keys: a group is of one key",
+        );
+    }
+}
+
+fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
+    of_key(lines, &upsert.key);
+    of_own(lines, &upsert.own);
+    if !verbose {
+        return;
+    }
+    lines.say("insert", &upsert.insert);
+    if let Then::Fold(fold) = &upsert.then {
+        of_fold_statements(lines, fold);
+    }
+}
+
+fn of_own(lines: &mut Lines, own: &[OwnParameter]) {
+    let numbers = own.iter().flat_map(|own| &own.numbers);
+    lines.list("own", numbers.map(|number| format!("${number}")));
+}
+
+fn of_dealing(lines: &mut Lines, dealing: &Dealing, verbose: bool) {
+    if dealing.queue {
+        lines.say("limit", value(&dealing.limit));
+    }
+    lines.list(
+        "shared",
+        dealing.shared.iter().map(|number| format!("${number}")),
+    );
+    of_own(lines, &dealing.own);
+    if verbose {
+        lines.say("statement", &dealing.text);
+    }
+}
+
+fn value(value: &KeyValue) -> String {
+    match value {
+        KeyValue::Parameter(number) => format!("${number}"),
+        KeyValue::Constant {
+            kind: LiteralKind::Unknown,
+            text,
+        } => quote_literal(text),
+        KeyValue::Constant { text, .. } => text.clone(),
+    }
+}

@@ -1,0 +1,119 @@
+//! What is told of a text alone. (What PostgreSQL adds is tested end to end.)
+
+use super::*;
+
+fn question(sql: &str, upstream: Option<&str>) -> Explain {
+    let upstream = upstream.map(|url| crate::config::Config::upstream(url).unwrap());
+    Explain {
+        sql: sql.to_owned(),
+        upstream,
+        settings: Settings::default(),
+        verbose: false,
+    }
+}
+
+fn told(question: &Explain) -> Result<String, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let told = runtime.block_on(explain(question));
+    told.map_err(|error| format!("{error:#}"))
+}
+
+/// The line with this label.
+fn line(question: &Explain, label: &str) -> Option<String> {
+    let told = told(question).unwrap();
+    let line = told.lines().find(|line| line.starts_with(label))?;
+    Some(line[label.len()..].trim().to_owned())
+}
+
+#[test]
+fn a_text_is_told_with_its_literals_taken_out() {
+    let told = told(&question(
+        "UPDATE t\n SET n = n - 1.5, s = 'it''s'\n WHERE id = 7",
+        None,
+    ));
+    let expected = "\
+template    UPDATE t SET n = n - $1, s = $2 WHERE id = $3
+literals    $1 = 1.5, $2 = 'it''s', $3 = 7
+catalog     not asked (no --upstream): the tables may yet forbid what follows
+as it is    solo: it has no hint, and hotspot_for_autocommit is off
+hint        fold; with /*+ COMMIT_ON_SUCCESS */
+switch      fold; with hotspot_for_autocommit";
+    assert_eq!(told.unwrap(), expected);
+}
+
+#[test]
+fn each_shape_has_its_strategy() {
+    let queue = "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1)";
+    for (sql, switched) in [
+        (
+            "UPDATE t SET n = 1 WHERE id = $1",
+            "fold; with hotspot_for_autocommit",
+        ),
+        (queue, "take; with hotspot_for_autocommit"),
+        (
+            "INSERT INTO t VALUES ($1)",
+            "merge; with hotspot_for_autocommit",
+        ),
+    ] {
+        let found = line(&question(sql, None), "switch");
+        assert_eq!(found.as_deref(), Some(switched), "{sql}");
+    }
+    let read = line(&question("SELECT n FROM t", None), "as it is");
+    assert_eq!(
+        read.as_deref(),
+        Some("pipeline, once it is known to be short")
+    );
+    let other = question("DELETE FROM t WHERE n = 1", None);
+    let chain = "chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";
+    assert_eq!(line(&other, "hint").as_deref(), Some(chain));
+    assert_eq!(line(&other, "switch"), None);
+}
+
+#[test]
+fn a_hint_and_a_setting_count() {
+    let hinted = "UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET n = 1 WHERE id = 1";
+    let mut asked = question(hinted, None);
+    assert_eq!(line(&asked, "as it is").as_deref(), Some("fold"));
+    assert_eq!(line(&asked, "hint"), None);
+    asked.settings.hotspot_lock_type = false;
+    let chain = "chain, once it is known to be short";
+    assert_eq!(line(&asked, "as it is").as_deref(), Some(chain));
+    asked.settings.hotspot = false;
+    let off = "solo: its hint does not count: hotspot is off";
+    assert_eq!(line(&asked, "as it is").as_deref(), Some(off));
+}
+
+#[test]
+fn what_is_no_single_read_or_write_is_a_lease() {
+    for (sql, why) in [
+        ("BEGIN", "it is neither a read nor a write of tables"),
+        (
+            "COPY t FROM STDIN",
+            "it is neither a read nor a write of tables",
+        ),
+        (
+            "CREATE TABLE t (id int)",
+            "it is neither a read nor a write of tables",
+        ),
+        ("SELECT 1; SELECT 2", "it holds 2 statements"),
+        (" ; ", "it is empty"),
+        ("SET search_path = x", "it may change the session"),
+        ("SELECT pg_advisory_lock(1)", "it may change the session"),
+    ] {
+        let found = line(&question(sql, None), "as it is");
+        assert_eq!(found, Some(format!("lease: {why}")), "{sql}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_an_error() {
+    let error = told(&question("SELCT 1", None)).unwrap_err();
+    assert!(
+        error.contains("syntax error at or near \"SELCT\""),
+        "{error}"
+    );
+    let error = told(&question("SELECT 1", Some("postgres://db"))).unwrap_err();
+    assert!(error.contains("names no user"), "{error}");
+}

@@ -1,0 +1,50 @@
+//! What a pool shows of how its templates travel (`SHOW GROUPS`).
+
+#[cfg(test)]
+mod tests;
+
+use super::{Pool, Stage};
+use paceline_line::learned::Learned;
+use paceline_line::prospect::Prospect;
+use paceline_line::show::Table;
+use paceline_line::tally::{self, Seen, Tally};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const NOT_LEARNED: &str = "PostgreSQL has not been asked about it yet";
+
+impl Pool {
+    /// How each template travels.
+    pub(crate) fn groups(&self) -> Table {
+        let seen = self.tallies().into_iter().map(|(tally, learned)| Seen {
+            why_alone: self.why_alone(&tally, learned.as_deref()),
+            tally,
+        });
+        tally::table(seen.collect(), self.leases.load(Ordering::Relaxed))
+    }
+
+    /// The tallies, each with what is known of its template. All that is done under the lock.
+    fn tallies(&self) -> Vec<(Arc<Tally>, Option<Arc<Learned>>)> {
+        let inner = self.lock();
+        let learned = inner.learned.iter().filter_map(|((id, _), known)| {
+            let Stage::Learned(learned, _) = &known.stage else {
+                return None;
+            };
+            Some((*id, learned))
+        });
+        let learned: HashMap<u64, &Arc<Learned>> = learned.collect();
+        let of = |tally: &Tally| learned.get(&tally.template()?.id).map(|l| Arc::clone(l));
+        let all = inner.tallies.all().into_iter();
+        all.map(|tally| (Arc::clone(&tally), of(&tally))).collect()
+    }
+
+    fn why_alone(&self, tally: &Tally, learned: Option<&Learned>) -> Option<String> {
+        let template = tally.template()?;
+        let Some(learned) = learned else {
+            return Some(NOT_LEARNED.to_owned());
+        };
+        let hinted = template.hints().commit_on_success;
+        Prospect::of(template, learned.into(), self.policy, hinted).why_alone()
+    }
+}

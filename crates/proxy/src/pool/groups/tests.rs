@@ -1,0 +1,100 @@
+//! What a pool shows of templates that it forgets and meets again. No server is asked.
+
+use super::super::Knowledge;
+use super::*;
+use crate::config::Config;
+use crate::proxy::Proxy;
+use paceline_line::tally::TALLIES_MAX;
+use paceline_line::template::Template;
+use tokio::sync::watch;
+
+struct Scene {
+    proxy: Arc<Proxy>,
+    pool: Arc<Pool>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let config = Config::for_upstream("postgres://db").unwrap();
+        let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+        let pool = proxy.pool("app", "rider").unwrap();
+        Self { proxy, pool }
+    }
+
+    fn template(&self, text: &str) -> Arc<Template> {
+        self.proxy.templates.prepared(text, &[0, 0])
+    }
+
+    /// A unit of the template is carried out alone.
+    fn run(&self, text: &str) -> Knowledge {
+        let (knowledge, tally) = self.pool.knowledge(&self.template(text), 0);
+        tally.goes_alone();
+        knowledge
+    }
+
+    /// PostgreSQL has answered.
+    fn learn(&self, text: &str, plan: &str) {
+        let learned = Learned {
+            plan: Err(plan.to_owned()),
+            plain_read: false,
+            taints: false,
+        };
+        self.pool.learn(self.template(text).id, 0, Some(learned));
+    }
+
+    /// Units and reason of a template's only row.
+    fn shown(&self, template: &str) -> Option<(String, Option<String>)> {
+        let rows = self.pool.groups().rows;
+        let mut of_it = rows
+            .into_iter()
+            .filter(|row| row[0].as_deref() == Some(template));
+        let row = of_it.next()?;
+        assert!(of_it.next().is_none(), "{template} is there twice");
+        Some((row[2].clone().unwrap(), row[11].clone()))
+    }
+}
+
+fn units(units: usize, reason: Option<&str>) -> Option<(String, Option<String>)> {
+    Some((units.to_string(), reason.map(str::to_owned)))
+}
+
+const HOT: &str = "DELETE FROM hot";
+const RARE: &str = "DELETE FROM rare";
+
+#[test]
+fn the_reason_is_what_was_learned() {
+    let scene = Scene::new();
+    assert!(matches!(scene.run(HOT), Knowledge::Ask));
+    assert!(matches!(scene.run(HOT), Knowledge::Pending));
+    assert_eq!(scene.shown(HOT), units(2, Some(NOT_LEARNED)));
+    scene.pool.asked(scene.template(HOT).id, 0);
+    assert!(matches!(scene.run(HOT), Knowledge::Asked));
+    scene.learn(HOT, "of its shape");
+    assert!(matches!(scene.run(HOT), Knowledge::Learned(_)));
+    assert_eq!(scene.shown(HOT), units(4, Some("of its shape")));
+}
+
+/// Nothing is lost of what was counted, and a forgotten template that is used again is shown again.
+#[test]
+fn a_template_that_is_used_again_is_counted_again() {
+    let scene = Scene::new();
+    scene.run(RARE);
+    scene.learn(RARE, "seldom");
+    (0..5).for_each(|_| drop(scene.run(HOT)));
+    for n in 0..TALLIES_MAX {
+        let text = format!("once {n}");
+        scene.run(&text);
+        scene.run(&text);
+    }
+    assert_eq!(scene.shown(RARE), None);
+    assert_eq!(scene.shown(HOT), units(5, Some(NOT_LEARNED)));
+    let rows = scene.pool.groups().rows;
+    let all: usize = rows
+        .iter()
+        .map(|row| row[2].as_ref().unwrap().parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(all, 1 + 5 + 2 * TALLIES_MAX);
+    assert!(scene.shown("(other templates)").is_some());
+    assert!(matches!(scene.run(RARE), Knowledge::Learned(_)));
+    assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
+}

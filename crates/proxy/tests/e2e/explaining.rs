@@ -1,0 +1,292 @@
+//! `paceline explain` against a real PostgreSQL: every strategy, every kind of refusal, and its exit codes. What it says
+//! of a statement is what happens to it.
+
+use std::process::Command;
+
+use crate::harness::message::unit;
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Stage};
+
+const SETUP: &str = "
+    CREATE TABLE stock (id int PRIMARY KEY, qty int NOT NULL CHECK (qty >= 0), code text UNIQUE, at timestamptz);
+    INSERT INTO stock SELECT i, 10, i::text FROM generate_series(1, 9) i;
+    CREATE TABLE job (id bigserial PRIMARY KEY, lane int NOT NULL, done bool NOT NULL DEFAULT false);
+    CREATE TABLE money (amount numeric PRIMARY KEY, n int);
+    CREATE TABLE audited (id int PRIMARY KEY, n int);
+    CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+    CREATE TRIGGER audit BEFORE INSERT OR UPDATE ON audited FOR EACH ROW EXECUTE FUNCTION audit();
+    CREATE FUNCTION own(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+    CREATE VIEW seen AS SELECT id, qty FROM stock;";
+
+const POP: &str = "DELETE FROM job WHERE id = (SELECT id FROM job WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+const CLAIM: &str = "UPDATE job SET done = true, lane = $3 WHERE id IN (SELECT id FROM job WHERE lane = $1 AND NOT done ORDER BY id LIMIT $2) RETURNING id";
+
+/// The program's exit code, what it printed, and what it complained of.
+fn explain(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    let output = command.arg("explain").args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn stage() -> Stage {
+    let stage = Stage::for_groups();
+    stage.direct().ok(SETUP);
+    stage
+}
+
+/// The answer's lines without the one about the server.
+#[track_caller]
+fn told(stage: &Stage, sql: &str, more: &[&str]) -> Vec<String> {
+    let url = stage.direct_url();
+    let arguments = [&[sql, "--upstream", &url], more].concat();
+    let (code, told, complaint) = explain(&arguments);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{sql}");
+    let lines = told.lines().filter(|line| !line.starts_with("catalog"));
+    lines.map(str::to_owned).collect()
+}
+
+const UNHINTED: &str = "as it is    solo: it has no hint, and hotspot_for_autocommit is off";
+
+#[test]
+fn each_strategy_is_told_with_what_members_share() {
+    let stage = stage();
+    let sell = "UPDATE stock SET qty = qty - 2 WHERE id = 7 AND qty >= 1 RETURNING qty";
+    let expected = [
+        "template    UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $3 RETURNING qty",
+        "literals    $1 = 2, $2 = 7, $3 = 1",
+        UNHINTED,
+        "hint        fold; with /*+ COMMIT_ON_SUCCESS */",
+        "switch      fold; with hotspot_for_autocommit",
+        "key         id = $2",
+        "own         $1, $3",
+    ];
+    assert_eq!(told(&stage, sell, &[]), expected);
+    let expected = [
+        UNHINTED,
+        "hint        take; with /*+ COMMIT_ON_SUCCESS */",
+        "switch      take; with hotspot_for_autocommit",
+        "limit       $2",
+        "shared      $1",
+        "own         $3",
+    ];
+    assert_eq!(told(&stage, CLAIM, &[])[1..], expected);
+    let on = ["--set", "hotspot_for_autocommit=on"];
+    let expected = ["as it is    merge", "own         $1, $2"];
+    let insert = "INSERT INTO stock (id, qty, code) VALUES ($1, $2, 'x')";
+    assert_eq!(told(&stage, insert, &on)[1..], expected);
+    let expected = [
+        "as it is    fold",
+        "key         amount = $1",
+        "            only PostgreSQL can compare such keys: a group is of one key",
+    ];
+    let opaque = "UPDATE money SET n = n + 1 WHERE amount = $1";
+    assert_eq!(told(&stage, opaque, &on)[1..], expected);
+    let read = told(&stage, "SELECT qty FROM stock WHERE id = $1", &[]);
+    assert_eq!(
+        read[1],
+        "as it is    pipeline, once it is known to be short"
+    );
+}
+
+#[test]
+fn verbose_shows_the_statements_of_a_group() {
+    let stage = stage();
+    let labels = |sql: &str| -> Vec<String> {
+        let lines = told(&stage, sql, &["--verbose"]);
+        let statements = lines.iter().filter(|line| line.contains("WITH "));
+        statements
+            .map(|line| line[..12].trim().to_owned())
+            .collect()
+    };
+    let fold = labels("UPDATE stock SET qty = 1 WHERE id = $1");
+    assert_eq!(fold, ["one row", "many rows", "one each"]);
+    assert_eq!(labels(POP), ["statement"]);
+    let upsert =
+        "INSERT INTO stock (id, qty) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET qty = 2";
+    assert_eq!(labels(upsert), ["insert", "one row", "many rows"]);
+    assert!(labels("UPDATE stock SET qty = 1").is_empty());
+}
+
+const CHAIN: &str =
+    "hint        chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";
+const SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
+const FOREIGN: &str =
+    "functions, operators, types or foreign keys by which rows may depend on one another";
+
+/// With the switch on, so that nothing but the statement is in the way.
+#[test]
+fn each_refusal_has_its_reason() {
+    let stage = stage();
+    let on = ["--set", "hotspot_for_autocommit=on"];
+    for (sql, why) in [
+        ("UPDATE stock SET qty = 0 WHERE qty > $1", SHAPE),
+        ("DELETE FROM stock WHERE id = $1", SHAPE),
+        (
+            "UPDATE stock SET qty = 0 WHERE at = $1",
+            "no equality on a unique key",
+        ),
+        (
+            "UPDATE stock SET id = 2 WHERE id = $1",
+            "column id is part of a key, an index or a foreign key",
+        ),
+        ("UPDATE audited SET n = 1 WHERE id = $1", "table: triggers"),
+        (
+            "INSERT INTO audited VALUES ($1, 2)",
+            "table audited: triggers",
+        ),
+        ("UPDATE stock SET qty = own(1) WHERE id = $1", FOREIGN),
+        (
+            "UPDATE stock SET at = 'now' WHERE id = $1",
+            "a text such as 'now' means something else whenever it is parsed",
+        ),
+        (
+            "UPDATE job SET lane = 1 WHERE lane = (SELECT lane FROM job WHERE NOT done LIMIT $1)",
+            "lane is not a unique key",
+        ),
+    ] {
+        let lines = told(&stage, sql, &on);
+        assert_eq!(
+            lines[1..],
+            [format!("as it is    solo: {why}"), CHAIN.to_owned()],
+            "{sql}"
+        );
+    }
+    let target =
+        "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */ stock SET qty = 1 WHERE id = $1";
+    let why = "as it is    solo: whether TARGET_AFFECT_ROW is met is known only after it ran";
+    assert_eq!(told(&stage, target, &[])[1], why);
+    for sql in ["SELECT random()", "SELECT own(1)", "SELECT * FROM seen"] {
+        let lines = told(&stage, sql, &[]);
+        let line = lines
+            .iter()
+            .find(|line| line.starts_with("as it is"))
+            .unwrap();
+        assert!(
+            line.contains("solo: it reads something else than plain tables"),
+            "{sql}: {line}"
+        );
+    }
+    for sql in [
+        "BEGIN",
+        "SELECT 1; SELECT 2",
+        "SET a.b = 'c'",
+        "CREATE TABLE x ()",
+    ] {
+        let lines = told(&stage, sql, &[]);
+        assert!(
+            lines.last().unwrap().starts_with("as it is    lease: "),
+            "{lines:?}"
+        );
+    }
+}
+
+/// What is told to travel does, and what is told not to does not.
+#[test]
+fn what_is_told_is_what_happens() {
+    let stage = stage();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let on = ["--set", "hotspot_for_autocommit=on"];
+    for (sql, strategy) in [
+        ("UPDATE stock SET qty = qty + 1 WHERE id = $1", "fold"),
+        (POP, "take"),
+        ("INSERT INTO job (lane) VALUES ($1)", "merge"),
+        ("INSERT INTO job (lane) VALUES ($1), ($1)", "merge"),
+        (
+            "INSERT INTO stock (id, qty) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + 1",
+            "merge",
+        ),
+        ("UPDATE audited SET n = 1 WHERE id = $1", "solo"),
+        ("DELETE FROM stock WHERE id = $1", "solo"),
+    ] {
+        let told = &told(&stage, sql, &on)[1..];
+        let line = told
+            .iter()
+            .find(|line| line.starts_with("as it is"))
+            .unwrap();
+        assert!(line[12..].starts_with(strategy), "{sql}: {line}");
+        let ask = || unit(sql, &[Some("7")]);
+        stage.client().ask(&ask());
+        let mut clients = stage.clients(3);
+        let mut gate = Gate::close(&stage);
+        for client in &mut clients {
+            gate.submit(client, &ask());
+        }
+        gate.open();
+        clients.iter_mut().for_each(|client| drop(client.reply()));
+        let rows = stage.client().ok("SHOW GROUPS").rows();
+        let of_template = rows.iter().filter(|row| row[0].as_deref() == Some(sql));
+        let how: Vec<_> = of_template
+            .map(|row| (row[1].clone().unwrap(), row[2].clone().unwrap()))
+            .collect();
+        let expected = match strategy {
+            "solo" => vec![("solo".to_owned(), "4".to_owned())],
+            other => vec![
+                (other.to_owned(), "3".to_owned()),
+                ("solo".to_owned(), "1".to_owned()),
+            ],
+        };
+        assert_eq!(how, expected, "{sql}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_ends_with_1_and_one_line() {
+    let stage = stage();
+    let url = stage.direct_url();
+    let no_server = "postgres://postgres@127.0.0.1:1/postgres";
+    for (arguments, complaint) in [
+        (vec!["SELCT 1"], "syntax error at or near \"SELCT\""),
+        (
+            vec!["SELECT * FROM nothing", "--upstream", &url],
+            "relation \"nothing\" does not exist",
+        ),
+        (
+            vec!["SELECT nothing FROM stock", "--upstream", &url],
+            "column \"nothing\" does not exist",
+        ),
+        (
+            vec!["SELECT 1", "--upstream", no_server],
+            "cannot connect to 127.0.0.1:1/postgres: Connection refused",
+        ),
+        (
+            vec!["SELECT 1", "--upstream", "postgres://127.0.0.1:1"],
+            "names no user",
+        ),
+        (vec!["SELECT 1", "--upstream", "db"], "not a PostgreSQL URL"),
+        (
+            vec!["SELECT 1", "--set", "hotspt=on"],
+            "did you mean \"hotspot\"?",
+        ),
+    ] {
+        let (code, printed, complaints) = explain(&arguments);
+        assert_eq!((code, printed.as_str()), (Some(1), ""), "{arguments:?}");
+        assert_eq!(complaints.lines().count(), 1, "{complaints}");
+        let whole = complaints.starts_with("paceline: ") && complaints.contains(complaint);
+        assert!(whole, "{arguments:?}: {complaints}");
+    }
+    assert_eq!(explain(&[]).0, Some(2));
+}
+
+/// The statement is described, not run, and the table is not locked for long.
+#[test]
+fn nothing_is_run() {
+    let stage = stage();
+    let mut direct = stage.direct();
+    told(&stage, "DELETE FROM stock", &[]);
+    told(&stage, "UPDATE stock SET qty = 0 WHERE id = 1", &[]);
+    assert_eq!(direct.number("SELECT sum(qty) FROM stock"), 90);
+    direct.ok("BEGIN; LOCK TABLE stock");
+    let url = stage.direct_url();
+    let (code, _, complaint) =
+        explain(&["UPDATE stock SET qty = 0 WHERE id = 1", "--upstream", &url]);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("lock timeout"), "{complaint}");
+    direct.ok("ROLLBACK");
+}
