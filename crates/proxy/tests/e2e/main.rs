@@ -25,6 +25,7 @@ mod merge;
 mod outsider;
 mod prepared;
 mod queue;
+mod queue_clients;
 mod scripts;
 mod sell_out;
 mod session_state;
