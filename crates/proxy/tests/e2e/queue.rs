@@ -7,10 +7,11 @@ use tokio::task::JoinSet;
 
 use crate::harness::driver::connect;
 use crate::harness::gate::lock_waiters;
-use crate::harness::message::{query, unit};
+use crate::harness::message::unit;
 use crate::harness::rng::seed;
 use crate::harness::stage::Target;
-use crate::harness::{Gate, Message, Reply, Rng, Stage, assert_same, until};
+use crate::harness::together::Tables;
+use crate::harness::{Gate, Rng, Stage, until, wait};
 
 const SETUP: &str = "
     CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
@@ -26,7 +27,10 @@ const FILL: &str = "
     DELETE FROM chain; DELETE FROM seat; ALTER SEQUENCE ticket RESTART;
     INSERT INTO q SELECT i, i % 2, NULLIF((i * 7) % 5, 0), 'body ' || i, 'ready', NULL, 5 FROM generate_series(1, 14) i";
 const CONTENT: &str = "SELECT 'q', id, state, worker, cost FROM q UNION ALL SELECT 'done', id, body, worker, seq::int FROM done ORDER BY 1, 2";
-const CONSUMERS: usize = 10;
+const TABLES: Tables = Tables {
+    fill: FILL,
+    content: CONTENT,
+};
 
 /// Statements of consumers that travel together; `$1` is the consumer's number, `$2` the lane.
 const TOGETHER: [&str; 11] = [
@@ -60,81 +64,22 @@ fn stage() -> Stage {
     stage
 }
 
-/// The unit of a consumer: prepared or simple.
-fn ask(sql: &str, consumer: usize, prepared: bool) -> Vec<u8> {
-    let (number, lane) = (consumer.to_string(), "1");
-    if !prepared {
-        return query(
-            &sql.replace("$1", &format!("'{number}'"))
-                .replace("$2", lane),
-        );
+fn check_all(prepared: bool) {
+    let stage = stage();
+    TABLES.compare_groups(&stage, &TOGETHER, prepared);
+    for sql in ALONE {
+        TABLES.compare(&stage, sql, prepared);
     }
-    let highest = (1..=2).rev().find(|n| sql.contains(&format!("${n}")));
-    // Every parameter up to the highest must be there.
-    match (highest, sql.contains("$1")) {
-        (Some(2), false) => unit(&sql.replace("$2", "$1"), &[Some(lane)]),
-        (Some(2), true) => unit(sql, &[Some(&number), Some(lane)]),
-        (Some(_), _) => unit(sql, &[Some(&number)]),
-        (None, _) => unit(sql, &[]),
-    }
-}
-
-fn check(stage: &Stage, sql: &str, prepared: bool) {
-    println!("{sql}");
-    let mut bare = stage.direct();
-    bare.ok(FILL);
-    // Paceline learns the template.
-    stage.client().ask(&ask(sql, 99, prepared));
-    let mut clients = stage.clients(CONSUMERS);
-    let mut gate = Gate::close(stage);
-    bare.ok(FILL);
-    for (number, client) in clients.iter_mut().enumerate() {
-        gate.submit(client, &ask(sql, number, prepared));
-    }
-    gate.open();
-    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
-    let left = bare.ok(CONTENT).rows();
-    bare.ok(FILL);
-    for (number, reply) in together.iter().enumerate() {
-        let alone = bare.ask(&ask(sql, number, prepared));
-        let label = format!("consumer {number} of {sql}");
-        assert_same(&label, &sorted(&alone), &sorted(reply));
-    }
-    assert_eq!(bare.ok(CONTENT).rows(), left, "{sql}");
-}
-
-/// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
-fn sorted(reply: &Reply) -> Vec<Message> {
-    let mut messages = reply.0.clone();
-    messages
-        .chunk_by_mut(|a, b| a.tag == b'D' && b.tag == b'D')
-        .for_each(|rows| rows.sort_by(|a, b| a.body.cmp(&b.body)));
-    messages
-}
-
-fn check_all(stage: &Stage, prepared: bool) {
-    TOGETHER.iter().for_each(|sql| check(stage, sql, prepared));
-    let counters = stage.counters();
-    let all = (TOGETHER.len() * CONSUMERS) as i64;
-    let expected = (TOGETHER.len() as i64, all, 0);
-    let found = (counters.groups, counters.members, counters.solo_fallbacks);
-    assert!(
-        found == expected || stage.target() == Target::Bare,
-        "{counters:?}"
-    );
-    ALONE.iter().for_each(|sql| check(stage, sql, prepared));
 }
 
 #[test]
 fn each_consumer_gets_its_rows_by_the_extended_protocol() {
-    let stage = stage();
-    check_all(&stage, true);
+    check_all(true);
 }
 
 #[test]
 fn each_consumer_gets_its_rows_by_the_simple_protocol() {
-    let stage = stage();
-    check_all(&stage, false);
+    check_all(false);
 }
 
 /// Tables whose rows depend on one another, and values that tell an order: together would not be as one at a time.
@@ -148,7 +93,7 @@ fn what_depends_on_the_others_goes_one_at_a_time() {
         "INSERT INTO chain VALUES ($1::int, 1) RETURNING id",
         "INSERT INTO seat (id) VALUES ($1::int) RETURNING id, n",
     ] {
-        check(&stage, sql, true);
+        TABLES.compare(&stage, sql, true);
     }
     let counters = stage.counters();
     assert_eq!(counters.groups, 0, "{counters:?}");
@@ -391,7 +336,7 @@ async fn killed_connections_and_ddl_lose_and_double_nothing() {
             }
         });
     }
-    workers.join_all().await;
+    wait::ended("the workers find the queue empty", workers).await;
     assert_eq!(direct.number("SELECT count(*) FROM q"), 0);
     assert_eq!(direct.number("SELECT count(*) FROM done"), ORDERS);
     assert_eq!(direct.number("SELECT count(DISTINCT id) FROM done"), ORDERS);
