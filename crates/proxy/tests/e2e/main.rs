@@ -22,6 +22,7 @@ mod load;
 mod login;
 mod manners;
 mod merge;
+mod orders;
 mod outsider;
 mod prepared;
 mod queue;

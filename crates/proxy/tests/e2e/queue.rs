@@ -8,10 +8,9 @@ use tokio::task::JoinSet;
 use crate::harness::driver::connect;
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::unit;
-use crate::harness::rng::seed;
 use crate::harness::stage::Target;
 use crate::harness::together::Tables;
-use crate::harness::{Gate, Rng, Stage, until, wait};
+use crate::harness::{Gate, Stage, until, wait};
 
 const SETUP: &str = "
     CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
@@ -218,70 +217,6 @@ fn a_consumer_that_has_left_takes_no_row() {
 const ORDERS: i64 = 6_000;
 const MOVE: &str = "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body) \
     INSERT INTO done (id, body, worker) SELECT id, body, $1::int FROM t RETURNING id";
-
-/// Takes until the queue is empty or its time is up; returns what it got, in order.
-async fn work(url: Arc<str>, number: i32, takes: usize) -> Vec<i64> {
-    let client = connect(&url).await.unwrap();
-    let statement = client.prepare(MOVE).await.unwrap();
-    let mut got = Vec::new();
-    while got.len() < takes
-        && let Some(row) = client.query_opt(&statement, &[&number]).await.unwrap()
-    {
-        got.push(row.get(0));
-    }
-    got
-}
-
-/// Consumers come, go and are killed at random, two of them beside Paceline: every order is in one place.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn no_order_is_lost_or_doubled() {
-    let mut rng = Rng::new(seed(4_711));
-    let stage = Stage::on_shared()
-        .set("hotspot_for_autocommit=true")
-        .set("default_pool_size=3")
-        .open();
-    let mut direct = stage.direct();
-    direct.ok(SETUP);
-    direct.ok(&format!(
-        "INSERT INTO q SELECT i, 0, 0, 'order ' || i, 'ready', NULL, 0 FROM generate_series(1, {ORDERS}) i"
-    ));
-    let urls: [Arc<str>; 2] = [stage.url().into(), stage.direct_url().into()];
-    let mut workers = JoinSet::new();
-    let mut victims = Vec::new();
-    for number in 0..48 {
-        let url = urls[usize::from(number < 2)].clone();
-        let takes = if rng.chance(30) {
-            rng.below(60)
-        } else {
-            usize::MAX
-        };
-        let handle = workers.spawn(work(url, number, takes));
-        if number > 2 && rng.chance(40) {
-            victims.push(handle);
-        }
-    }
-    for victim in victims {
-        let target = ORDERS - direct.number("SELECT count(*) FROM q") + rng.between(1, 100);
-        until("some orders are done", || {
-            let left = direct.number("SELECT count(*) FROM q");
-            left == 0 || ORDERS - left >= target
-        });
-        victim.abort();
-    }
-    while let Some(ended) = workers.join_next().await {
-        if let Ok(got) = ended {
-            assert!(got.is_sorted_by(|a, b| a < b), "out of order: {got:?}");
-        }
-    }
-    let moved = direct.number("SELECT count(DISTINCT id) FROM done");
-    assert_eq!(moved, direct.number("SELECT count(*) FROM done"));
-    assert_eq!(moved + direct.number("SELECT count(*) FROM q"), ORDERS);
-    assert_eq!(
-        direct.number("SELECT count(*) FROM q JOIN done USING (id)"),
-        0
-    );
-    stage.assert_grouped(500, 3);
-}
 
 /// Takes until the queue is empty; comes back after every error.
 async fn work_on(url: Arc<str>, number: i32) {
