@@ -6,12 +6,13 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
 
-.PHONY: help setup run test fmt bench clean
+.PHONY: help setup run test soak fmt bench clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make test    check the format, run clippy and every test'
+	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fmt     format the sources'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make clean   remove what was built'
@@ -30,7 +31,11 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
-	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors outsider hotspot queue merge
+	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors outsider hotspot queue orders merge
+
+soak:
+	@scripts/setup.sh test
+	PACELINE_E2E_ORDERS=1000000 cargo test --release -p paceline --test e2e -- --nocapture orders::picked_by_advisory_lock
 
 fmt:
 	cargo fmt

@@ -2,7 +2,7 @@
 # Installs what is missing and says so, one line per step. What is there already is left alone, without asking for any privilege.
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
-#   scripts/setup.sh test    the same, and a PostgreSQL server with psql and pgbench
+#   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, and clients of queues (see queue-clients.sh)
 #   scripts/setup.sh bench   the same, and PgBouncer
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
@@ -196,4 +196,5 @@ need "a C compiler" has_c_compiler gcc libc6-dev make
 need "libclang" has_libclang libclang-dev
 say "C compiler and libclang"
 if [[ $level != build ]]; then need_postgres; fi
+if [[ $level == test ]]; then scripts/queue-clients.sh; fi
 if [[ $level == bench ]]; then need_pgbouncer; fi

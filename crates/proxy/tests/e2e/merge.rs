@@ -1,8 +1,8 @@
 //! Inserts travel together: each client gets its own row, in order of arrival, and its own error.
 
-use crate::harness::message::{query, unit};
 use crate::harness::stage::Target;
-use crate::harness::{Gate, Stage, assert_same};
+use crate::harness::together::{Tables, ask};
+use crate::harness::{Gate, Stage};
 
 const SETUP: &str = "
     CREATE TABLE owner (id int PRIMARY KEY);
@@ -15,7 +15,10 @@ const SETUP: &str = "
     CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1, 2, 3, 4, 5, 6, 7, 8, 9);";
 const EMPTY: &str = "DELETE FROM e; DELETE FROM part; ALTER SEQUENCE e_id_seq RESTART";
 const CONTENT: &str = "SELECT id, owner, name, n, tags, doc, at, flag FROM e UNION ALL SELECT id, lane, tableoid::regclass::text, NULL, NULL, NULL, NULL, NULL FROM part ORDER BY 1";
-const CLIENTS: usize = 9;
+const TABLES: Tables = Tables {
+    fill: EMPTY,
+    content: CONTENT,
+};
 
 /// Statements whose `$1` is the client's number.
 const SHAPES: [&str; 8] = [
@@ -63,64 +66,14 @@ fn stage() -> Stage {
     stage
 }
 
-fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
-    let number = number.to_string();
-    match prepared {
-        true => unit(sql, &[Some(&number)]),
-        false => query(&sql.replace("$1", &format!("'{number}'"))),
-    }
-}
-
-fn check(stage: &Stage, sql: &str, prepared: bool) {
-    println!("{sql}");
-    let mut bare = stage.direct();
-    bare.ok(EMPTY);
-    // Paceline learns the template.
-    stage.client().ask(&ask(sql, 0, prepared));
-    let mut clients = stage.clients(CLIENTS);
-    let mut gate = Gate::close(stage);
-    bare.ok(EMPTY);
-    for (number, client) in (1..).zip(&mut clients) {
-        gate.submit(client, &ask(sql, number, prepared));
-    }
-    gate.open();
-    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
-    let left = bare.ok(CONTENT).rows();
-    bare.ok(EMPTY);
-    for (number, reply) in (1..).zip(&together) {
-        let alone = bare.ask(&ask(sql, number, prepared));
-        assert_same(&format!("client {number} of {sql}"), &alone.0, &reply.0);
-    }
-    assert_eq!(bare.ok(CONTENT).rows(), left, "{sql}");
-}
-
-fn check_all(prepared: bool) {
-    let stage = stage();
-    for (groups, sql) in (1..).zip(SHAPES) {
-        check(&stage, sql, prepared);
-        let grouped = stage.counters().groups == groups;
-        assert!(
-            grouped || stage.target() == Target::Bare,
-            "they did not travel together"
-        );
-    }
-    let counters = stage.counters();
-    let expected = (SHAPES.len() as i64, (SHAPES.len() * CLIENTS) as i64, 0);
-    let found = (counters.groups, counters.members, counters.solo_fallbacks);
-    assert!(
-        found == expected || stage.target() == Target::Bare,
-        "{counters:?}"
-    );
-}
-
 #[test]
 fn each_client_gets_its_row_by_the_extended_protocol() {
-    check_all(true);
+    TABLES.compare_groups(&stage(), &SHAPES, true);
 }
 
 #[test]
 fn each_client_gets_its_row_by_the_simple_protocol() {
-    check_all(false);
+    TABLES.compare_groups(&stage(), &SHAPES, false);
 }
 
 #[test]

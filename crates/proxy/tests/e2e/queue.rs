@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 
 use crate::harness::driver::connect;
 use crate::harness::gate::lock_waiters;
-use crate::harness::message::{query, unit};
-use crate::harness::rng::seed;
+use crate::harness::message::unit;
 use crate::harness::stage::Target;
-use crate::harness::{Gate, Message, Reply, Rng, Stage, assert_same, until};
+use crate::harness::together::Tables;
+use crate::harness::{Gate, Stage, until, wait};
 
 const SETUP: &str = "
     CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
@@ -26,7 +26,10 @@ const FILL: &str = "
     DELETE FROM chain; DELETE FROM seat; ALTER SEQUENCE ticket RESTART;
     INSERT INTO q SELECT i, i % 2, NULLIF((i * 7) % 5, 0), 'body ' || i, 'ready', NULL, 5 FROM generate_series(1, 14) i";
 const CONTENT: &str = "SELECT 'q', id, state, worker, cost FROM q UNION ALL SELECT 'done', id, body, worker, seq::int FROM done ORDER BY 1, 2";
-const CONSUMERS: usize = 10;
+const TABLES: Tables = Tables {
+    fill: FILL,
+    content: CONTENT,
+};
 
 /// Statements of consumers that travel together; `$1` is the consumer's number, `$2` the lane.
 const TOGETHER: [&str; 11] = [
@@ -60,81 +63,22 @@ fn stage() -> Stage {
     stage
 }
 
-/// The unit of a consumer: prepared or simple.
-fn ask(sql: &str, consumer: usize, prepared: bool) -> Vec<u8> {
-    let (number, lane) = (consumer.to_string(), "1");
-    if !prepared {
-        return query(
-            &sql.replace("$1", &format!("'{number}'"))
-                .replace("$2", lane),
-        );
+fn check_all(prepared: bool) {
+    let stage = stage();
+    TABLES.compare_groups(&stage, &TOGETHER, prepared);
+    for sql in ALONE {
+        TABLES.compare(&stage, sql, prepared);
     }
-    let highest = (1..=2).rev().find(|n| sql.contains(&format!("${n}")));
-    // Every parameter up to the highest must be there.
-    match (highest, sql.contains("$1")) {
-        (Some(2), false) => unit(&sql.replace("$2", "$1"), &[Some(lane)]),
-        (Some(2), true) => unit(sql, &[Some(&number), Some(lane)]),
-        (Some(_), _) => unit(sql, &[Some(&number)]),
-        (None, _) => unit(sql, &[]),
-    }
-}
-
-fn check(stage: &Stage, sql: &str, prepared: bool) {
-    println!("{sql}");
-    let mut bare = stage.direct();
-    bare.ok(FILL);
-    // Paceline learns the template.
-    stage.client().ask(&ask(sql, 99, prepared));
-    let mut clients = stage.clients(CONSUMERS);
-    let mut gate = Gate::close(stage);
-    bare.ok(FILL);
-    for (number, client) in clients.iter_mut().enumerate() {
-        gate.submit(client, &ask(sql, number, prepared));
-    }
-    gate.open();
-    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
-    let left = bare.ok(CONTENT).rows();
-    bare.ok(FILL);
-    for (number, reply) in together.iter().enumerate() {
-        let alone = bare.ask(&ask(sql, number, prepared));
-        let label = format!("consumer {number} of {sql}");
-        assert_same(&label, &sorted(&alone), &sorted(reply));
-    }
-    assert_eq!(bare.ok(CONTENT).rows(), left, "{sql}");
-}
-
-/// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
-fn sorted(reply: &Reply) -> Vec<Message> {
-    let mut messages = reply.0.clone();
-    messages
-        .chunk_by_mut(|a, b| a.tag == b'D' && b.tag == b'D')
-        .for_each(|rows| rows.sort_by(|a, b| a.body.cmp(&b.body)));
-    messages
-}
-
-fn check_all(stage: &Stage, prepared: bool) {
-    TOGETHER.iter().for_each(|sql| check(stage, sql, prepared));
-    let counters = stage.counters();
-    let all = (TOGETHER.len() * CONSUMERS) as i64;
-    let expected = (TOGETHER.len() as i64, all, 0);
-    let found = (counters.groups, counters.members, counters.solo_fallbacks);
-    assert!(
-        found == expected || stage.target() == Target::Bare,
-        "{counters:?}"
-    );
-    ALONE.iter().for_each(|sql| check(stage, sql, prepared));
 }
 
 #[test]
 fn each_consumer_gets_its_rows_by_the_extended_protocol() {
-    let stage = stage();
-    check_all(&stage, true);
+    check_all(true);
 }
 
 #[test]
 fn each_consumer_gets_its_rows_by_the_simple_protocol() {
-    let stage = stage();
-    check_all(&stage, false);
+    check_all(false);
 }
 
 /// Tables whose rows depend on one another, and values that tell an order: together would not be as one at a time.
@@ -148,7 +92,7 @@ fn what_depends_on_the_others_goes_one_at_a_time() {
         "INSERT INTO chain VALUES ($1::int, 1) RETURNING id",
         "INSERT INTO seat (id) VALUES ($1::int) RETURNING id, n",
     ] {
-        check(&stage, sql, true);
+        TABLES.compare(&stage, sql, true);
     }
     let counters = stage.counters();
     assert_eq!(counters.groups, 0, "{counters:?}");
@@ -274,70 +218,6 @@ const ORDERS: i64 = 6_000;
 const MOVE: &str = "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body) \
     INSERT INTO done (id, body, worker) SELECT id, body, $1::int FROM t RETURNING id";
 
-/// Takes until the queue is empty or its time is up; returns what it got, in order.
-async fn work(url: Arc<str>, number: i32, takes: usize) -> Vec<i64> {
-    let client = connect(&url).await.unwrap();
-    let statement = client.prepare(MOVE).await.unwrap();
-    let mut got = Vec::new();
-    while got.len() < takes
-        && let Some(row) = client.query_opt(&statement, &[&number]).await.unwrap()
-    {
-        got.push(row.get(0));
-    }
-    got
-}
-
-/// Consumers come, go and are killed at random, two of them beside Paceline: every order is in one place.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn no_order_is_lost_or_doubled() {
-    let mut rng = Rng::new(seed(4_711));
-    let stage = Stage::on_shared()
-        .set("hotspot_for_autocommit=true")
-        .set("default_pool_size=3")
-        .open();
-    let mut direct = stage.direct();
-    direct.ok(SETUP);
-    direct.ok(&format!(
-        "INSERT INTO q SELECT i, 0, 0, 'order ' || i, 'ready', NULL, 0 FROM generate_series(1, {ORDERS}) i"
-    ));
-    let urls: [Arc<str>; 2] = [stage.url().into(), stage.direct_url().into()];
-    let mut workers = JoinSet::new();
-    let mut victims = Vec::new();
-    for number in 0..48 {
-        let url = urls[usize::from(number < 2)].clone();
-        let takes = if rng.chance(30) {
-            rng.below(60)
-        } else {
-            usize::MAX
-        };
-        let handle = workers.spawn(work(url, number, takes));
-        if number > 2 && rng.chance(40) {
-            victims.push(handle);
-        }
-    }
-    for victim in victims {
-        let target = ORDERS - direct.number("SELECT count(*) FROM q") + rng.between(1, 100);
-        until("some orders are done", || {
-            let left = direct.number("SELECT count(*) FROM q");
-            left == 0 || ORDERS - left >= target
-        });
-        victim.abort();
-    }
-    while let Some(ended) = workers.join_next().await {
-        if let Ok(got) = ended {
-            assert!(got.is_sorted_by(|a, b| a < b), "out of order: {got:?}");
-        }
-    }
-    let moved = direct.number("SELECT count(DISTINCT id) FROM done");
-    assert_eq!(moved, direct.number("SELECT count(*) FROM done"));
-    assert_eq!(moved + direct.number("SELECT count(*) FROM q"), ORDERS);
-    assert_eq!(
-        direct.number("SELECT count(*) FROM q JOIN done USING (id)"),
-        0
-    );
-    stage.assert_grouped(500, 3);
-}
-
 /// Takes until the queue is empty; comes back after every error.
 async fn work_on(url: Arc<str>, number: i32) {
     loop {
@@ -391,7 +271,7 @@ async fn killed_connections_and_ddl_lose_and_double_nothing() {
             }
         });
     }
-    workers.join_all().await;
+    wait::ended("the workers find the queue empty", workers).await;
     assert_eq!(direct.number("SELECT count(*) FROM q"), 0);
     assert_eq!(direct.number("SELECT count(*) FROM done"), ORDERS);
     assert_eq!(direct.number("SELECT count(DISTINCT id) FROM done"), ORDERS);

@@ -11,6 +11,7 @@ pub(crate) mod raw;
 pub(crate) mod reply;
 pub(crate) mod rng;
 pub(crate) mod stage;
+pub(crate) mod together;
 pub(crate) mod wait;
 
 pub(crate) use gate::Gate;
