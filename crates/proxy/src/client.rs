@@ -200,9 +200,8 @@ impl Client {
         wrap: Wrap,
         learn: Option<Question>,
     ) -> Result<(), End> {
-        let pace = Arc::clone(&unit.template);
         let bytes = unit.bytes.clone();
-        Box::pin(self.ride(seat, &bytes, wrap, Some((pace, learn)))).await
+        Box::pin(self.ride(seat, &bytes, wrap, Some((unit, learn)))).await
     }
 
     /// Passes on what needs no ride.

@@ -109,6 +109,11 @@ impl DealPlan {
         Some((group, self.dealing.queue.then_some(Key(queue))))
     }
 
+    /// Its members take from a queue.
+    pub(super) fn is_queue(&self) -> bool {
+        self.dealing.queue
+    }
+
     /// Parameters that travel, and whether as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.dealing.shared.iter().map(|number| (*number, false));

@@ -12,6 +12,7 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod blocked_take;
 mod ddl;
 mod equivalence;
 mod errors;
