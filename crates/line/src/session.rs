@@ -186,6 +186,7 @@ impl Session {
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
             plan: None,
+            taints: false,
         })
     }
 
@@ -254,6 +255,7 @@ impl Session {
             template,
             settings: Arc::clone(&self.settings),
             plan: None,
+            taints: false,
         })
     }
 

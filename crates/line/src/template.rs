@@ -65,6 +65,12 @@ impl Template {
         self.statement.as_ref().map(|s| s.hints).unwrap_or_default()
     }
 
+    /// It calls functions, or nobody knows.
+    pub fn calls_functions(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_none_or(|statement| !statement.functions.is_empty())
+    }
+
     /// What it does.
     pub fn effect(&self) -> Option<&Effect> {
         self.statement.as_ref().map(|s| &s.effect)

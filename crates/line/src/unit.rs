@@ -112,6 +112,8 @@ pub struct Unit {
     pub settings: Arc<Settings>,
     /// How it travels with others in one statement, if it does.
     pub plan: Option<GroupPlan>,
+    /// It may change the session in a way that its text does not tell.
+    pub taints: bool,
 }
 
 impl Unit {

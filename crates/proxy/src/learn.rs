@@ -2,10 +2,14 @@
 //! served it, after its answer is out.
 
 mod catalog;
+mod declared;
 
+use crate::config::Role;
 use crate::pool::{Pool, Seat};
+use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
 use catalog::{ask_table, ask_types, first};
+use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
@@ -15,7 +19,7 @@ use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::fold;
 use paceline_sql::take::{self, Take};
-use paceline_sql::{Effect, Expr, Insert, Statement, TableFacts, Update, facts, merge};
+use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use paceline_wire::backend;
 use std::sync::Arc;
 
@@ -62,7 +66,7 @@ impl Question {
                 conn,
                 &question.template,
                 &question.settings,
-                &question.pool.proxy.templates,
+                &question.pool.proxy,
             )
             .await
             {
@@ -84,7 +88,7 @@ async fn learn(
     conn: &mut ServerConn,
     template: &Template,
     settings: &Arc<Settings>,
-    templates: &Templates,
+    proxy: &Proxy,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {
         return Ok(Some(unknown()));
@@ -94,7 +98,7 @@ async fn learn(
         // The next user of the connection resets it.
         conn.side.limited = true;
         conn.query(LOCK_LIMIT).await?;
-        ask(conn, template, statement, templates).await
+        ask(conn, template, statement, proxy).await
     };
     match answer.await {
         Ok(learned) => Ok(Some(learned)),
@@ -119,6 +123,7 @@ fn unknown() -> Learned {
         plan: Err("it could not be described".to_owned()),
         plain_read: false,
         taints: true,
+        declared: false,
     }
 }
 
@@ -126,12 +131,16 @@ async fn ask(
     conn: &mut ServerConn,
     template: &Template,
     statement: &Statement,
-    templates: &Templates,
+    proxy: &Proxy,
 ) -> Result<Learned, ServerError> {
     let text = template.text.to_lowercase();
     if MOMENTS.iter().any(|moment| text.contains(moment)) {
         return Ok(unknown());
     }
+    let declared = ask_declared(conn, &statement.functions, &proxy.config.declared).await?;
+    let foreign = statement.functions.iter();
+    let foreign = foreign.filter(|name| declared.iter().all(|(known, _)| known != *name));
+    let foreign: Vec<Name> = foreign.cloned().collect();
     let functions = facts::harmless_sql(
         &statement.functions,
         &statement.operators,
@@ -139,28 +148,68 @@ async fn ask(
         &[],
     );
     let tables = facts::plain_tables_sql(&statement.relations);
-    let taints = facts::foreign_functions_sql(&statement.functions);
+    let taints = facts::foreign_functions_sql(&foreign);
     let answers = conn
         .query(&format!("{functions}; {tables}; {taints}"))
         .await?;
     let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
-    let plan = match (&statement.update, &statement.take, &statement.insert) {
-        (Some(update), ..) => ask_fold(conn, template, update, templates)
-            .await?
-            .map(|plan| GroupPlan::Fold(Arc::new(plan))),
-        (None, Some(take), _) => ask_take(conn, template, take, templates)
-            .await?
-            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
-        (None, None, Some(insert)) => ask_insert(conn, template, insert, templates)
-            .await?
-            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
-        (None, None, None) => Err(NO_SHAPE.to_owned()),
-    };
+    let plan = ask_plan(conn, template, statement, &declared, &proxy.templates).await?;
+    let plain_read = matches!(statement.effect, Effect::Read) && yes(0) && yes(1);
     Ok(Learned {
+        declared: is_asked(&declared, &plan),
         plan,
-        plain_read: matches!(statement.effect, Effect::Read) && yes(0) && yes(1),
+        plain_read,
         taints: yes(2),
     })
+}
+
+/// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
+/// become one call.
+fn is_asked(declared: &[(Name, Role)], plan: &Result<GroupPlan, String>) -> bool {
+    declared.iter().any(|(_, role)| match role {
+        Role::Group
+        | Role::Take {
+            limit_argument: None,
+        } => true,
+        Role::Take { .. } => plan.is_ok(),
+    })
+}
+
+async fn ask_plan(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    declared: &[(Name, Role)],
+    templates: &Templates,
+) -> Result<Result<GroupPlan, String>, ServerError> {
+    let fold = |plan| GroupPlan::Fold(Arc::new(plan));
+    let deal = |plan| GroupPlan::Deal(Arc::new(plan));
+    if let Some(update) = &statement.update {
+        let plan = ask_fold(conn, template, update, templates).await?;
+        return Ok(plan.map(fold));
+    }
+    if let Some(take) = &statement.take {
+        let plan = ask_take(conn, template, take, templates).await?;
+        return Ok(plan.map(deal));
+    }
+    if let Some(insert) = &statement.insert {
+        let plan = ask_insert(conn, template, insert, templates).await?;
+        return Ok(plan.map(deal));
+    }
+    for (name, role) in declared {
+        if let Role::Take {
+            limit_argument: Some(limit),
+        } = role
+            && let Some(call) = statement
+                .call
+                .as_ref()
+                .filter(|call| call.function == *name)
+        {
+            let plan = ask_call(conn, template, call, *limit, templates).await?;
+            return Ok(plan.map(deal));
+        }
+    }
+    Ok(Err(NO_SHAPE.to_owned()))
 }
 
 async fn ask_fold(
@@ -247,8 +296,11 @@ async fn ask_take(
     );
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
-        Ok(taking) => DealPlan::new(template, taking, &tables, parameters, fields, templates)
-            .ok_or_else(|| TOO_MANY.to_owned()),
+        Ok(taking) => {
+            let prints = tables.into_iter().map(|table| table.fingerprint).collect();
+            DealPlan::new(template, taking, prints, parameters, fields, templates)
+                .ok_or_else(|| TOO_MANY.to_owned())
+        }
     })
 }
 
@@ -276,7 +328,8 @@ async fn ask_insert(
         match merge::rewrite(insert, &table, &parameter_names, &returning_names) {
             Err(refusal) => Err(refusal.to_string()),
             Ok(dealing) => {
-                DealPlan::new(template, dealing, &[table], parameters, fields, templates)
+                let prints = vec![table.fingerprint];
+                DealPlan::new(template, dealing, prints, parameters, fields, templates)
                     .ok_or_else(|| TOO_MANY.to_owned())
             }
         },

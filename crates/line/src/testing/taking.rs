@@ -8,8 +8,9 @@ use crate::strategy::GroupPlan;
 use crate::strategy::dealing::DealPlan;
 use crate::template::Templates;
 use crate::unit::Unit;
-use paceline_sql::TableFacts;
-use paceline_sql::take::rewrite;
+use paceline_sql::dealing::{Dealing, TypeName};
+use paceline_sql::function::FunctionFacts;
+use paceline_sql::{Statement, TableFacts, call, take};
 use paceline_wire::backend::Field;
 use std::sync::Arc;
 
@@ -29,16 +30,42 @@ impl Taking {
         parameters: &[Type],
         fields: Vec<Field>,
     ) -> Self {
+        Self::new(text, parameters, fields, |statement, types, returning| {
+            let take = statement.take.as_ref().expect("a consumer's statement");
+            take::rewrite(take, queue, None, types, returning).expect("it travels")
+        })
+    }
+
+    /// A call that consumers prepare of a function with rows of these columns.
+    pub(crate) fn calling(
+        text: &str,
+        function: &FunctionFacts,
+        columns: &[&str],
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        let columns: Vec<_> = columns.iter().map(|name| (*name).to_owned()).collect();
+        Self::new(text, parameters, fields, |statement, types, returning| {
+            let call = statement.call.as_ref().expect("a call");
+            call::rewrite(call, function, &columns, types, returning).expect("it travels")
+        })
+    }
+
+    fn new(
+        text: &str,
+        parameters: &[Type],
+        fields: Vec<Field>,
+        rewrite: impl FnOnce(&Statement, &[TypeName], &[TypeName]) -> Dealing,
+    ) -> Self {
         let templates = Templates::default();
         let template = templates.prepared(text, &[0, 0]);
         let statement = template.statement.as_ref().expect("the text parses");
-        let take = statement.take.as_ref().expect("a consumer's statement");
         let types: Vec<_> = parameters.iter().map(|t| type_name(t.0)).collect();
         let returning: Vec<_> = fields.iter().map(|_| type_name("text")).collect();
-        let taking = rewrite(take, queue, None, &types, &returning).expect("it travels");
+        let dealing = rewrite(statement, &types, &returning);
         let oids = parameters.iter().map(|t| t.1).collect();
-        let tables = std::slice::from_ref(queue);
-        let plan = DealPlan::new(&template, taking, tables, oids, fields, &templates);
+        let prints = vec!["(16400,{7})".to_owned()];
+        let plan = DealPlan::new(&template, dealing, prints, oids, fields, &templates);
         Self {
             plan: Arc::new(plan.expect("few parameters and columns")),
             templates,

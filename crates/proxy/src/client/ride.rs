@@ -360,9 +360,8 @@ fn with_desk<R>(
 ) -> R {
     let settings = client.session.settings.id;
     let pool = &client.pool;
-    let taints = |template: &Template| match &template.statement {
-        Some(statement) if statement.functions.is_empty() => false,
-        _ => pool.taints(template.id, settings).unwrap_or(true),
+    let taints = |template: &Template| {
+        template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
     let board = Board {
         settings: &client.proxy.config.paceline,

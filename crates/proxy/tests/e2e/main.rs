@@ -14,6 +14,7 @@
 
 mod blocked_take;
 mod ddl;
+mod declared;
 mod equivalence;
 mod errors;
 mod faults;
