@@ -106,7 +106,9 @@ impl Learned {
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let asked = self.is_asked(unit, policy);
         let chain = if asked { chain::fits(unit) } else { None };
+        // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
+        let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
         let Some((plan, (group, key))) = together else {
             return alone_or(chain).in_its_place(unit, policy);

@@ -4,9 +4,11 @@ use super::{Learned, Policy, Travel};
 use crate::line::Strategy;
 use crate::session::Session;
 use crate::settings::SettingsBook;
+use crate::strategy::GroupPlan;
 use crate::template::Templates;
-use crate::testing::folding::single;
+use crate::testing::folding::{INT4, INT8, single, table};
 use crate::testing::messages::client::query;
+use crate::testing::taking::Taking;
 
 const ALLOWED: Policy = Policy {
     hotspot: true,
@@ -98,4 +100,37 @@ fn declared_functions_need_no_hint() {
         ..ALLOWED
     };
     assert_eq!(travel("SELECT f(1)", &declared, off), Travel::default());
+}
+
+/// Where only chains are allowed, consumers of a queue do not wait for one another.
+#[test]
+fn consumers_that_share_no_statement_have_no_queue() {
+    for hint in ["", "/*+ COMMIT_ON_SUCCESS */"] {
+        let text = format!(
+            "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+        );
+        let queue = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+        let mut pops = Taking::prepared(&text, &queue, &[INT4], Vec::new());
+        let mut unit = pops.texts(&["7"]);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        let known = Learned {
+            plan: Ok(GroupPlan::Deal(pops.plan.clone())),
+            ..learned()
+        };
+        let policy = Policy {
+            for_autocommit: true,
+            ..ALLOWED
+        };
+        let taken = known.travel(&mut unit, policy);
+        assert_eq!(strategy(taken), Some(Strategy::Take));
+        assert!(taken.slip.key.is_some() && unit.plan.take().is_some());
+        let chains_only = Policy {
+            lock_type: false,
+            ..policy
+        };
+        let chained = known.travel(&mut unit, chains_only);
+        let chain = (!hint.is_empty()).then_some(Strategy::Chain);
+        assert_eq!((strategy(chained), chained.slip.key), (chain, None));
+        assert!(chained.slip.barrier && unit.plan.is_none());
+    }
 }
