@@ -133,10 +133,6 @@ async fn ask(
     statement: &Statement,
     proxy: &Proxy,
 ) -> Result<Learned, ServerError> {
-    let text = template.text.to_lowercase();
-    if MOMENTS.iter().any(|moment| text.contains(moment)) {
-        return Ok(unknown());
-    }
     let declared = ask_declared(conn, &statement.functions, &proxy.config.declared).await?;
     let foreign = statement.functions.iter();
     let foreign = foreign.filter(|name| declared.iter().all(|(known, _)| known != *name));
@@ -153,8 +149,12 @@ async fn ask(
         .query(&format!("{functions}; {tables}; {taints}"))
         .await?;
     let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
-    let plan = ask_plan(conn, template, statement, &declared, &proxy.templates).await?;
-    let plain_read = matches!(statement.effect, Effect::Read) && yes(0) && yes(1);
+    let plan = match statement.names_moment {
+        true => Err(MOMENT.to_owned()),
+        false => ask_plan(conn, template, statement, &declared, &proxy.templates).await?,
+    };
+    let read = statement.effect == Effect::Read && !statement.names_moment;
+    let plain_read = read && yes(0) && yes(1);
     Ok(Learned {
         declared: is_asked(&declared, &plan),
         plan,
@@ -242,6 +242,7 @@ const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str =
     "functions, operators, types or foreign keys by which rows may depend on one another";
+const MOMENT: &str = "a constant that means the moment in which it is parsed";
 const TOO_MANY: &str = "too many parameters or columns";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
@@ -250,9 +251,6 @@ const VALUES_OF_ROWS: [&str; 4] = ["clock_timestamp", "gen_random_uuid", "nextva
 
 /// Those whose values do not tell in which order rows were met.
 const VALUES_WITHOUT_ORDER: [&str; 2] = ["gen_random_uuid", "random"];
-
-/// Text constants by which a template means something else whenever it is parsed.
-const MOMENTS: [&str; 4] = ["'now", "'today", "'tomorrow", "'yesterday"];
 
 async fn ask_take(
     conn: &mut ServerConn,

@@ -39,6 +39,9 @@ pub struct Statement {
     pub take: Option<Take>,
     /// The parts of the one call of a function, as if it were a table, that the text is.
     pub call: Option<Call>,
+    /// A text constant may mean the moment in which PostgreSQL parses it (`'now'::timestamptz`): parsed at another time, the
+    /// text means something else.
+    pub names_moment: bool,
     /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
@@ -71,6 +74,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         insert: merge::of_statements(&statements),
         take: take::of_statements(&statements),
         call: call::of_statements(&statements),
+        names_moment: references::names_moment(&tree),
         needs_constants,
         effect,
     })

@@ -88,13 +88,14 @@ fn only_what_is_known_to_be_short_fits() {
     );
     unit.template.pace.record(1_000_000, 100);
     assert_eq!(fits(&unit), None, "it has turned out long");
-    let unit = scene.extended("UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1");
-    (0..3).for_each(|_| unit.template.pace.record(100, 100));
-    assert_eq!(
-        fits(&unit),
-        None,
-        "whether it hits its target is known only afterwards"
-    );
+    for text in [
+        "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
+    ] {
+        let unit = scene.extended(text);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        assert_eq!(fits(&unit), None, "{text}");
+    }
 }
 
 #[test]
