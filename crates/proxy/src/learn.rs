@@ -240,8 +240,7 @@ async fn ask_fold(
 const NO_SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
-const FOREIGN: &str =
-    "functions, operators, types or foreign keys by which rows may depend on one another";
+const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
 const MOMENT: &str = "a constant that means the moment in which it is parsed";
 const TOO_MANY: &str = "too many parameters or columns";
 
@@ -270,11 +269,12 @@ async fn ask_take(
     let picking = harmless_sql(&take.picking(), &[take::TRY_LOCK]);
     let taking = harmless_sql(&take.taking(), &VALUES_WITHOUT_ORDER);
     let changing = harmless_sql(&take.moving(), &VALUES_OF_ROWS);
-    let names = [Some(&take.relation), onto].into_iter().flatten();
-    let apart: Vec<String> = names.map(facts::apart_sql).collect();
-    let apart = apart.join("; ");
-    let questions = format!("{picking}; {taking}; {changing}; {apart}");
-    let answers = conn.query(&questions).await?;
+    let assigned = take.assignments.iter().flatten();
+    let assigned: Vec<String> = assigned.map(|(column, _)| column.clone()).collect();
+    let mut questions = vec![picking, taking, changing];
+    questions.push(facts::apart_sql(&take.relation, &assigned));
+    questions.extend(onto.map(|name| facts::apart_sql(name, &[])));
+    let answers = conn.query(&questions.join("; ")).await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
     }
@@ -313,7 +313,7 @@ async fn ask_insert(
         return Ok(Err(NO_TABLE.to_owned()));
     };
     let harmless = harmless_sql(&insert.exprs(), &VALUES_OF_ROWS);
-    let apart = facts::apart_sql(&insert.relation);
+    let apart = facts::apart_sql(&insert.relation, &[]);
     let answers = conn.query(&format!("{harmless}; {apart}")).await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));

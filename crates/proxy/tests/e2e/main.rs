@@ -13,6 +13,7 @@
 )]
 
 mod blocked_take;
+mod claims;
 mod ddl;
 mod declared;
 mod equivalence;
