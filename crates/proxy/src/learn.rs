@@ -137,29 +137,26 @@ async fn ask(
     let foreign = statement.functions.iter();
     let foreign = foreign.filter(|name| declared.iter().all(|(known, _)| known != *name));
     let foreign: Vec<Name> = foreign.cloned().collect();
-    let functions = facts::harmless_sql(
-        &statement.functions,
-        &statement.operators,
-        &statement.casts_to,
-        &[],
-    );
-    let tables = facts::plain_tables_sql(&statement.relations);
-    let taints = facts::foreign_functions_sql(&foreign);
-    let answers = conn
-        .query(&format!("{functions}; {tables}; {taints}"))
-        .await?;
-    let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
+    let questions = [
+        facts::foreign_functions_sql(&foreign),
+        facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
+        facts::plain_types_sql(&statement.casts_to),
+        facts::plain_tables_sql(&statement.relations),
+    ];
+    let answers = conn.query(&questions.join("; ")).await?;
+    let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
+    let taints = answers.next().unwrap_or(true);
+    let plain = answers.all(|yes| yes);
     let plan = match statement.names_moment {
         true => Err(MOMENT.to_owned()),
         false => ask_plan(conn, template, statement, &declared, &proxy.templates).await?,
     };
     let read = statement.effect == Effect::Read && !statement.names_moment;
-    let plain_read = read && yes(0) && yes(1);
     Ok(Learned {
         declared: is_asked(&declared, &plan),
         plan,
-        plain_read,
-        taints: yes(2),
+        plain_read: read && plain,
+        taints,
     })
 }
 

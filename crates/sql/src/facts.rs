@@ -219,7 +219,8 @@ pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
 }
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
+/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, and not volatile, every
+/// type PostgreSQL's own?
 pub fn harmless_sql(
     functions: &[Name],
     operators: &[Name],
@@ -240,7 +241,8 @@ pub fn harmless_sql(
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
-           AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
+           AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
+             OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         functions = names(functions),
         operators = names(operators),
@@ -250,6 +252,18 @@ pub fn harmless_sql(
             .map(|name| quote_literal(name))
             .collect::<Vec<_>>()
             .join(","),
+    )
+}
+
+/// Asks for one row with one boolean: is every type of these names PostgreSQL's own or an enum? A cast to one of them only
+/// reads.
+pub fn plain_types_sql(types: &[Name]) -> String {
+    let list: Vec<String> = types.iter().map(|n| quote_literal(&n.name)).collect();
+    format!(
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name) OR EXISTS (SELECT FROM pg_catalog.pg_type t \
+           WHERE t.typname = f.name AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e'))",
+        list.join(",")
     )
 }
 

@@ -31,4 +31,5 @@ mod queue;
 mod scripts;
 mod sell_out;
 mod session_state;
+mod shared_reads;
 mod tidy;
