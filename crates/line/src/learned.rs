@@ -6,6 +6,9 @@ use crate::unit::Unit;
 use paceline_sql::Effect;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+#[cfg(test)]
+mod tests;
+
 /// What is known of a template in one database, under one set of settings.
 #[derive(Debug)]
 pub struct Learned {
@@ -15,6 +18,8 @@ pub struct Learned {
     pub plain_read: bool,
     /// Calls functions that may change the session.
     pub taints: bool,
+    /// Calls a function that the configuration declares: it travels as if it carried the hint.
+    pub declared: bool,
 }
 
 /// What a user allows (configuration of the database and user).
@@ -42,21 +47,26 @@ pub struct Travel {
 impl Travel {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
     pub fn unlearned(unit: &Unit, policy: Policy) -> Self {
-        alone_or(None).in_its_place(unit, policy)
+        match unit.template.effect() {
+            Some(Effect::Write) => alone_or(None).in_its_place(unit, policy),
+            _ => Self::default(),
+        }
     }
 
     /// A write whose row is not known keeps its place among those that travel together.
     fn in_its_place(mut self, unit: &Unit, policy: Policy) -> Self {
-        let write = matches!(unit.template.effect(), Some(Effect::Write));
-        self.slip.barrier = write && (policy.for_autocommit || policy.hotspot);
+        self.slip.barrier = policy.for_autocommit || policy.hotspot;
         self.slip.table = table_of(unit);
         self
     }
 }
 
-/// The one table that a statement names. `None`: it names none or several.
+/// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
 fn table_of(unit: &Unit) -> Option<Table> {
     let statement = unit.template.statement.as_ref()?;
+    if statement.effect == Effect::Read {
+        return None;
+    }
     let [name] = statement.relations.as_slice() else {
         return None;
     };
@@ -66,9 +76,13 @@ fn table_of(unit: &Unit) -> Option<Table> {
 }
 
 impl Learned {
-    /// How `unit` travels; notes the fold in it if it may fold.
+    /// How `unit` travels; notes in it what its group will have to know of it.
     pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
+        unit.taints = self.taints && unit.template.calls_functions();
         match unit.template.effect() {
+            Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
+                self.travel_write(unit, policy)
+            }
             Some(Effect::Read)
                 if policy.pipeline && self.plain_read && unit.template.pace.is_short() =>
             {
@@ -79,15 +93,27 @@ impl Learned {
         }
     }
 
+    /// By a hint or by a declaration, does the user want it to travel with others?
+    fn is_asked(&self, unit: &Unit, policy: Policy) -> bool {
+        policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
+    }
+
+    /// A SELECT whose functions may write: a volatile one of the user's own, or a declared one.
+    fn writes(&self, unit: &Unit) -> bool {
+        self.declared || (self.taints && unit.template.calls_functions())
+    }
+
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
-        let hinted = policy.hotspot && unit.template.hints().commit_on_success;
-        let chain = if hinted { chain::fits(unit) } else { None };
+        let asked = self.is_asked(unit, policy);
+        let chain = if asked { chain::fits(unit) } else { None };
+        // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
+        let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
         let Some((plan, (group, key))) = together else {
             return alone_or(chain).in_its_place(unit, policy);
         };
-        if !hinted && !policy.for_autocommit {
+        if !asked && !policy.for_autocommit {
             return Travel {
                 would_group: true,
                 ..Travel::default()

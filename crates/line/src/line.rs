@@ -140,6 +140,23 @@ struct Ready {
     since: Instant,
 }
 
+/// Barriers behind the first of a group.
+#[derive(Debug, Default)]
+struct Fences {
+    /// Those of the group itself, as far as they matter, in order of arrival.
+    own: Vec<Ticket>,
+    /// Nobody of the group leaves across this one.
+    barrier: Option<Ticket>,
+}
+
+impl Fences {
+    /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
+    fn behind(&self, ticket: Ticket) -> Option<Ticket> {
+        let place = self.own.partition_point(|own| *own <= ticket);
+        self.own.get(place).copied().or(self.barrier)
+    }
+}
+
 /// The line of one pool.
 #[derive(Debug)]
 pub struct Line<T> {
@@ -260,18 +277,18 @@ impl<T> Line<T> {
             Some(_) => self.limits.group_size_max,
         };
         let mut entries = Vec::new();
-        let barrier = self.barrier_behind(first, group);
+        let fences = self.fences(first, group, most);
         let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
             Some(mates) => mates
                 .iter()
                 .take(most)
-                .take_while(|m| barrier.is_none_or(|b| **m < b))
+                .take_while(|m| fences.barrier.is_none_or(|b| **m < b))
                 .copied()
                 .collect(),
             None => vec![first],
         };
         for ticket in mates {
-            self.take_row(ticket, group, most, barrier, &mut entries);
+            self.take_row(ticket, group, most, fences.behind(ticket), &mut entries);
             if entries.len() >= most {
                 break;
             }
@@ -280,36 +297,39 @@ impl<T> Line<T> {
         Some(Departure { entries })
     }
 
-    /// The first barrier behind a unit. One of its own group is none to it, as they leave in order on the same trip,
-    /// unless it would overtake a write that stays.
-    fn barrier_behind(&self, first: Ticket, group: Option<GroupId>) -> Option<Ticket> {
-        if self.barriers.is_empty() {
-            return None;
-        }
+    /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
+    /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
+    fn fences(&self, first: Ticket, group: Option<GroupId>, most: usize) -> Fences {
+        let mut fences = Fences::default();
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.slip.table);
         // A chain may be made of writes to several tables.
         let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
         let elsewhere = |slip: Slip| slip.table.is_some() && table.is_some() && slip.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
-        let mut somebody_stays = false;
-        self.barriers.range(behind).copied().find(|&barrier| {
+        let mut somebody_stays = group.is_none();
+        for &barrier in self.barriers.range(behind) {
             let Some(entry) = self.waiting.get(&barrier) else {
-                return false;
+                continue;
             };
             if elsewhere(entry.slip) {
-                return false;
-            }
-            if group.is_none() || entry.slip.group != group {
-                return true;
+                continue;
             }
             while !somebody_stays
                 && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
             {
                 somebody_stays = !elsewhere(other.slip) && self.stays(other.slip, group);
             }
-            somebody_stays
-        })
+            if somebody_stays || entry.slip.group != group {
+                fences.barrier = Some(barrier);
+                break;
+            }
+            fences.own.push(barrier);
+            if fences.own.len() >= most {
+                break;
+            }
+        }
+        fences
     }
 
     /// A write that does not leave with the group.
@@ -334,11 +354,6 @@ impl<T> Line<T> {
         };
         let key = entry.slip.key;
         entries.push(entry);
-        // Nobody is taken across a barrier of the group that may yet have to stay.
-        let behind = (Bound::Excluded(ticket), Bound::Unbounded);
-        let own = |b: &&Ticket| self.waiting.get(b).is_some_and(|e| e.slip.group == group);
-        let fence = self.barriers.range(behind).find(own).copied();
-        let barrier = barrier.into_iter().chain(fence).min();
         let Some(row) = key.and_then(|key| self.rows.get_mut(&key)) else {
             return;
         };

@@ -18,6 +18,10 @@ pub struct Outlook<'a> {
     pub plan: Result<Strategy, &'a str>,
     /// A read that may be pipelined.
     pub plain_read: bool,
+    /// It calls functions of the user's own that may write.
+    pub taints: bool,
+    /// It calls a function that the configuration declares.
+    pub declared: bool,
 }
 
 impl<'a> From<&'a Learned> for Outlook<'a> {
@@ -26,6 +30,8 @@ impl<'a> From<&'a Learned> for Outlook<'a> {
         Self {
             plan: plan.map(GroupPlan::strategy).map_err(String::as_str),
             plain_read: learned.plain_read,
+            taints: learned.taints,
+            declared: learned.declared,
         }
     }
 }
@@ -52,11 +58,16 @@ const NEITHER: &str = "it is neither a read nor a write";
 impl Prospect {
     /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
     pub fn of(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
+        let asked = hinted || outlook.declared;
+        let writes = outlook.declared || (outlook.taints && template.calls_functions());
         match template.effect() {
+            Some(Effect::Read) if asked && policy.hotspot && writes => {
+                Self::of_write(template, outlook.plan, policy, asked)
+            }
             Some(Effect::Read) if !policy.pipeline => Self::alone(PIPELINE_OFF),
             Some(Effect::Read) if !outlook.plain_read => Self::alone(NOT_PLAIN),
             Some(Effect::Read) => Self::once_short(template, Strategy::Pipeline),
-            Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, hinted),
+            Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, asked),
             _ => Self::alone(NEITHER),
         }
     }
@@ -65,10 +76,10 @@ impl Prospect {
         template: &Template,
         plan: Result<Strategy, &str>,
         policy: Policy,
-        hinted: bool,
+        asked: bool,
     ) -> Self {
         let target = template.hints().target_affect_row;
-        let counts = hinted && policy.hotspot;
+        let counts = asked && policy.hotspot;
         let or_chain = |why: &str| match counts && target.is_none() {
             true => Self::once_short(template, Strategy::Chain),
             false => Self::alone(why),
@@ -76,7 +87,7 @@ impl Prospect {
         match plan {
             Err(why) => or_chain(why),
             Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
-            Ok(_) if !counts && !policy.for_autocommit => match hinted {
+            Ok(_) if !counts && !policy.for_autocommit => match asked {
                 true => Self::alone(HOTSPOT_OFF),
                 false => Self::alone(NO_HINT),
             },

@@ -18,7 +18,7 @@ pub struct ServerSide {
     prepared: HashMap<StatementKey, u64>,
     uses: u64,
     prepared_max: usize,
-    /// The unnamed statement: id of its template.
+    /// The unnamed statement: [`Template::statement_id`].
     pub unnamed: Option<u64>,
     /// Settings in force.
     pub settings: Arc<Settings>,
@@ -39,7 +39,7 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
-    /// Id of its template.
+    /// [`Template::statement_id`].
     pub fn template(self) -> u64 {
         self.id
     }
@@ -83,7 +83,7 @@ pub struct Preparable<'a> {
 impl<'a> From<&'a Template> for Preparable<'a> {
     fn from(template: &'a Template) -> Self {
         Self {
-            id: template.id,
+            id: template.statement_id,
             text: &template.text,
             types: &template.types,
         }

@@ -62,10 +62,10 @@ impl Session {
         self.prepared.get(name)
     }
 
-    /// A name under which the client knows a template.
-    pub fn name_of(&self, template: u64) -> Option<&[u8]> {
+    /// A name under which the client knows a statement, by its [`Template::statement_id`].
+    pub fn name_of(&self, statement: u64) -> Option<&[u8]> {
         let mut all = self.prepared.iter();
-        all.find(|(_, known)| known.id == template)
+        all.find(|(_, known)| known.statement_id == statement)
             .map(|(name, _)| &**name)
     }
 
@@ -187,6 +187,7 @@ impl Session {
             settings: Arc::clone(&self.settings),
             plan: None,
             tally: None,
+            taints: false,
         })
     }
 
@@ -256,6 +257,7 @@ impl Session {
             settings: Arc::clone(&self.settings),
             plan: None,
             tally: None,
+            taints: false,
         })
     }
 

@@ -60,6 +60,11 @@ impl GroupPlan {
         }
     }
 
+    /// Do its units take from a queue? What they wait for meanwhile is not the rows of one another.
+    pub fn is_queue(&self) -> bool {
+        self.deal().is_some_and(|plan| plan.is_queue())
+    }
+
     fn fold(&self) -> Option<&Arc<FoldPlan>> {
         match self {
             Self::Fold(plan) => Some(plan),

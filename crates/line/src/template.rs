@@ -14,8 +14,10 @@ pub const TEMPLATES_MAX: usize = 8_192;
 /// A text with its parameter types.
 #[derive(Debug)]
 pub struct Template {
-    /// Never used twice in a process; names the statement on servers.
+    /// Never used twice in a process.
     pub id: u64,
+    /// Names the statement on servers: the same, unless every Parse has a statement of its own.
+    pub statement_id: u64,
     /// The text, without bare hints; for simple queries with literals taken out where possible.
     pub text: String,
     /// Number and OIDs of declared parameter types, as in `Parse`.
@@ -63,6 +65,17 @@ impl Template {
     /// What the parser knows of its last statement's hints.
     pub fn hints(&self) -> paceline_sql::Hints {
         self.statement.as_ref().map(|s| s.hints).unwrap_or_default()
+    }
+
+    /// What it means depends on when it was parsed.
+    pub fn names_moment(&self) -> bool {
+        self.statement.as_ref().is_some_and(|s| s.names_moment)
+    }
+
+    /// It calls functions, or nobody knows.
+    pub fn calls_functions(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_none_or(|statement| !statement.functions.is_empty())
     }
 
     /// What it does.
@@ -208,6 +221,22 @@ impl Templates {
         }
     }
 
+    /// The same for a text that a client prepares now: if what it means depends on that, its statement is its own.
+    pub fn prepared_now(&self, text: &str, types: &[u8]) -> Arc<Template> {
+        let template = self.prepared(text, types);
+        if !template.names_moment() {
+            return template;
+        }
+        Arc::new(Template {
+            id: template.id,
+            statement_id: self.new_id(),
+            text: template.text.clone(),
+            types: template.types.clone(),
+            statement: template.statement.clone(),
+            pace: Pace::default(),
+        })
+    }
+
     /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
     pub fn retire(&self, template: &Template) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,8 +305,10 @@ impl Templates {
     }
 
     fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+        let id = self.new_id();
         let template = Arc::new(Template {
-            id: self.new_id(),
+            id,
+            statement_id: id,
             text: text.to_owned(),
             types: types.to_vec(),
             statement,
@@ -375,6 +406,16 @@ mod tests {
         }
         let known = templates.known.lock().unwrap();
         assert!(known.young.len() + known.old.len() <= TEMPLATES_MAX);
+    }
+
+    #[test]
+    fn a_text_that_means_its_moment_has_a_statement_for_each_parse() {
+        let templates = Templates::default();
+        for (text, shared) in [("select now()", true), ("select 'now'::date", false)] {
+            let [one, other] = [(), ()].map(|()| templates.prepared_now(text, &[0, 0]));
+            assert_eq!(one.id, other.id);
+            assert_eq!(one.statement_id == other.statement_id, shared, "{text}");
+        }
     }
 
     #[test]

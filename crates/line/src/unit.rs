@@ -115,6 +115,8 @@ pub struct Unit {
     pub plan: Option<GroupPlan>,
     /// Where it is counted.
     pub tally: Option<Arc<Tally>>,
+    /// It may change the session in a way that its text does not tell.
+    pub taints: bool,
 }
 
 impl Unit {

@@ -211,9 +211,8 @@ impl Client {
         if let Some(tally) = &unit.tally {
             tally.goes_alone();
         }
-        let pace = Arc::clone(&unit.template);
         let bytes = unit.bytes.clone();
-        Box::pin(self.ride(seat, &bytes, wrap, Some((pace, learn)))).await
+        Box::pin(self.ride(seat, &bytes, wrap, Some((unit, learn)))).await
     }
 
     /// Passes on what needs no ride.

@@ -6,6 +6,7 @@
 //!
 //! `docs/configuration.md` describes every key; a test compares it with [`KEYS`].
 
+mod declared;
 mod duration;
 mod error;
 mod file;
@@ -17,6 +18,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use declared::{Declared, Role};
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use settings::{KEYS, Settings};
 pub(crate) use upstream::{Host, Upstream};
@@ -35,6 +37,8 @@ pub(crate) struct Config {
     /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. Empty when nothing was
     /// said about databases: then Paceline brings its own PostgreSQL.
     pub(crate) databases: BTreeMap<String, Database>,
+    /// Functions whose calls may travel together, each once.
+    pub(crate) declared: Vec<Declared>,
 }
 
 /// One entry of `[databases]`: where the database is, and what is different for it.
@@ -102,6 +106,7 @@ impl Config {
         Ok(Config {
             paceline: Settings::default(),
             databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
+            declared: Vec::new(),
         })
     }
 

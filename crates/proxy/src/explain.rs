@@ -95,7 +95,7 @@ async fn ask(
     let mut conn =
         opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;
     let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
-    let learned = learn::inquire(&mut conn, template, statement, &none, templates).await;
+    let learned = learn::inquire(&mut conn, template, statement, &none, templates, &[]).await;
     let learned = learned.map_err(refused)?;
     // Not everything is described for the sake of learning.
     let described = conn.describe(&template.text, &template.types).await;

@@ -2,10 +2,14 @@
 //! served it, after its answer is out.
 
 mod catalog;
+mod declared;
 
+use crate::config::{Declared, Role};
 use crate::pool::{Pool, Seat};
+use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
 use catalog::{ask_table, ask_types, first};
+use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
@@ -64,7 +68,7 @@ impl Question {
                 conn,
                 &question.template,
                 &question.settings,
-                &question.pool.proxy.templates,
+                &question.pool.proxy,
             )
             .await
             {
@@ -86,12 +90,13 @@ async fn learn(
     conn: &mut ServerConn,
     template: &Template,
     settings: &Arc<Settings>,
-    templates: &Templates,
+    proxy: &Proxy,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {
         return Ok(Some(unknown()));
     };
-    match inquire(conn, template, statement, settings, templates).await {
+    let (templates, declared) = (&proxy.templates, &proxy.config.declared);
+    match inquire(conn, template, statement, settings, templates, declared).await {
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
@@ -110,12 +115,13 @@ pub(crate) async fn inquire(
     statement: &Statement,
     settings: &Arc<Settings>,
     templates: &Templates,
+    declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.limited = true;
     conn.query(LOCK_LIMIT).await?;
-    ask(conn, template, statement, templates).await
+    ask(conn, template, statement, templates, declared).await
 }
 
 /// Somebody holds a lock on the table, or the question was cancelled.
@@ -132,6 +138,7 @@ fn unknown() -> Learned {
         plan: Err("it could not be described".to_owned()),
         plain_read: false,
         taints: true,
+        declared: false,
     }
 }
 
@@ -140,41 +147,81 @@ async fn ask(
     template: &Template,
     statement: &Statement,
     templates: &Templates,
+    declared: &[Declared],
 ) -> Result<Learned, ServerError> {
-    let text = template.text.to_lowercase();
-    if MOMENTS.iter().any(|moment| text.contains(moment)) {
-        return Ok(Learned {
-            plan: Err(MOMENT.to_owned()),
-            ..unknown()
-        });
-    }
-    let functions = facts::harmless_sql(
-        &statement.functions,
-        &statement.operators,
-        &statement.casts_to,
-        &[],
-    );
-    let tables = facts::plain_tables_sql(&statement.relations);
-    let taints = facts::foreign_functions_sql(&statement.functions);
-    let answers = conn
-        .query(&format!("{functions}; {tables}; {taints}"))
-        .await?;
-    let yes = |n: usize| answers.get(n).is_some_and(|rows| first(rows) == Some("t"));
-    let plan = match (&statement.update, &statement.take, &statement.insert) {
-        (Some(update), ..) => ask_fold(conn, template, update, templates)
-            .await?
-            .map(|plan| GroupPlan::Fold(Arc::new(plan))),
-        (None, Some(take), _) => ask_take(conn, template, take, templates)
-            .await?
-            .map(|plan| GroupPlan::Deal(Arc::new(plan))),
-        (None, None, Some(insert)) => ask_insert(conn, template, insert, templates).await?,
-        (None, None, None) => Err(NO_SHAPE.to_owned()),
+    let declared = ask_declared(conn, &statement.functions, declared).await?;
+    let foreign = statement.functions.iter();
+    let foreign = foreign.filter(|name| declared.iter().all(|(known, _)| known != *name));
+    let foreign: Vec<Name> = foreign.cloned().collect();
+    let questions = [
+        facts::foreign_functions_sql(&foreign),
+        facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
+        facts::plain_types_sql(&statement.casts_to),
+        facts::plain_tables_sql(&statement.relations),
+    ];
+    let answers = conn.query(&questions.join("; ")).await?;
+    let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
+    let taints = answers.next().unwrap_or(true);
+    let plain = answers.all(|yes| yes);
+    let plan = match statement.names_moment {
+        true => Err(MOMENT.to_owned()),
+        false => ask_plan(conn, template, statement, &declared, templates).await?,
     };
+    let read = statement.effect == Effect::Read && !statement.names_moment;
     Ok(Learned {
+        declared: is_asked(&declared, &plan),
         plan,
-        plain_read: matches!(statement.effect, Effect::Read) && yes(0) && yes(1),
-        taints: yes(2),
+        plain_read: read && plain,
+        taints,
     })
+}
+
+/// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
+/// become one call.
+fn is_asked(declared: &[(Name, Role)], plan: &Result<GroupPlan, String>) -> bool {
+    declared.iter().any(|(_, role)| match role {
+        Role::Group
+        | Role::Take {
+            limit_argument: None,
+        } => true,
+        Role::Take { .. } => plan.is_ok(),
+    })
+}
+
+async fn ask_plan(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    declared: &[(Name, Role)],
+    templates: &Templates,
+) -> Result<Result<GroupPlan, String>, ServerError> {
+    let fold = |plan| GroupPlan::Fold(Arc::new(plan));
+    let deal = |plan| GroupPlan::Deal(Arc::new(plan));
+    if let Some(update) = &statement.update {
+        let plan = ask_fold(conn, template, update, templates).await?;
+        return Ok(plan.map(fold));
+    }
+    if let Some(take) = &statement.take {
+        let plan = ask_take(conn, template, take, templates).await?;
+        return Ok(plan.map(deal));
+    }
+    if let Some(insert) = &statement.insert {
+        return ask_insert(conn, template, insert, templates).await;
+    }
+    for (name, role) in declared {
+        if let Role::Take {
+            limit_argument: Some(limit),
+        } = role
+            && let Some(call) = statement
+                .call
+                .as_ref()
+                .filter(|call| call.function == *name)
+        {
+            let plan = ask_call(conn, template, call, *limit, templates).await?;
+            return Ok(plan.map(deal));
+        }
+    }
+    Ok(Err(NO_SHAPE.to_owned()))
 }
 
 async fn ask_fold(
@@ -206,10 +253,9 @@ pub(crate) const NO_SHAPE: &str =
     "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
-const FOREIGN: &str =
-    "functions, operators, types or foreign keys by which rows may depend on one another";
+const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
+const MOMENT: &str = "a constant that means the moment in which it is parsed";
 const TOO_MANY: &str = "too many parameters or columns";
-const MOMENT: &str = "a text such as 'now' means something else whenever it is parsed";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
 /// on: each row has its own value, as it would have alone.
@@ -217,9 +263,6 @@ const VALUES_OF_ROWS: [&str; 4] = ["clock_timestamp", "gen_random_uuid", "nextva
 
 /// Those whose values do not tell in which order rows were met.
 const VALUES_WITHOUT_ORDER: [&str; 2] = ["gen_random_uuid", "random"];
-
-/// Text constants by which a template means something else whenever it is parsed.
-const MOMENTS: [&str; 4] = ["'now", "'today", "'tomorrow", "'yesterday"];
 
 async fn ask_take(
     conn: &mut ServerConn,
@@ -239,11 +282,12 @@ async fn ask_take(
     let picking = harmless_sql(&take.picking(), &[take::TRY_LOCK]);
     let taking = harmless_sql(&take.taking(), &VALUES_WITHOUT_ORDER);
     let changing = harmless_sql(&take.moving(), &VALUES_OF_ROWS);
-    let names = [Some(&take.relation), onto].into_iter().flatten();
-    let apart: Vec<String> = names.map(facts::apart_sql).collect();
-    let apart = apart.join("; ");
-    let questions = format!("{picking}; {taking}; {changing}; {apart}");
-    let answers = conn.query(&questions).await?;
+    let assigned = take.assignments.iter().flatten();
+    let assigned: Vec<String> = assigned.map(|(column, _)| column.clone()).collect();
+    let mut questions = vec![picking, taking, changing];
+    questions.push(facts::apart_sql(&take.relation, &assigned));
+    questions.extend(onto.map(|name| facts::apart_sql(name, &[])));
+    let answers = conn.query(&questions.join("; ")).await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
     }
@@ -263,8 +307,11 @@ async fn ask_take(
     );
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
-        Ok(taking) => DealPlan::new(template, taking, &tables, parameters, fields, templates)
-            .ok_or_else(|| TOO_MANY.to_owned()),
+        Ok(taking) => {
+            let prints = tables.into_iter().map(|table| table.fingerprint).collect();
+            DealPlan::new(template, taking, prints, parameters, fields, templates)
+                .ok_or_else(|| TOO_MANY.to_owned())
+        }
     })
 }
 
@@ -279,7 +326,7 @@ async fn ask_insert(
         return Ok(Err(NO_TABLE.to_owned()));
     };
     let harmless = harmless_sql(&insert.exprs(), &VALUES_OF_ROWS);
-    let apart = facts::apart_sql(&insert.relation);
+    let apart = facts::apart_sql(&insert.relation, &[]);
     let answers = conn.query(&format!("{harmless}; {apart}")).await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
@@ -292,7 +339,14 @@ async fn ask_insert(
             Ok(dealing) => dealing,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let plan = DealPlan::new(template, dealing, &[table], parameters, fields, templates);
+        let plan = DealPlan::new(
+            template,
+            dealing,
+            vec![table.fingerprint],
+            parameters,
+            fields,
+            templates,
+        );
         let plan = plan.map(|plan| GroupPlan::Deal(Arc::new(plan)));
         return Ok(plan.ok_or_else(|| TOO_MANY.to_owned()));
     }

@@ -7,7 +7,7 @@ mod groups;
 mod seat;
 mod tend;
 
-pub(crate) use seat::{Delivery, Seat, Submitted, Waiter};
+pub(crate) use seat::{Delivery, Row, Seat, Submitted, Waiter};
 
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};

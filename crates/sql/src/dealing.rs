@@ -35,6 +35,9 @@ pub enum Refusal {
     /// A type that cannot be carried in an array.
     #[error("type of parameter ${0}")]
     Type(u32),
+    /// A call that does not say in the declared argument, and nowhere else, how many rows it wants.
+    #[error("the argument that says how many rows are wanted")]
+    Limit,
     /// What a literal means depends on fields of an interval, which a parameter's type does not tell.
     #[error("a value for an interval with fields")]
     Interval,
@@ -109,6 +112,8 @@ pub struct Dealing {
     pub tag: &'static str,
     /// PostgreSQL may raise an error of a member for whom there was no row.
     pub may_fail_unseen: bool,
+    /// A user's function may raise errors of any kind: none speaks against the statement itself.
+    pub raises_anything: bool,
     /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
     pub returning: usize,
 }

@@ -401,7 +401,7 @@ fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed
 }
 
 /// Not an aggregate's or window function's syntax.
-fn is_plain_call(call: &FuncCall) -> bool {
+pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
     call.agg_order.is_empty()
         && call.agg_filter.is_none()
         && call.over.is_none()

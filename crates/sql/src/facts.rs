@@ -4,6 +4,9 @@
 //! The same questions make the *fingerprint*, which a fold compares again inside its own transaction: DDL
 //! that has come between changes it.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{Name, quote_ident, quote_literal};
 
 /// A table, or a partitioned table with its whole tree of partitions.
@@ -216,7 +219,8 @@ pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
 }
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, every type PostgreSQL's own?
+/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, and not volatile, every
+/// type PostgreSQL's own?
 pub fn harmless_sql(
     functions: &[Name],
     operators: &[Name],
@@ -237,7 +241,8 @@ pub fn harmless_sql(
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
-           AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
+           AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
+             OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         functions = names(functions),
         operators = names(operators),
@@ -247,6 +252,18 @@ pub fn harmless_sql(
             .map(|name| quote_literal(name))
             .collect::<Vec<_>>()
             .join(","),
+    )
+}
+
+/// Asks for one row with one boolean: is every type of these names PostgreSQL's own or an enum? A cast to one of them only
+/// reads.
+pub fn plain_types_sql(types: &[Name]) -> String {
+    let list: Vec<String> = types.iter().map(|n| quote_literal(&n.name)).collect();
+    format!(
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name) OR EXISTS (SELECT FROM pg_catalog.pg_type t \
+           WHERE t.typname = f.name AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e'))",
+        list.join(",")
     )
 }
 
@@ -277,9 +294,14 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 }
 
 /// Asks for one row with one boolean: may what is done to one row of the table not depend on what is done to another one
-/// in the same statement? It may by foreign keys within the table or that act on it, and by functions and operators
-/// that are not PostgreSQL's own in constraints, defaults and domains.
-pub fn apart_sql(name: &Name) -> String {
+/// in the same statement? It may by foreign keys within the table or that act on it, by functions and operators
+/// that are not PostgreSQL's own in constraints, defaults and domains, and if an UPDATE has `assigned` a column by which a
+/// unique or exclusion index decides: one row may make room for another.
+pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
+    let assigned: Vec<String> = assigned
+        .iter()
+        .map(|column| quote_literal(column))
+        .collect();
     format!(
         "WITH {tree} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
            AND (k.conrelid IN (SELECT id FROM tree) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
@@ -289,8 +311,15 @@ pub fn apart_sql(name: &Name) -> String {
                WHERE k.conrelid IN (SELECT id FROM tree) OR (k.contypid <> 0 AND k.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
                  WHERE a.attrelid IN (SELECT id FROM tree) AND a.attnum > 0)))) \
              OR (d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND d.objid IN (SELECT f.oid FROM pg_catalog.pg_attrdef f \
-               WHERE f.adrelid IN (SELECT id FROM tree)))))",
-        tree = tree_sql(name)
+               WHERE f.adrelid IN (SELECT id FROM tree))))) \
+         AND NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = id JOIN pg_catalog.pg_attribute a ON a.attrelid = id \
+           WHERE a.attname = ANY (ARRAY[{assigned}]::pg_catalog.name[]) AND (i.indisunique OR i.indisexclusion) \
+           AND (a.attnum = ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) \
+             OR ((i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_depend d \
+               WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = i.indexrelid AND d.refobjid = id \
+               AND d.refobjsubid = a.attnum))))",
+        tree = tree_sql(name),
+        assigned = assigned.join(","),
     )
 }
 

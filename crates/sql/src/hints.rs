@@ -245,7 +245,14 @@ fn hint_comments(statement: &[ScanToken]) -> Vec<&ScanToken> {
         .iter()
         .filter(|token| !is_comment(token))
         .collect();
-    let Some(keyword) = keyword_index(&significant).and_then(|index| significant.get(index)) else {
+    // A SELECT may write by its functions. (Bare words behind SELECT would be columns.)
+    let selects = || {
+        significant
+            .first()
+            .is_some_and(|t| t.token() == Token::Select)
+    };
+    let keyword = keyword_index(&significant).or_else(|| selects().then_some(0));
+    let Some(keyword) = keyword.and_then(|index| significant.get(index)) else {
         return Vec::new();
     };
     let leading = statement.iter().take_while(|token| is_comment(token));

@@ -7,11 +7,13 @@
 //! The parser runs once per text; what runs for every message is [`take_out_literals`] and the quick no of
 //! [`strip_bare_hints`], and both are plain byte scans.
 
+pub mod call;
 pub mod dealing;
 mod effect;
 mod expr;
 pub mod facts;
 pub mod fold;
+pub mod function;
 mod hints;
 mod literals;
 pub mod merge;
@@ -24,6 +26,7 @@ pub mod take;
 mod tree;
 mod update;
 
+pub use call::Call;
 pub use effect::{Effect, SessionChange};
 pub use expr::Expr;
 pub use facts::{Column, TableFacts};

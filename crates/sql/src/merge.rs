@@ -280,6 +280,7 @@ pub fn rewrite(
         fingerprints: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,
+        raises_anything: false,
         returning: returning.len(),
     })
 }

@@ -1,5 +1,8 @@
 //! Names of tables, functions, operators and types, as a text spells them.
 
+use crate::quote_ident;
+use std::fmt;
+
 /// A possibly schema-qualified name, folded to lower case where PostgreSQL folds it. Never resolved: without a schema,
 /// the server's `search_path` decides what it means.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -11,6 +14,21 @@ pub struct Name {
 }
 
 impl Name {
+    /// Reads `name` or `schema.name` as SQL spells it: folded to lower case unless it stands in double quotes. `None`: it is
+    /// neither.
+    pub fn parse(text: &str) -> Option<Name> {
+        let (first, rest) = identifier(text)?;
+        let mut parts = vec![first];
+        if !rest.is_empty() {
+            let (second, rest) = identifier(rest.strip_prefix('.')?)?;
+            if !rest.is_empty() {
+                return None;
+            }
+            parts.push(second);
+        }
+        Name::from_parts(parts)
+    }
+
     /// From the parts of a dotted name, catalog and schema first. `None` if there are no parts.
     pub(crate) fn from_parts(mut parts: Vec<String>) -> Option<Name> {
         let name = parts.pop()?;
@@ -28,9 +46,74 @@ impl Name {
     }
 }
 
+/// As SQL spells it, in quotes only where it would not be read back without.
+impl fmt::Display for Name {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |name: &str| match identifier(name) {
+            Some((same, "")) if same == name => name.to_owned(),
+            _ => quote_ident(name),
+        };
+        if let Some(schema) = &self.schema {
+            write!(out, "{}.", part(schema))?;
+        }
+        out.write_str(&part(&self.name))
+    }
+}
+
+/// The identifier at the start of a text, and what follows it.
+fn identifier(text: &str) -> Option<(String, &str)> {
+    let Some(mut quoted) = text.strip_prefix('"') else {
+        let is_part = |c: char| c == '_' || c == '$' || c.is_alphanumeric();
+        let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        let starts = name.starts_with(|c: char| c == '_' || c.is_alphabetic());
+        return starts.then(|| (name.to_lowercase(), rest));
+    };
+    let mut name = String::new();
+    loop {
+        let (part, rest) = quoted.split_once('"')?;
+        name.push_str(part);
+        match rest.strip_prefix('"') {
+            // Two are one that belongs to the name.
+            Some(more) => quoted = more,
+            None => return (!name.is_empty()).then_some((name, rest)),
+        }
+        name.push('"');
+    }
+}
+
 /// Appends a name unless it is there already.
 pub(crate) fn push_distinct<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Name;
+
+    #[test]
+    fn a_name_is_read_as_sql_spells_it() {
+        let read = |text| {
+            let name = Name::parse(text)?;
+            Some((name.schema.unwrap_or_default(), name.name))
+        };
+        let pair = |schema: &str, name: &str| Some((schema.to_owned(), name.to_owned()));
+        assert_eq!(read("place_order"), pair("", "place_order"));
+        assert_eq!(read("PGMQ.Read"), pair("pgmq", "read"));
+        assert_eq!(
+            read("\"My Shop\".\"say \"\"hi\"\"\""),
+            pair("My Shop", "say \"hi\"")
+        );
+        for spelt in ["f", "s.f", "\"S\".f", "s.\"say \"\"hi\"\"\""] {
+            let name = Name::parse(spelt).expect(spelt);
+            assert_eq!(name.to_string(), spelt);
+        }
+        for wrong in [
+            "", "a.", ".a", "a.b.c", "f()", "a b", "1a", "\"a", "\"\"", "a-b",
+        ] {
+            assert_eq!(Name::parse(wrong), None, "{wrong}");
+        }
     }
 }

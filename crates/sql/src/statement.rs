@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::call::{self, Call};
 use crate::effect::{self, Effect};
 use crate::hints::{self, Hints};
 use crate::merge::{self, Insert};
@@ -36,6 +37,11 @@ pub struct Statement {
     pub insert: Option<Insert>,
     /// The parts of the one statement of a queue's consumer that the text is.
     pub take: Option<Take>,
+    /// The parts of the one call of a function, as if it were a table, that the text is.
+    pub call: Option<Call>,
+    /// A text constant may mean the moment in which PostgreSQL parses it (`'now'::timestamptz`): parsed at another time, the
+    /// text means something else.
+    pub names_moment: bool,
     /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
@@ -67,6 +73,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         update: update::of_statements(&statements),
         insert: merge::of_statements(&statements),
         take: take::of_statements(&statements),
+        call: call::of_statements(&statements),
+        names_moment: references::names_moment(&tree),
         needs_constants,
         effect,
     })

@@ -278,7 +278,7 @@ pub(crate) fn read_returning(
         .collect()
 }
 
-fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Returning> {
+pub(crate) fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Returning> {
     let value = target.val.as_ref()?.node.as_ref()?;
     if is_all(value, qualifier) {
         return target.name.is_empty().then_some(Returning::All);

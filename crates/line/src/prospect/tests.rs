@@ -42,6 +42,7 @@ fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
         plan,
         plain_read,
         taints: false,
+        declared: false,
     }
 }
 
@@ -78,7 +79,15 @@ fn what_is_told_is_what_happens() {
         [folding(hints), taking(hints), refused(&other, false)]
     });
     let reads = [true, false].map(|plain| refused("SELECT n FROM t WHERE id = 1", plain));
-    for case in writes.chain(reads) {
+    let calls = HINTS.iter().flat_map(|hints| {
+        let call = format!("SELECT {hints} place_order(1)");
+        [(true, true), (true, false), (false, false)].map(|(taints, declared)| {
+            let (mut learned, unit) = refused(&call, false);
+            (learned.taints, learned.declared) = (taints, declared);
+            (learned, unit)
+        })
+    });
+    for case in writes.chain(reads).chain(calls) {
         let early: Vec<_> = policies().map(|policy| prospect(&case, policy)).collect();
         for (policy, told) in policies().zip(&early) {
             let happens = strategy(&case, policy);

@@ -123,14 +123,14 @@ impl Ride {
             self.expect.push_back(Expect::Parse { key: None, undo });
             return;
         };
-        let template = desk.templates.prepared(&text, parse.types);
+        let template = desk.templates.prepared_now(&text, parse.types);
         if parse.name.is_empty() {
             Parse {
                 text: text.as_bytes(),
                 ..parse
             }
             .write(out);
-            desk.server.unnamed = Some(template.id);
+            desk.server.unnamed = Some(template.statement_id);
             let undo = desk.session.prepare(b"", template);
             self.expect.push_back(Expect::Parse { key: None, undo });
         } else if desk.session.statement(parse.name).is_some() {
@@ -221,14 +221,14 @@ impl Ride {
             };
         };
         if name.is_empty() {
-            if desk.server.unnamed != Some(template.id) {
+            if desk.server.unnamed != Some(template.statement_id) {
                 Parse {
                     name: b"",
                     text: template.text.as_bytes(),
                     types: &template.types,
                 }
                 .write(out);
-                desk.server.unnamed = Some(template.id);
+                desk.server.unnamed = Some(template.statement_id);
                 self.expect.push_back(Expect::OwnParse { key: None });
             }
             return Known::default();

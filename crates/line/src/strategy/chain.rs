@@ -1,8 +1,11 @@
-//! Chain: hinted writes in one implicit transaction with one commit; each member gets its own answer after it.
+//! Chain: hinted writes, and calls of declared functions, in one implicit transaction with one commit; each member gets its
+//! own answer after it.
 //!
 //! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
 //! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
-//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs.
+//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Functions of the user's own may
+//! leave settings behind: the next user of the connection resets it; that none reads what another one has set for the rest
+//! of its transaction is the word of who hinted or declared it.
 
 use super::{
     Again, Dealt, Verdict, again, halves, is_stale_plan, sqlstate, write_head, write_member,
@@ -14,7 +17,6 @@ use crate::tally::Fallback;
 use crate::template::Templates;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::Effect;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
@@ -64,15 +66,12 @@ impl Prelude {
     }
 }
 
-/// Writes that carry the hint and are known to be short. A member that must touch an exact number of rows is not
-/// one: whether it did is known only after it ran.
+/// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
+/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes.
 pub fn fits(unit: &Unit) -> Option<GroupId> {
-    let hints = unit.template.hints();
-    let write = matches!(unit.template.effect(), Some(Effect::Write));
-    let fits = write
-        && hints.commit_on_success
-        && hints.target_affect_row.is_none()
-        && unit.template.pace.is_short();
+    let template = &unit.template;
+    let targeted = template.hints().target_affect_row.is_some();
+    let fits = !targeted && !template.names_moment() && template.pace.is_short();
     fits.then(|| GroupId {
         strategy: Strategy::Chain,
         template: 0,
@@ -113,6 +112,7 @@ impl Batch {
         }
         frontend::write_sync(out);
         injected.push_sync();
+        server.tainted |= members.iter().any(|unit| unit.taints);
         Self {
             forms: members.iter().map(|unit| unit.form).collect(),
             injected,

@@ -11,6 +11,7 @@ use paceline_wire::backend::tag;
 #[derive(Debug)]
 pub(super) struct Course {
     injected: Injected,
+    begun: bool,
     /// SQLSTATE and message of the error that undid it.
     error: Option<(String, BytesMut)>,
     /// The tables are not what the plan takes them for: the statement has done nothing.
@@ -33,6 +34,7 @@ impl Course {
     pub(super) fn new(injected: Injected) -> Self {
         Self {
             injected,
+            begun: false,
             error: None,
             facts_moved: false,
         }
@@ -42,6 +44,7 @@ impl Course {
     pub(super) fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Came {
         match frame.tag {
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::BIND_COMPLETE => self.begun = true,
             tag::DATA_ROW => return Came::Row,
             tag::ERROR_RESPONSE => {
                 let sqlstate = sqlstate(frame.body()).to_owned();
@@ -54,6 +57,11 @@ impl Course {
             _ => {}
         }
         Came::Other
+    }
+
+    /// The server has taken the statement: an error is one of carrying it out.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// SQLSTATE and whole message of the error that undid the statement.
@@ -77,6 +85,7 @@ impl Course {
             plan: Err(why),
             plain_read: false,
             taints: true,
+            declared: false,
         }))
     }
 }

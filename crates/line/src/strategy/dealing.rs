@@ -16,7 +16,6 @@ use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
 use paceline_sql::KeyValue;
-use paceline_sql::TableFacts;
 use paceline_sql::dealing::{Dealing, RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{Frame, frontend};
@@ -47,11 +46,11 @@ pub struct DealPlan {
 }
 
 impl DealPlan {
-    /// A plan from what PostgreSQL said of the template and its tables.
+    /// A plan from what PostgreSQL said of the template, and the fingerprints of what it said that of.
     pub fn new(
         template: &Template,
         dealing: Dealing,
-        tables: &[TableFacts],
+        fingerprints: Vec<String>,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
@@ -63,10 +62,7 @@ impl DealPlan {
             dealing,
             id: templates.new_id(),
             seed: hasher.finish(),
-            fingerprints: tables
-                .iter()
-                .map(|table| table.fingerprint.clone())
-                .collect(),
+            fingerprints,
             parameters,
             fields,
         })
@@ -122,6 +118,11 @@ impl DealPlan {
         &self.dealing
     }
 
+    /// Its members take from a queue.
+    pub(super) fn is_queue(&self) -> bool {
+        self.dealing.queue
+    }
+
     /// Parameters that travel, and whether as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.dealing.shared.iter().map(|number| (*number, false));
@@ -155,7 +156,7 @@ impl DealPlan {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
             KeyValue::Parameter(number) => match unit.parameter(*number)? {
                 (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
-                (true, bytes) => u32::try_from(i64::from_be_bytes(bytes?.try_into().ok()?)).ok()?,
+                (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
             },
         };
         let most = if self.dealing.single { 1 } else { LIMIT_MAX };
@@ -239,8 +240,14 @@ impl Batch {
         self.course
             .void(|sqlstate, error| match is_uncertain(error) {
                 true => Some("rows that were taken can be picked again".to_owned()),
-                false => is_refusal(sqlstate).then(|| refusal(sqlstate)),
+                false => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
             })
+    }
+
+    /// The error speaks against the statement itself.
+    fn is_refused(&self, sqlstate: &str) -> bool {
+        let raised = self.plan.dealing.raises_anything && self.course.has_begun();
+        is_refusal(sqlstate) && !raised
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -293,7 +300,7 @@ impl Batch {
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
         if let Some((sqlstate, error)) = self.course.error() {
-            let why = if is_refusal(sqlstate) {
+            let why = if self.is_refused(sqlstate) {
                 Fallback::Refused
             } else if is_uncertain(error) {
                 Fallback::Uncertain
@@ -394,6 +401,15 @@ fn numbers_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
     let mut array = Array::int4(rows);
     (1..=rows).for_each(|number| array.push_int(number));
     array.finish()
+}
+
+/// A binary integer of any width.
+fn read_integer(bytes: &[u8]) -> Option<i64> {
+    match *bytes {
+        [a, b] => Some(i16::from_be_bytes([a, b]).into()),
+        [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+        _ => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
+    }
 }
 
 fn is_uncertain(error: &[u8]) -> bool {

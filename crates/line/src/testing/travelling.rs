@@ -9,9 +9,10 @@ use crate::strategy::dealing::DealPlan;
 use crate::strategy::upsert::UpsertPlan;
 use crate::template::{Template, Templates};
 use crate::unit::Unit;
-use paceline_sql::fold::TypeName;
+use paceline_sql::dealing::{Dealing, TypeName};
+use paceline_sql::function::FunctionFacts;
 use paceline_sql::merge::upsert;
-use paceline_sql::{Statement, TableFacts, take};
+use paceline_sql::{Statement, TableFacts, call, take};
 use paceline_wire::backend::Field;
 use std::sync::Arc;
 
@@ -34,6 +35,15 @@ struct Described<'a> {
     fields: Vec<Field>,
 }
 
+impl Described<'_> {
+    fn dealing(self, dealing: Dealing) -> GroupPlan {
+        let prints = vec!["(16400,{7})".to_owned()];
+        let (oids, fields) = (self.oids, self.fields);
+        let plan = DealPlan::new(self.template, dealing, prints, oids, fields, self.templates);
+        GroupPlan::Deal(Arc::new(plan.expect("few parameters and columns")))
+    }
+}
+
 impl Travelling {
     /// A statement of a consumer.
     pub(crate) fn taking(
@@ -46,9 +56,23 @@ impl Travelling {
             let take = d.statement.take.as_ref().expect("a consumer's statement");
             let taking = take::rewrite(take, queue, None, &d.types, &d.returning);
             let taking = taking.expect("it travels");
-            let tables = std::slice::from_ref(queue);
-            let plan = DealPlan::new(d.template, taking, tables, d.oids, d.fields, d.templates);
-            GroupPlan::Deal(Arc::new(plan.expect("few parameters and columns")))
+            d.dealing(taking)
+        })
+    }
+
+    /// A call of a function with rows of these columns.
+    pub(crate) fn calling(
+        text: &str,
+        function: &FunctionFacts,
+        columns: &[&str],
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        let columns: Vec<_> = columns.iter().map(|name| (*name).to_owned()).collect();
+        Self::new(text, parameters, fields, |d| {
+            let call = d.statement.call.as_ref().expect("a call");
+            let dealing = call::rewrite(call, function, &columns, &d.types, &d.returning);
+            d.dealing(dealing.expect("it travels"))
         })
     }
 

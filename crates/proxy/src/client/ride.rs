@@ -3,25 +3,31 @@
 use super::{Client, End};
 use crate::cancel::Doing;
 use crate::learn::Question;
-use crate::pool::Seat;
+use crate::pool::{Row, Seat};
 use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
 use bytes::{Bytes, BytesMut};
 use paceline_line::ride::{Desk, Ride, Wrap};
+use paceline_line::strategy::GroupPlan;
 use paceline_line::template::Template;
+use paceline_line::unit::Unit;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use paceline_wire::{Frames, Header};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 /// Bytes kept for a peer that does not take them; then the other one is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
 
-/// A template that is measured, and what is to be found out about it.
-type Watched = (Arc<Template>, Option<Question>);
+/// How long a consumer that rides alone keeps others of its queue waiting, so that they travel together afterwards. They
+/// need not wait for what it waits for: alone they would pick other rows.
+const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
+
+/// A unit whose template is measured, and what is to be found out about it.
+type Watched = (Arc<Unit>, Option<Question>);
 
 /// A ride under way.
 struct Relay<'a> {
@@ -61,12 +67,16 @@ impl Client {
         wrap: Wrap,
         watched: Option<Watched>,
     ) -> Result<(), End> {
-        let Some(conn) = seat.conn() else {
+        let Some((conn, row)) = seat.parts() else {
             return Err(super::shut_down());
         };
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
-        let outcome = self.ride_on(conn, unit, wrap).await;
+        let riding = self.ride_on(conn, unit, wrap);
+        let outcome = match &watched {
+            Some((unit, _)) if takes(unit) => hold_queue(row, riding).await,
+            _ => riding.await,
+        };
         whereabouts.leave_server().await;
         let mut ended = match outcome {
             Ok(ended) => ended,
@@ -78,9 +88,9 @@ impl Client {
         };
         match watched {
             None => seat.leave(),
-            Some((template, question)) => {
+            Some((unit, question)) => {
                 let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
-                template
+                unit.template
                     .pace
                     .record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
                 match question {
@@ -125,6 +135,23 @@ impl Client {
             failed: relay.ride.saw_error(),
             forwarded: relay.ride.forwarded(),
         })
+    }
+}
+
+/// Is it a consumer of a queue?
+fn takes(unit: &Unit) -> bool {
+    unit.plan.as_ref().is_some_and(GroupPlan::is_queue)
+}
+
+/// Carries out a consumer's ride; if it takes long, others of its queue may leave.
+async fn hold_queue<T>(queue: Row<'_>, riding: impl Future<Output = T>) -> T {
+    let mut riding = std::pin::pin!(riding);
+    match tokio::time::timeout(QUEUE_HELD_MAX, &mut riding).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            queue.free();
+            riding.await
+        }
     }
 }
 
@@ -333,9 +360,8 @@ fn with_desk<R>(
 ) -> R {
     let settings = client.session.settings.id;
     let pool = &client.pool;
-    let taints = |template: &Template| match &template.statement {
-        Some(statement) if statement.functions.is_empty() => false,
-        _ => pool.taints(template.id, settings).unwrap_or(true),
+    let taints = |template: &Template| {
+        template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
     let board = Board {
         settings: &client.proxy.config.paceline,

@@ -95,6 +95,26 @@ pub(super) enum Wrong {
         /// The full name of the table.
         name: String,
     },
+    /// Something else where a list of tables belongs.
+    #[error("\"{name}\" must be a list of tables; start each with the line [[{name}]]")]
+    NotAList {
+        /// The name of the list.
+        name: &'static str,
+    },
+    /// A declaration without a function.
+    #[error("[{table}] does not say which function; add function = \"SCHEMA.NAME\"")]
+    NoFunction {
+        /// The list, in brackets.
+        table: String,
+    },
+    /// A function that is declared again, perhaps as something else.
+    #[error(
+        "function {function} is declared more than once; keep one of its [[take]] and [[group]]"
+    )]
+    DeclaredTwice {
+        /// The function.
+        function: String,
+    },
     /// A database without a server.
     #[error(
         "[{table}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""

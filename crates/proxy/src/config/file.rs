@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::declared::LISTS;
 use super::error::{ConfigError, Problem, Wrong};
 use super::settings::{Key, POOL_SIZE};
 use super::suggest;
@@ -63,9 +64,9 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// Walks the document and notes what is wrong instead of stopping at it.
-struct Reader {
+pub(super) struct Reader {
     /// Byte offset and problem.
-    problems: Vec<(usize, Wrong)>,
+    pub(super) problems: Vec<(usize, Wrong)>,
 }
 
 impl Reader {
@@ -78,6 +79,8 @@ impl Reader {
                         self.setting(&mut config, entry);
                     }
                 }
+                "take" => self.declared("take", content, &mut config.declared),
+                "group" => self.declared("group", content, &mut config.declared),
                 "databases" => {
                     for (name, content) in self.entries("databases", content) {
                         if let Some(database) = self.database(name.get_ref(), content) {
@@ -88,7 +91,12 @@ impl Reader {
                     }
                 }
                 unknown => {
-                    let nearest = suggest::nearest(unknown, TABLES).map(str::to_owned);
+                    let known = TABLES.into_iter().chain(LISTS);
+                    let nearest = suggest::nearest(unknown, known);
+                    let nearest = nearest.map(|name| match LISTS.contains(&name) {
+                        true => format!("[{name}]"),
+                        false => name.to_owned(),
+                    });
                     self.note(
                         name.span().start,
                         Wrong::UnknownTable {
@@ -201,7 +209,7 @@ impl Reader {
             .ok()
     }
 
-    fn value<T>(
+    pub(super) fn value<T>(
         &mut self,
         key: &str,
         written: &Spanned<DeValue<'_>>,
@@ -222,7 +230,7 @@ impl Reader {
     }
 
     /// What is in the table called `name`; nothing, and a note, when it is not a table.
-    fn entries<'a, 'i>(
+    pub(super) fn entries<'a, 'i>(
         &mut self,
         name: &str,
         content: &'a Spanned<DeValue<'i>>,
@@ -241,7 +249,7 @@ impl Reader {
         }
     }
 
-    fn unknown_key(
+    pub(super) fn unknown_key(
         &mut self,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         table: &str,
@@ -263,7 +271,7 @@ impl Reader {
         );
     }
 
-    fn note(&mut self, at: usize, wrong: Wrong) {
+    pub(super) fn note(&mut self, at: usize, wrong: Wrong) {
         self.problems.push((at, wrong));
     }
 }

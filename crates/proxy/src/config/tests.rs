@@ -262,3 +262,77 @@ fn an_unreadable_file_is_named() {
         "{message}"
     );
 }
+
+#[test]
+fn functions_are_declared_in_lists() {
+    let config = read(
+        r#"
+        [[take]]
+        function = "PGMQ.read"
+        limit_argument = 3
+        [[take]]
+        function = "pgmq.pop"
+        [[group]]
+        function = "place_order"
+        "#,
+    );
+    let declared: Vec<(String, Role)> = config
+        .declared
+        .iter()
+        .map(|declared| (declared.function.to_string(), declared.role))
+        .collect();
+    let take = |limit_argument| Role::Take { limit_argument };
+    // Lists are read by name.
+    assert_eq!(
+        declared,
+        [
+            ("place_order".to_owned(), Role::Group),
+            ("pgmq.read".to_owned(), take(Some(3))),
+            ("pgmq.pop".to_owned(), take(None)),
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_declaration_is_told_with_its_line() {
+    for (text, expected) in [
+        (
+            "[[take]]\nfunction = \"f\"\nlimit = 1",
+            "paceline.toml:3: unknown key \"limit\" in [[take]]; did you mean \"limit_argument\"?",
+        ),
+        (
+            "[[group]]\nfunction = \"f\"\nlimit_argument = 1",
+            "paceline.toml:3: unknown key \"limit_argument\" in [[group]]; remove it, or see docs/configuration.md for the keys there are",
+        ),
+        (
+            "\n[[take]]\nlimit_argument = 1",
+            "paceline.toml:2: [[take]] does not say which function; add function = \"SCHEMA.NAME\"",
+        ),
+        (
+            "[[take]]\nfunction = \"f\"\nlimit_argument = 0",
+            "paceline.toml:3: limit_argument: 0 is outside its limits; write a value from 1 to 100",
+        ),
+        (
+            "[[take]]\nfunction = \"f()\"",
+            "paceline.toml:2: function: \"f()\" is not the name of a function; write \"name\" or \"schema.name\", without brackets",
+        ),
+        (
+            "[take]\nfunction = \"f\"",
+            "paceline.toml:1: \"take\" must be a list of tables; start each with the line [[take]]",
+        ),
+        (
+            "group = [\"f\"]",
+            "paceline.toml:1: \"group\" must be a list of tables; start each with the line [[group]]",
+        ),
+        (
+            "[[takes]]\nfunction = \"f\"",
+            "paceline.toml:1: unknown table or key \"takes\"; did you mean [[take]]?",
+        ),
+        (
+            "[[group]]\nfunction = \"f\"\n[[take]]\nfunction = \"F\"",
+            "paceline.toml:4: function f is declared more than once; keep one of its [[take]] and [[group]]",
+        ),
+    ] {
+        assert_eq!(refused(text), expected);
+    }
+}

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use paceline_sql::Name;
 use thiserror::Error;
 use toml::de::DeValue;
 
@@ -209,4 +210,17 @@ pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError
         folder if folder.is_absolute() => Ok(Some(folder)),
         _ => Err(ValueError::RelativeFolder(text.to_owned())),
     }
+}
+
+/// Reads the name of a function, as SQL spells it.
+pub(super) fn function(written: Written<'_>) -> Result<Name, ValueError> {
+    let name = match written {
+        Written::Text(text) => Name::parse(text),
+        _ => None,
+    };
+    name.ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted: "the name of a function",
+        example: "\"name\" or \"schema.name\", without brackets",
+    })
 }

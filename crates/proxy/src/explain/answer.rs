@@ -71,6 +71,8 @@ pub(super) fn of_shape(simple: &Simple, statement: &Statement, policy: Policy) -
     let outlook = Outlook {
         plan,
         plain_read: true,
+        taints: false,
+        declared: false,
     };
     let mut lines = Lines::about(simple);
     lines.say(

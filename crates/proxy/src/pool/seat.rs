@@ -35,6 +35,19 @@ pub(crate) struct Seat {
     used: bool,
 }
 
+/// The row that is in flight because of a seat.
+pub(crate) struct Row<'a> {
+    pool: &'a Arc<Pool>,
+    key: &'a mut Option<Key>,
+}
+
+impl Row<'_> {
+    /// Others may have it.
+    pub(crate) fn free(self) {
+        self.pool.land(self.key.take());
+    }
+}
+
 impl Seat {
     pub(super) fn new(pool: &Arc<Pool>, conn: ServerConn, key: Option<Key>) -> Box<Self> {
         Box::new(Self {
@@ -53,8 +66,17 @@ impl Seat {
 
     /// The connection, from now on in an unknown state unless [`Seat::leave`] says otherwise. `None` after that.
     pub(crate) fn conn(&mut self) -> Option<&mut ServerConn> {
+        self.parts().map(|(conn, _)| conn)
+    }
+
+    /// As [`Seat::conn`], and the row, which may be set free while the connection is in use.
+    pub(crate) fn parts(&mut self) -> Option<(&mut ServerConn, Row<'_>)> {
         self.used = true;
-        self.conn.as_mut()
+        let row = Row {
+            pool: &self.pool,
+            key: &mut self.key,
+        };
+        Some((self.conn.as_mut()?, row))
     }
 
     /// The row is free; the connection stays.

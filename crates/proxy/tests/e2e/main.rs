@@ -12,7 +12,10 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod blocked_take;
+mod claims;
 mod ddl;
+mod declared;
 mod edges;
 mod equivalence;
 mod errors;
@@ -33,5 +36,6 @@ mod scripts;
 mod seeing;
 mod sell_out;
 mod session_state;
+mod shared_reads;
 mod tidy;
 mod upsert;

@@ -1,6 +1,7 @@
 //! Prepared statements by name: they survive moving between server connections and eviction, and obey PostgreSQL's rules.
 
-use crate::harness::message::{bind, close, execute, parse, query, sync};
+use crate::harness::message::{bind, close, execute, parse, query, sync, unit};
+use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Reply, Stage, assert_same};
 
@@ -187,4 +188,29 @@ fn a_parameter_whose_type_has_changed_is_prepared_anew() {
         late.ask(&run("p", "seven")).expect_ok("a text").value(),
         "seven"
     );
+}
+
+/// PostgreSQL reads the constant when it parses the statement: each client's has the moment of its own Parse.
+#[test]
+fn a_constant_that_means_a_moment_is_not_shared() {
+    let stage = stage(1);
+    let sql = "SELECT 'now'::timestamptz";
+    let run = [bind("", "s", &[]), execute("", 0), sync()].concat();
+    let prepare = [parse("s", sql, &[]), run.clone()].concat();
+    let [mut first, mut second] = [stage.client(), stage.client()];
+    let ask = |client: &mut RawClient, bytes: &[u8]| client.ask(bytes).expect_ok(sql).value();
+    let began = ask(&mut first, &prepare);
+    let unnamed = ask(&mut first, &unit(sql, &[]));
+    let mut direct = stage.direct();
+    let between = direct.value("SELECT clock_timestamp()");
+    let later = [
+        ask(&mut second, &prepare),
+        ask(&mut second, &unit(sql, &[])),
+        ask(&mut first, &unit(sql, &[])),
+    ];
+    for time in later {
+        let is_later = format!("SELECT '{time}'::timestamptz > '{between}'::timestamptz");
+        assert_eq!(direct.value(&is_later), "t", "{unnamed} {between} {time}");
+    }
+    assert_eq!(ask(&mut first, &run), began);
 }

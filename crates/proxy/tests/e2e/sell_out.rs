@@ -10,7 +10,7 @@ use crate::harness::driver::connect;
 use crate::harness::rng::seed;
 use crate::harness::{Rng, Stage};
 
-const STOCK: i64 = 20_000;
+const STOCK: i64 = 1_000;
 const SHOPPERS: usize = 64;
 const ATTEMPTS: usize = 100;
 const OUTSIDERS: usize = 8;
@@ -36,7 +36,7 @@ async fn shop(url: Arc<str>, way: Way, mut rng: Rng) -> Vec<Sale> {
     let statement = client.prepare(SALE).await.unwrap();
     let mut sales = Vec::new();
     for _ in 0..ATTEMPTS {
-        let amount = rng.between(1, 9);
+        let amount = rng.between(1, 3);
         let left = match way {
             Way::Prepared => client
                 .query_opt(&statement, &[&amount, &1_i64])

@@ -20,6 +20,7 @@ fn a_hint_comment_stands_after_the_keyword_or_first() {
         "update /*+ target_affect_row 1 rollback_on_fail, other(3) commit_on_success */ t set c = 1 where id = 1",
         "/*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW ( 1 )*/ DELETE FROM t",
         "/* x */ INSERT /*+ commit_on_success */ /*+ rollback_on_fail target_affect_row(1) */ INTO t VALUES (1)",
+        "SELECT /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1) */ place_order(7)",
         "WITH a AS (DELETE FROM q RETURNING *) INSERT /*+COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1)*/ INTO t SELECT * FROM a",
     ];
     for sql in texts {
@@ -36,7 +37,8 @@ fn other_comments_are_not_hints() {
         "UPDATE t SET c = '/*+ COMMIT_ON_SUCCESS */'",
         "UPDATE t SET c = 1 --/*+ COMMIT_ON_SUCCESS */",
         "SELECT 1 FROM t FOR UPDATE /*+ COMMIT_ON_SUCCESS */",
-        "/*+ COMMIT_ON_SUCCESS */ SELECT 1",
+        "SELECT 1 /*+ COMMIT_ON_SUCCESS */",
+        "VALUES /*+ COMMIT_ON_SUCCESS */ (1)",
         "WITH a AS (UPDATE /*+ COMMIT_ON_SUCCESS */ t SET c = 1 RETURNING 1) SELECT 1",
         "UPDATE /*+ COMMIT_ON_SUCCESSFUL TARGET_AFFECT_ROW */ t SET c = 1",
     ];

@@ -258,3 +258,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn constants_that_mean_the_moment_of_parsing() {
+    for sql in [
+        "SELECT 'now'::timestamptz",
+        "INSERT INTO t VALUES ($1, ' Today 10:00')",
+        "SELECT timestamp 'YESTERDAY'",
+        "UPDATE t SET at = CASE WHEN true THEN $$04:05 tomorrow$$ END",
+    ] {
+        assert!(parse(sql).unwrap().names_moment, "{sql}");
+    }
+    for sql in [
+        "SELECT now(), current_timestamp",
+        "SELECT today FROM tomorrow",
+        "SELECT 'unknown', 'nowhere', '2020-01-01'::date",
+        "SELECT $1::timestamptz",
+    ] {
+        assert!(!parse(sql).unwrap().names_moment, "{sql}");
+    }
+}

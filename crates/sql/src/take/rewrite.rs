@@ -203,6 +203,7 @@ impl<'a> Rewriter<'a> {
                 (None, None) => "DELETE",
             },
             may_fail_unseen,
+            raises_anything: false,
             returning: returning.len(),
         })
     }

@@ -77,7 +77,7 @@ fn prelude() -> Wire {
 }
 
 #[test]
-fn only_hinted_writes_that_are_known_to_be_short_fit() {
+fn only_what_is_known_to_be_short_fits() {
     let mut scene = Scene::new();
     let unit = scene.extended(INSERT);
     assert_eq!(fits(&unit), None, "not known to be short");
@@ -86,17 +86,27 @@ fn only_hinted_writes_that_are_known_to_be_short_fit() {
         fits(&unit).map(|group| group.strategy),
         Some(Strategy::Chain)
     );
+    unit.template.pace.record(1_000_000, 100);
+    assert_eq!(fits(&unit), None, "it has turned out long");
     for text in [
-        "INSERT INTO log DEFAULT VALUES",
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
-        "SELECT 1",
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
     ] {
         let unit = scene.extended(text);
         (0..3).for_each(|_| unit.template.pace.record(100, 100));
         assert_eq!(fits(&unit), None, "{text}");
     }
-    unit.template.pace.record(1_000_000, 100);
-    assert_eq!(fits(&unit), None, "it has turned out long");
+}
+
+#[test]
+fn functions_that_may_change_settings_taint_the_server() {
+    let mut scene = Scene::new();
+    let mut members = scene.three();
+    scene.leave(&members);
+    assert!(!scene.server.tainted);
+    members[1].taints = true;
+    scene.leave(&members);
+    assert!(scene.server.tainted);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::testing::messages::server::*;
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
 use crate::unit::Unit;
+use paceline_sql::function::FunctionFacts;
 use paceline_wire::Frames;
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 
@@ -29,6 +30,20 @@ fn pops() -> Travelling {
     let queue = table(&[("id", INT8)], &["id"]);
     let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
     Travelling::taking(text, &queue, &[], Vec::new())
+}
+
+/// Reads `$2` messages of queue `$1` by a function.
+fn reads() -> Travelling {
+    let function = FunctionFacts {
+        schema: "mq".to_owned(),
+        name: "read".to_owned(),
+        limit_argument: 2,
+        limit_type: "integer".to_owned(),
+        ..FunctionFacts::default()
+    };
+    let text = "SELECT id FROM mq.read($1, $2)";
+    let fields = vec![column("id", 20)];
+    Travelling::calling(text, &function, &["id", "body"], &[TEXT, INT4], fields)
 }
 
 fn a_server() -> ServerSide {
@@ -207,6 +222,47 @@ fn only_consumers_of_the_same_rows_travel_together() {
     let one = 1_i64.to_be_bytes();
     let binary = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
     assert_eq!(plan.fits(&binary), Some((group, key)));
+    let one = 1_i32.to_be_bytes();
+    let shorter = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
+    assert_eq!(plan.fits(&shorter), Some((group, key)));
     let none = claims.bound(&[text("7"), text("ann"), (false, None)]);
     assert_eq!(plan.fits(&none), None);
+}
+
+#[test]
+fn rows_of_a_function_are_dealt_like_those_of_a_table() {
+    let mut reads = reads();
+    let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        taken(1, &[Some(b"11")]),
+        taken(2, &[Some(b"12")]),
+        complete("SELECT 2"),
+        ready('I'),
+    ]);
+    let expected = [
+        "0: parsed, bound, columns id, row 11, row 12, SELECT 2, ready I",
+        "1: parsed, bound, columns id, SELECT 0, ready I",
+    ];
+    assert_eq!(dealt, expected);
+}
+
+/// `undefined_table` speaks against a statement; raised by a user's function it is a member's own error.
+#[test]
+fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
+    let mut reads = reads();
+    let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
+    let refused = || error("42P01", "relation \"mq.q_q\" does not exist");
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([parsed(), bound(), refused(), ready('I')]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    assert!(trip.batch.void().is_none());
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([refused(), ready('I')]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert!(trip.batch.void().is_some());
 }

@@ -38,6 +38,7 @@ impl Scene {
             plan: Err(plan.to_owned()),
             plain_read: false,
             taints: false,
+            declared: false,
         };
         self.pool.learn(self.template(text).id, 0, Some(learned));
     }

@@ -30,9 +30,14 @@ pub(crate) struct Paceline {
 impl Paceline {
     /// In front of the server at `upstream`, on any free port.
     pub(crate) fn start(upstream: &str) -> Builder {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
-        command.args(["serve", "--upstream", upstream, "--listen", "127.0.0.1:0"]);
-        Builder { command }.set("shutdown_timeout=0")
+        Builder::new(&["--upstream", upstream])
+    }
+
+    /// With the text of a configuration file, on any free port.
+    pub(crate) fn configured(text: &str) -> Builder {
+        let file = caretaker::folder("p").join("paceline.toml");
+        std::fs::write(&file, text).unwrap();
+        Builder::new(&["--config", file.to_str().unwrap()])
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -68,6 +73,13 @@ impl Paceline {
 }
 
 impl Builder {
+    fn new(source: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command.arg("serve").args(source);
+        command.args(["--listen", "127.0.0.1:0"]);
+        Self { command }.set("shutdown_timeout=0")
+    }
+
     /// A setting, `key=value`.
     pub(crate) fn set(mut self, setting: &str) -> Self {
         self.command.args(["--set", setting]);

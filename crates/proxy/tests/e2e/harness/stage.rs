@@ -36,6 +36,7 @@ pub(crate) struct Stage {
 pub(crate) struct StageBuilder {
     cluster: Arc<Cluster>,
     settings: Vec<String>,
+    declared: String,
 }
 
 /// The counters that Paceline shows.
@@ -60,6 +61,7 @@ impl Stage {
         StageBuilder {
             cluster,
             settings: Vec::new(),
+            declared: String::new(),
         }
     }
 
@@ -151,13 +153,24 @@ impl StageBuilder {
         self
     }
 
+    /// Lists of declared functions, as they stand in a configuration file.
+    pub(crate) fn declare(mut self, lists: &str) -> Self {
+        self.declared.push_str(lists);
+        self
+    }
+
     #[track_caller]
     pub(crate) fn open(self) -> Stage {
         let paceline = match Target::chosen() {
             Target::Bare => None,
             Target::Paceline => {
                 let upstream = format!("postgres://127.0.0.1:{}", self.cluster.port());
-                let start = Paceline::start(&upstream);
+                let start = match self.declared.as_str() {
+                    "" => Paceline::start(&upstream),
+                    declared => Paceline::configured(&format!(
+                        "[databases.\"*\"]\nprimary = \"{upstream}\"\n{declared}"
+                    )),
+                };
                 let start = self
                     .settings
                     .iter()

@@ -1,0 +1,135 @@
+//! How units travel because of what was learned of them, and of what the user allows.
+
+use super::{Learned, Policy, Travel};
+use crate::line::Strategy;
+use crate::session::Session;
+use crate::settings::SettingsBook;
+use crate::template::Templates;
+use crate::testing::folding::{INT4, INT8, single, table};
+use crate::testing::messages::client::query;
+use crate::testing::travelling::Travelling;
+
+const ALLOWED: Policy = Policy {
+    hotspot: true,
+    for_autocommit: false,
+    lock_type: true,
+    pipeline: true,
+};
+
+/// Of a text about which the catalog told nothing that would let it travel with others.
+fn learned() -> Learned {
+    Learned {
+        plan: Err("no shape".to_owned()),
+        plain_read: false,
+        taints: false,
+        declared: false,
+    }
+}
+
+/// How a text travels that is known to be short.
+fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
+    let (templates, none) = (Templates::default(), SettingsBook::default().none());
+    let mut unit = single(&mut Session::new(none), &templates, query(text));
+    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+    learned.travel(&mut unit, policy)
+}
+
+fn strategy(travel: Travel) -> Option<Strategy> {
+    travel.slip.group.map(|group| group.strategy)
+}
+
+#[test]
+fn hinted_writes_go_by_chain_and_keep_their_place() {
+    let known = learned();
+    let hinted = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        ALLOWED,
+    );
+    assert_eq!(strategy(hinted), Some(Strategy::Chain));
+    assert!(hinted.slip.barrier && hinted.slip.table.is_some());
+    let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
+    assert_eq!((strategy(bare), bare.slip.barrier), (None, true));
+    let hotspot = Policy {
+        hotspot: false,
+        ..ALLOWED
+    };
+    let off = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        hotspot,
+    );
+    assert_eq!(strategy(off), None);
+}
+
+#[test]
+fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
+    let plain = Learned {
+        plain_read: true,
+        ..learned()
+    };
+    let writes = Learned {
+        taints: true,
+        ..learned()
+    };
+    let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
+    assert_eq!(
+        strategy(travel(hinted, &plain, ALLOWED)),
+        Some(Strategy::Pipeline)
+    );
+    let chained = travel(hinted, &writes, ALLOWED);
+    assert_eq!(strategy(chained), Some(Strategy::Chain));
+    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    let bare = travel("SELECT f(1)", &writes, ALLOWED);
+    assert_eq!(bare, Travel::default());
+}
+
+#[test]
+fn declared_functions_need_no_hint() {
+    let declared = Learned {
+        declared: true,
+        ..learned()
+    };
+    let chained = travel("SELECT f(1) FROM t", &declared, ALLOWED);
+    assert_eq!(strategy(chained), Some(Strategy::Chain));
+    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: true,
+        ..ALLOWED
+    };
+    assert_eq!(travel("SELECT f(1)", &declared, off), Travel::default());
+}
+
+/// Where only chains are allowed, consumers of a queue do not wait for one another.
+#[test]
+fn consumers_that_share_no_statement_have_no_queue() {
+    for hint in ["", "/*+ COMMIT_ON_SUCCESS */"] {
+        let text = format!(
+            "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+        );
+        let queue = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+        let mut pops = Travelling::taking(&text, &queue, &[INT4], Vec::new());
+        let mut unit = pops.texts(&["7"]);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        let known = Learned {
+            plan: Ok(pops.plan.clone()),
+            ..learned()
+        };
+        let policy = Policy {
+            for_autocommit: true,
+            ..ALLOWED
+        };
+        let taken = known.travel(&mut unit, policy);
+        assert_eq!(strategy(taken), Some(Strategy::Take));
+        assert!(taken.slip.key.is_some() && unit.plan.take().is_some());
+        let chains_only = Policy {
+            lock_type: false,
+            ..policy
+        };
+        let chained = known.travel(&mut unit, chains_only);
+        let chain = (!hint.is_empty()).then_some(Strategy::Chain);
+        assert_eq!((strategy(chained), chained.slip.key), (chain, None));
+        assert!(chained.slip.barrier && unit.plan.is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! Asking about functions that the configuration declares: which of them a statement calls, and how the calls of one that
+//! takes from a queue become one call.
+
+use super::catalog::{ask_types, first};
+use super::{FOREIGN, NO_TYPE, TOO_MANY, harmless_sql};
+use crate::config::{Declared, Role};
+use crate::server::{Rows, ServerConn, ServerError};
+use paceline_line::strategy::dealing::DealPlan;
+use paceline_line::template::{Template, Templates};
+use paceline_sql::function::{FunctionFacts, function_sql, plain_functions_sql, same_function_sql};
+use paceline_sql::{Call, Name, call};
+use paceline_wire::backend::Field;
+use paceline_wire::frontend;
+
+const AMBIGUOUS: &str = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
+
+/// The functions among these names that are declared, each with what it is declared as.
+pub(super) async fn ask_declared(
+    conn: &mut ServerConn,
+    names: &[Name],
+    declared: &[Declared],
+) -> Result<Vec<(Name, Role)>, ServerError> {
+    let mut found = Vec::new();
+    for name in names {
+        for Declared { function, role } in declared {
+            let perhaps = function.name == name.name;
+            if perhaps && (function == name || ask_same(conn, function, name).await?) {
+                found.push((name.clone(), *role));
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn ask_same(conn: &mut ServerConn, one: &Name, other: &Name) -> Result<bool, ServerError> {
+    let answers = conn.query(&same_function_sql(one, other)).await?;
+    Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
+}
+
+/// How calls of a function that takes from a queue travel together, or why they do not.
+pub(super) async fn ask_call(
+    conn: &mut ServerConn,
+    template: &Template,
+    call: &Call,
+    limit_argument: usize,
+    templates: &Templates,
+) -> Result<Result<DealPlan, String>, ServerError> {
+    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    let selected: Vec<Name> = call
+        .selecting()
+        .iter()
+        .flat_map(|e| e.functions())
+        .collect();
+    let questions = [
+        harmless_sql(&call.arguing(), &[]),
+        harmless_sql(&call.selecting(), &[]),
+        plain_functions_sql(&selected),
+        function_sql(&call.function, call.arguments.len(), limit_argument),
+    ];
+    let answers = conn.query(&questions.join("; ")).await?;
+    let [harmless @ .., functions] = answers.as_slice() else {
+        return Ok(Err(AMBIGUOUS.to_owned()));
+    };
+    if harmless.iter().any(|rows| first(rows) != Some("t")) {
+        return Ok(Err(FOREIGN.to_owned()));
+    }
+    let Some(function) = read_function(functions, &call.function, limit_argument) else {
+        return Ok(Err(AMBIGUOUS.to_owned()));
+    };
+    let whole = match call.all_columns_sql() {
+        Ok(whole) => whole,
+        Err(refusal) => return Ok(Err(refusal.to_string())),
+    };
+    let types = frontend::parameter_types(&parameters);
+    let (_, columns) = conn.describe(&whole, &types).await?;
+    let name = |field: &Field| String::from_utf8_lossy(&field.name).into_owned();
+    let columns: Vec<String> = columns.iter().map(name).collect();
+    let Some((parameter_names, returned_names)) = ask_types(conn, &parameters, &fields).await?
+    else {
+        return Ok(Err(NO_TYPE.to_owned()));
+    };
+    let dealing = call::rewrite(call, &function, &columns, &parameter_names, &returned_names);
+    Ok(match dealing {
+        Err(refusal) => Err(refusal.to_string()),
+        Ok(dealing) => {
+            let prints = vec![function.fingerprint];
+            DealPlan::new(template, dealing, prints, parameters, fields, templates)
+                .ok_or_else(|| TOO_MANY.to_owned())
+        }
+    })
+}
+
+/// The one function that is meant, if it can be called for many.
+fn read_function(rows: &Rows, name: &Name, limit_argument: usize) -> Option<FunctionFacts> {
+    let [row] = rows.as_slice() else {
+        return None;
+    };
+    let [fingerprint, schema, limit_name, limit_type, fits] =
+        <[Option<String>; 5]>::try_from(row.clone()).ok()?;
+    (fits? == "t").then_some(FunctionFacts {
+        schema: schema?,
+        name: name.name.clone(),
+        limit_argument,
+        limit_name: limit_name.filter(|name| !name.is_empty()),
+        limit_type: limit_type?,
+        fingerprint: fingerprint?,
+    })
+}

@@ -1,0 +1,343 @@
+//! The shape of a consumer that takes by a function: `SELECT … FROM f(…)`; and the one call that takes for many. Whether
+//! `f` takes from a queue, and which argument says how many rows, is for a configuration to say.
+
+#[cfg(test)]
+mod tests;
+
+use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
+use pg_query::{Node, NodeEnum};
+
+use crate::dealing::{Dealing, PATIENCE, Refusal, TypeName, UNCERTAIN};
+use crate::expr::Expr;
+use crate::function::{FunctionFacts, fingerprint_sql};
+use crate::name::Name;
+use crate::quote_ident;
+use crate::update::{KeyValue, Returning, as_target, key_value, returning_item};
+use std::collections::BTreeSet;
+
+/// `SELECT targets FROM function(arguments)`, taken apart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// The function.
+    pub function: Name,
+    /// Its alias.
+    pub alias: Option<String>,
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+    /// What is selected of its rows.
+    pub targets: Vec<Returning>,
+}
+
+/// An argument; it reads no columns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Argument {
+    /// `name => …`
+    pub name: Option<String>,
+    /// Its value.
+    pub value: Expr,
+    /// Its value, if it is a bare parameter or constant.
+    plain: Option<KeyValue>,
+}
+
+/// Where the shared parameters start: behind the number of rows and the fingerprint.
+const SHARED: usize = 3;
+
+impl Call {
+    /// Expressions over a row that was taken.
+    pub fn selecting(&self) -> Vec<&Expr> {
+        crate::take::returned_exprs(&self.targets).collect()
+    }
+
+    /// Expressions that are arguments.
+    pub fn arguing(&self) -> Vec<&Expr> {
+        self.arguments
+            .iter()
+            .map(|argument| &argument.value)
+            .collect()
+    }
+
+    /// The same call with all columns of its rows: what PostgreSQL says of it tells their names.
+    pub fn all_columns_sql(&self) -> Result<String, Refusal> {
+        let itself = |n: u32| format!("${n}");
+        let arguments: Result<Vec<String>, Refusal> =
+            self.arguments.iter().map(|a| a.to_sql(&itself)).collect();
+        let Name { schema, name } = &self.function;
+        let schema = schema.iter().map(|schema| quote_ident(schema) + ".");
+        let alias = self
+            .alias
+            .iter()
+            .map(|alias| format!(" AS {}", quote_ident(alias)));
+        Ok(format!(
+            "SELECT * FROM {}{}({}){}",
+            schema.collect::<String>(),
+            quote_ident(name),
+            arguments?.join(", "),
+            alias.collect::<String>(),
+        ))
+    }
+
+    /// The place of the argument that says how many rows are wanted.
+    fn limit(&self, function: &FunctionFacts) -> Option<usize> {
+        let named = |argument: &Argument| argument.name == function.limit_name;
+        let by_name = || {
+            function.limit_name.as_ref()?;
+            self.arguments.iter().position(named)
+        };
+        let place = function.limit_argument.checked_sub(1)?;
+        match self.arguments.get(place) {
+            Some(Argument { name: None, .. }) => Some(place),
+            _ => by_name(),
+        }
+    }
+}
+
+impl Argument {
+    fn to_sql(&self, parameter: &dyn Fn(u32) -> String) -> Result<String, Refusal> {
+        let value = self.value.to_sql(&|_| String::new(), parameter);
+        let value = value.map_err(|_| Refusal::Expression)?;
+        Ok(match &self.name {
+            Some(name) => format!("{} => {value}", quote_ident(name)),
+            None => value,
+        })
+    }
+}
+
+/// The parts, if the statements are one call.
+pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Call> {
+    match statements {
+        [NodeEnum::SelectStmt(select)] => take_apart(select),
+        _ => None,
+    }
+}
+
+fn take_apart(select: &SelectStmt) -> Option<Call> {
+    let [from] = select.from_clause.as_slice() else {
+        return None;
+    };
+    let NodeEnum::RangeFunction(from) = from.node.as_ref()? else {
+        return None;
+    };
+    let call = single_call(from)?;
+    let parts = call.funcname.iter().map(|part| match &part.node {
+        Some(NodeEnum::String(name)) => Some(name.sval.clone()),
+        _ => None,
+    });
+    let function = match parts.collect::<Option<Vec<String>>>()?.as_slice() {
+        [name] => (None, name.clone()),
+        [schema, name] => (Some(schema.clone()), name.clone()),
+        _ => return None,
+    };
+    let qualifier = match &from.alias {
+        Some(alias) if alias.colnames.is_empty() => &alias.aliasname,
+        Some(_) => return None,
+        None => &function.1,
+    };
+    let target = |node: &Node| returning_item(as_target(node)?, qualifier);
+    is_bare(select).then_some(Call {
+        arguments: call.args.iter().map(read_argument).collect::<Option<_>>()?,
+        targets: select
+            .target_list
+            .iter()
+            .map(target)
+            .collect::<Option<_>>()?,
+        alias: from.alias.as_ref().map(|alias| alias.aliasname.clone()),
+        function: Name {
+            schema: function.0,
+            name: function.1,
+        },
+    })
+}
+
+/// Nothing but targets and FROM.
+fn is_bare(select: &SelectStmt) -> bool {
+    select.distinct_clause.is_empty()
+        && select.into_clause.is_none()
+        && select.where_clause.is_none()
+        && select.group_clause.is_empty()
+        && select.having_clause.is_none()
+        && select.window_clause.is_empty()
+        && select.values_lists.is_empty()
+        && select.sort_clause.is_empty()
+        && select.limit_offset.is_none()
+        && select.limit_count.is_none()
+        && select.limit_option() == LimitOption::Default
+        && select.locking_clause.is_empty()
+        && select.with_clause.is_none()
+        && select.op() == SetOperation::SetopNone
+}
+
+/// The function of `FROM f(…)`, without ORDINALITY, ROWS FROM or a list of columns.
+fn single_call(from: &RangeFunction) -> Option<&FuncCall> {
+    let [item] = from.functions.as_slice() else {
+        return None;
+    };
+    let NodeEnum::List(item) = item.node.as_ref()? else {
+        return None;
+    };
+    let NodeEnum::FuncCall(call) = item.items.first()?.node.as_ref()? else {
+        return None;
+    };
+    let no_columns = item.items.iter().skip(1).all(|node| node.node.is_none());
+    let plain = !from.ordinality && !from.is_rowsfrom && from.coldeflist.is_empty();
+    (plain && no_columns && crate::expr::is_plain_call(call) && !call.func_variadic).then_some(call)
+}
+
+fn read_argument(node: &Node) -> Option<Argument> {
+    let (name, value) = match node.node.as_ref()? {
+        NodeEnum::NamedArgExpr(named) => (
+            Some(named.name.clone()),
+            named.arg.as_deref()?.node.as_ref()?,
+        ),
+        value => (None, value),
+    };
+    let expr = Expr::new(value.clone(), None).ok()?;
+    let plain = key_value(value);
+    expr.columns().is_empty().then_some(Argument {
+        name,
+        value: expr,
+        plain,
+    })
+}
+
+/// Rewrites `call` for many clients. `columns` are the names of all columns of the function's rows, `parameters` and
+/// `returning` the types of its parameters and targets.
+pub fn rewrite(
+    call: &Call,
+    function: &FunctionFacts,
+    columns: &[String],
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Dealing, Refusal> {
+    let limit = call.limit(function).ok_or(Refusal::Limit)?;
+    let wanted = call.arguments.get(limit).and_then(|a| a.plain.clone());
+    let wanted = wanted.ok_or(Refusal::Limit)?;
+    let others = call.arguments.iter().enumerate();
+    let others = others
+        .filter(|(place, _)| *place != limit)
+        .map(|(_, a)| &a.value);
+    let all: Vec<&Expr> = others.chain(call.selecting()).collect();
+    if all.iter().any(|expr| expr.casts_parameter_to_fields()) {
+        return Err(Refusal::Interval);
+    }
+    // What is bound to anything but the limit must be the same for all.
+    let shared: BTreeSet<u32> = all.into_iter().flat_map(Expr::parameters).collect();
+    let shared: Vec<u32> = shared.into_iter().collect();
+    if matches!(wanted, KeyValue::Parameter(number) if shared.contains(&number)) {
+        return Err(Refusal::Limit);
+    }
+    let types = shared.iter().map(|number| {
+        let name = parameters.get((*number as usize).checked_sub(1)?);
+        Some(&name?.sql)
+    });
+    let types: Option<Vec<&String>> = types.collect();
+    let types = types.ok_or(Refusal::Limit)?;
+    let parameter = |n: u32| {
+        let place = shared.iter().position(|shared| *shared == n).unwrap_or(0);
+        format!(
+            "${}::{}",
+            SHARED + place,
+            types.get(place).map_or("", |t| t)
+        )
+    };
+    let text = Rewriter {
+        call,
+        function,
+        columns,
+        limit,
+        parameter: &parameter,
+    }
+    .text(returning)?;
+    Ok(Dealing {
+        text,
+        limit: wanted,
+        single: false,
+        queue: true,
+        shared,
+        own: Vec::new(),
+        fingerprints: 1,
+        tag: "SELECT",
+        may_fail_unseen: false,
+        raises_anything: true,
+        returning: returning.len(),
+    })
+}
+
+struct Rewriter<'a> {
+    call: &'a Call,
+    function: &'a FunctionFacts,
+    columns: &'a [String],
+    limit: usize,
+    parameter: &'a dyn Fn(u32) -> String,
+}
+
+impl Rewriter<'_> {
+    /// The argument that depends on `facts` keeps PostgreSQL from calling the function before they are known to hold.
+    fn text(&self, returning: &[TypeName]) -> Result<String, Refusal> {
+        let targets = self.targets()?;
+        if targets.len() != returning.len() {
+            return Err(Refusal::Expression);
+        }
+        let selected: String = (1..)
+            .zip(targets.iter().zip(returning))
+            .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
+            .collect();
+        let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+        let columns: String = (1..=self.columns.len())
+            .map(|n| format!("c{n}, "))
+            .collect();
+        Ok(format!(
+            "WITH facts AS MATERIALIZED (SELECT {same} = $2 AND {PATIENCE} AS same), \
+             taken AS MATERIALIZED (SELECT t.n::pg_catalog.int4 AS n{selected} \
+             FROM facts, LATERAL {schema}.{name}({arguments}) WITH ORDINALITY AS t({columns}n) WHERE facts.same) \
+             SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) <= $1::pg_catalog.int8 \
+             THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+             w.n{names} FROM facts LEFT JOIN taken AS w ON true ORDER BY w.n",
+            same = fingerprint_sql(&self.function.name),
+            schema = quote_ident(&self.function.schema),
+            name = quote_ident(&self.function.name),
+            arguments = self.arguments()?.join(", "),
+        ))
+    }
+
+    fn arguments(&self) -> Result<Vec<String>, Refusal> {
+        let total = format!(
+            "(CASE WHEN facts.same THEN $1::pg_catalog.int8 END)::{}",
+            self.function.limit_type
+        );
+        let argument = |(place, argument): (usize, &Argument)| match (&argument.name, place) {
+            (None, place) if place == self.limit => Ok(total.clone()),
+            (Some(name), place) if place == self.limit => {
+                Ok(format!("{} => {total}", quote_ident(name)))
+            }
+            _ => argument.to_sql(self.parameter),
+        };
+        self.call
+            .arguments
+            .iter()
+            .enumerate()
+            .map(argument)
+            .collect()
+    }
+
+    fn targets(&self) -> Result<Vec<String>, Refusal> {
+        let place = |name: &str| self.columns.iter().position(|column| column == name);
+        let mut targets = Vec::new();
+        for item in &self.call.targets {
+            match item {
+                Returning::All => {
+                    targets.extend((1..=self.columns.len()).map(|n| format!("t.c{n}")))
+                }
+                Returning::Expr { expr, .. } => {
+                    // A name that is no column may mean the whole row.
+                    if let Some(unknown) = expr.columns().into_iter().find(|c| place(c).is_none()) {
+                        return Err(Refusal::Column(unknown));
+                    }
+                    let column = |name: &str| format!("t.c{}", place(name).map_or(0, |n| n + 1));
+                    let sql = expr.to_sql(&column, self.parameter);
+                    targets.push(sql.map_err(|_| Refusal::Expression)?);
+                }
+            }
+        }
+        Ok(targets)
+    }
+}
