@@ -9,6 +9,8 @@ mod course;
 pub mod dealing;
 pub mod fold;
 pub mod pipeline;
+mod question;
+pub mod share;
 
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -20,6 +22,7 @@ use fold::FoldPlan;
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
+use share::Underway;
 use std::sync::Arc;
 
 /// How the units of a template travel together in one statement.
@@ -96,6 +99,7 @@ pub struct Batch(Kind);
 #[derive(Debug)]
 enum Kind {
     Pipeline(pipeline::Batch),
+    Share(share::Batch),
     Chain(chain::Batch),
     Fold(Box<fold::Batch>),
     Deal(dealing::Batch),
@@ -113,6 +117,7 @@ impl Batch {
     ) -> Option<Self> {
         Some(Self(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
+            Strategy::Share => Kind::Share(share::Batch::build(members, server, out)?),
             Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
@@ -132,6 +137,7 @@ impl Batch {
     ) -> bool {
         match &mut self.0 {
             Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
+            Kind::Share(batch) => batch.receive(frame, server, dealt),
             Kind::Chain(batch) => batch.receive(frame, server, dealt),
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
             Kind::Deal(batch) => batch.receive(frame, server, dealt),
@@ -143,14 +149,14 @@ impl Batch {
         match &self.0 {
             Kind::Fold(batch) => batch.void(),
             Kind::Deal(batch) => batch.void(),
-            Kind::Pipeline(_) | Kind::Chain(_) => None,
+            Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => None,
         }
     }
 
     /// The batch as a whole was refused by the server.
     pub fn failed(&self) -> bool {
         match &self.0 {
-            Kind::Pipeline(_) => false,
+            Kind::Pipeline(_) | Kind::Share(_) => false,
             Kind::Chain(batch) => batch.failed(),
             Kind::Fold(batch) => batch.failed(),
             Kind::Deal(batch) => batch.failed(),
@@ -161,6 +167,7 @@ impl Batch {
     pub fn kept(&self) -> usize {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
+            Kind::Share(batch) => batch.kept(),
             Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => 0,
         }
     }
@@ -169,7 +176,15 @@ impl Batch {
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
             Kind::Pipeline(batch) => Some(batch.abandon()),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => None,
+            Kind::Share(_) | Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => None,
+        }
+    }
+
+    /// Gives a shared answer up to one member; see [`share::Batch`]. `rest` is what has come and was not received.
+    pub fn hand_over(&mut self, rest: &[u8]) -> Option<Underway> {
+        match &mut self.0 {
+            Kind::Share(batch) => batch.hand_over(rest),
+            Kind::Pipeline(_) | Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) => None,
         }
     }
 }

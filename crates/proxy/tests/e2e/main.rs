@@ -28,4 +28,5 @@ mod queue;
 mod scripts;
 mod sell_out;
 mod session_state;
+mod share;
 mod tidy;
