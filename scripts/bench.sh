@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Measures PostgreSQL alone, PgBouncer (pool of 2, its best setting here) and Paceline with pgbench, one after the other in
 # alternation, and prints a table of medians. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
-# Settings by environment: SECONDS_EACH (8), ROUNDS (3), ROWS (5000000), ONLY (names of workloads, all if empty).
+# Settings by environment: SECONDS_EACH (8), ROUNDS (3), ROWS (5000000), READ_KEYS (200, of 10,000 rows each), ZIPF (1.5, the exponent
+# of the power law of the shared read's keys), ONLY (names of workloads, all if empty).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-}
+seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-} keys=${READ_KEYS:-200} zipf=${ZIPF:-1.5}
 paceline=${PACELINE:-target/release/paceline}
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
 bin=${bin:-$(pg_config --bindir)}
 work=$(mktemp -d)
-server=5460 bouncer=5461 plain=5462 auto=5463
+server=5460 bouncer=5461 plain=5462 auto=5463 two=5464
 pids=()
 
 # PostgreSQL and PgBouncer refuse to run as root.
@@ -53,7 +54,8 @@ INI
     "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
     "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" \
         --set hotspot_for_autocommit=true --set default_pool_size=1 2>"$work/paceline-auto.log" & pids+=($!)
-    for port in $bouncer $plain $auto; do wait_for "$port"; done
+    "$paceline" --upstream "$url" --listen "127.0.0.1:$two" --set default_pool_size=2 2>"$work/paceline-two.log" & pids+=($!)
+    for port in $bouncer $plain $auto $two; do wait_for "$port"; done
 }
 
 make_tables() {
@@ -91,9 +93,21 @@ UPDATE jobs SET state = 'running', worker = :client_id WHERE id = (SELECT id FRO
 SQL
 }
 
+# Air fares: reads of 10,000 rows that lie together; see reads.py for why pgbench does not ask them.
+make_fares() {
+    sql "CREATE TABLE test (id int, info text, typeid int, crt_time timestamp, mod_time timestamp)"
+    sql "INSERT INTO test SELECT g, md5(g::text), (g - 1) / 10000 + 1, now(), now() FROM generate_series(1, $keys * 10000) g"
+    sql "CREATE INDEX ON test (typeid)"
+    sql "VACUUM ANALYZE test"
+}
+
 # tps PORT SCRIPT CLIENTS MODE
 tps() {
     local out
+    case $2 in
+        read) python3 scripts/reads.py "$1" "$keys" 0 "$3" "$seconds"; return ;;
+        share) python3 scripts/reads.py "$1" "$keys" "$zipf" "$3" "$seconds"; return ;;
+    esac
     if ! out=$(pgbench -n -h 127.0.0.1 -p "$1" -U postgres -f "$work/$2.sql" -c "$3" -j 1 -M "$4" -T "$seconds" postgres 2>&1); then
         echo "$out" >&2
         exit 1
@@ -128,6 +142,7 @@ workload() {
 start_servers
 make_tables
 write_queue_scripts
+if [[ -z $only || " $only " == *" read "* || " $only " == *" share "* ]]; then make_fares; fi
 echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), $(nproc) cores, fsync on, pgbench -j 1, medians of $rounds runs of $seconds s in alternation, transactions per second"
 echo
 echo "| workload | direct | PgBouncer, pool 2, simple | Paceline | × direct | × PgBouncer |"
@@ -141,6 +156,8 @@ workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a
 workload "queue, variant c (take and file an order), 256 consumers, un-hinted, prepared" queue 256 prepared $auto
 workload "claims by UPDATE … SKIP LOCKED, 256 consumers, un-hinted, prepared" claim 256 prepared $auto
 workload "plain INSERT of a small row, 256 clients, un-hinted, prepared" insert 256 prepared $auto
+workload "read of 10,000 rows, uniform over $keys keys, 64 clients, Paceline with a pool of 2" read 64 extended $two
+workload "read of 10,000 rows, keys by a power law (exponent $zipf), 64 clients, Paceline with a pool of 2" share 64 extended $two
 orders=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) || ' orders in both tables, ' || count(DISTINCT order_id) || ' distinct' FROM (SELECT order_id FROM t_order_q UNION ALL SELECT order_id FROM t_order_u) o" 2>/dev/null || true)
 echo "${orders:+
 queue afterwards: $orders}"

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, and clients of queues (see queue-clients.sh)
-#   scripts/setup.sh bench   the same, and PgBouncer
+#   scripts/setup.sh bench   the same, PgBouncer and Python 3
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
 # them. Nothing that is installed is left running or set to start at boot.
@@ -183,6 +183,9 @@ need_pgbouncer() {
     say "PgBouncer"
 }
 
+# For scripts/reads.py.
+has_python() { command -v python3 >/dev/null; }
+
 # --- the three levels ------------------------------------------------------------------------------------------------------------
 
 level=${1:-build}
@@ -197,4 +200,7 @@ need "libclang" has_libclang libclang-dev
 say "C compiler and libclang"
 if [[ $level != build ]]; then need_postgres; fi
 if [[ $level == test ]]; then scripts/queue-clients.sh; fi
-if [[ $level == bench ]]; then need_pgbouncer; fi
+if [[ $level == bench ]]; then
+    need_pgbouncer
+    need "Python 3" has_python python3
+fi

@@ -1,7 +1,7 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
 use crate::line::{GroupId, Slip, Strategy, Table};
-use crate::strategy::{GroupPlan, chain, pipeline};
+use crate::strategy::{GroupPlan, chain, pipeline, share};
 use crate::unit::Unit;
 use paceline_sql::Effect;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ mod tests;
 pub struct Learned {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<GroupPlan, String>,
-    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined.
+    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared.
     pub plain_read: bool,
     /// Calls functions that may change the session.
     pub taints: bool,
@@ -31,7 +31,7 @@ pub struct Policy {
     pub for_autocommit: bool,
     /// Rows are locked once for a whole group: fold; else chain only (`hotspot_lock_type`).
     pub lock_type: bool,
-    /// Short plain reads may be pipelined.
+    /// Plain reads may travel together: short ones in a pipeline, others with those that ask the same.
     pub pipeline: bool,
 }
 
@@ -83,10 +83,11 @@ impl Learned {
             Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
                 self.travel_write(unit, policy)
             }
-            Some(Effect::Read)
-                if policy.pipeline && self.plain_read && unit.template.pace.is_short() =>
-            {
-                alone_or(Some(pipeline::fits(unit)))
+            Some(Effect::Read) if policy.pipeline && self.plain_read => {
+                alone_or(match unit.template.pace.is_short() {
+                    true => Some(pipeline::fits(unit)),
+                    false => share::fits(unit),
+                })
             }
             Some(Effect::Write) => self.travel_write(unit, policy),
             _ => Travel::default(),

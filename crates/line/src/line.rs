@@ -47,6 +47,8 @@ pub struct GroupId {
 pub enum Strategy {
     /// Reads back to back, each with its own Sync.
     Pipeline,
+    /// The same read, asked once.
+    Share,
     /// Writes in one implicit transaction.
     Chain,
     /// Single-row updates in one statement.
@@ -59,8 +61,9 @@ pub enum Strategy {
 
 impl Strategy {
     /// Each of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Pipeline,
+        Self::Share,
         Self::Chain,
         Self::Fold,
         Self::Take,
@@ -71,11 +74,17 @@ impl Strategy {
     pub fn name(self) -> &'static str {
         match self {
             Self::Pipeline => "pipeline",
+            Self::Share => "share",
             Self::Chain => "chain",
             Self::Fold => "fold",
             Self::Take => "take",
             Self::Merge => "merge",
         }
+    }
+
+    /// Its units change nothing: they may be sent again, and left at any time.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Pipeline | Self::Share)
     }
 }
 
@@ -218,8 +227,16 @@ impl<T> Line<T> {
     pub fn oldest_ready_alone(&self, most: usize) -> Option<Instant> {
         let mut front = self.ready.values().take(most);
         front
-            .find(|ready| ready.group.is_none())
+            .find(|ready| self.travels_alone(ready.group))
             .map(|ready| ready.since)
+    }
+
+    /// Without a group, or with a question that nobody else asks.
+    fn travels_alone(&self, group: Option<GroupId>) -> bool {
+        group.is_none_or(|id| {
+            id.strategy == Strategy::Share
+                && self.mates.get(&id).is_none_or(|mates| mates.len() < 2)
+        })
     }
 
     /// Since when the first of those who could leave could; `None` when nobody could.
@@ -464,7 +481,7 @@ impl<T> Line<T> {
             return;
         };
         let group = entry.slip.group;
-        let waits = group.is_some_and(|id| id.strategy != Strategy::Pipeline && id.cohort == 0);
+        let waits = group.is_some_and(|id| !id.strategy.reads() && id.cohort == 0);
         let until = entry.arrived + self.limits.max_wait;
         if waits && until > now {
             self.held.insert((until, ticket));

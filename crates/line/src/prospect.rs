@@ -7,6 +7,7 @@ mod tests;
 use crate::learned::{Learned, Policy};
 use crate::line::Strategy;
 use crate::strategy::GroupPlan;
+use crate::strategy::share::ANSWER_BYTES_MAX;
 use crate::template::Template;
 use paceline_sql::Effect;
 use std::fmt;
@@ -53,6 +54,9 @@ const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a 
 const PIPELINE_OFF: &str = "pipeline is off";
 const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
+const SHARE: &str =
+    "share, with those that ask the very same; pipeline, once it is known to be short";
+const TOO_LONG: &str = "its answers are longer than 8 MiB";
 const NEITHER: &str = "it is neither a read nor a write";
 
 impl Prospect {
@@ -66,7 +70,11 @@ impl Prospect {
             }
             Some(Effect::Read) if !policy.pipeline => Self::alone(PIPELINE_OFF),
             Some(Effect::Read) if !outlook.plain_read => Self::alone(NOT_PLAIN),
-            Some(Effect::Read) => Self::once_short(template, Strategy::Pipeline),
+            Some(Effect::Read) if template.pace.is_short() => Self::Together(Strategy::Pipeline),
+            Some(Effect::Read) if template.pace.last_bytes() > ANSWER_BYTES_MAX => {
+                Self::alone(TOO_LONG)
+            }
+            Some(Effect::Read) => Self::Together(Strategy::Share),
             Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, asked),
             _ => Self::alone(NEITHER),
         }
@@ -130,6 +138,7 @@ fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
 impl fmt::Display for Prospect {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Together(Strategy::Share) => out.write_str(SHARE),
             Self::Together(strategy) => out.write_str(strategy.name()),
             Self::OnceShort(strategy) => {
                 write!(out, "{}, once it is known to be short", strategy.name())

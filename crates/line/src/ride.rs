@@ -14,7 +14,9 @@ use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::show::Console;
+use crate::strategy::share::Underway;
 use crate::template::{Template, Templates};
+use crate::unit::Form;
 use bytes::BytesMut;
 use expect::Expect;
 use paceline_sql::{Hints, SessionChange};
@@ -127,8 +129,36 @@ impl Ride {
     /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
     /// first.
     pub fn board(desk: &mut Desk<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
-        let mut ride = Self {
-            expect: VecDeque::new(),
+        let mut ride = Self::expecting([], wrap);
+        for name in desk.server.take_leftovers() {
+            paceline_wire::frontend::Target::Statement(&name)
+                .write(out, paceline_wire::frontend::tag::CLOSE);
+            ride.expect.push_back(Expect::OwnClose { closed: None });
+        }
+        if wrap == Wrap::Begin {
+            paceline_wire::frontend::write_query(out, "BEGIN");
+            desk.server.unnamed = None;
+            ride.expect.push_back(Expect::OwnQuery);
+        }
+        ride
+    }
+
+    /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
+    pub fn take_over(underway: Underway) -> (Self, BytesMut) {
+        let (changes, hints) = (Vec::new(), Hints::default());
+        let mut ride = match underway.form {
+            Form::Simple => Self::expecting([Expect::Query { changes, hints }], Wrap::No),
+            Form::Extended { .. } => {
+                Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
+            }
+        };
+        ride.forwarded = underway.answer.len() as u64;
+        (ride, underway.answer)
+    }
+
+    fn expecting<const N: usize>(expect: [Expect; N], wrap: Wrap) -> Self {
+        Self {
+            expect: expect.into(),
             status: Status::Idle,
             status_before: Status::Idle,
             copy_in: false,
@@ -143,18 +173,7 @@ impl Ride {
             saw_error: false,
             accepted: Vec::new(),
             forwarded: 0,
-        };
-        for name in desk.server.take_leftovers() {
-            paceline_wire::frontend::Target::Statement(&name)
-                .write(out, paceline_wire::frontend::tag::CLOSE);
-            ride.expect.push_back(Expect::OwnClose { closed: None });
         }
-        if wrap == Wrap::Begin {
-            paceline_wire::frontend::write_query(out, "BEGIN");
-            desk.server.unnamed = None;
-            ride.expect.push_back(Expect::OwnQuery);
-        }
-        ride
     }
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.

@@ -9,7 +9,9 @@ mod course;
 pub mod dealing;
 pub mod fold;
 pub mod pipeline;
+mod question;
 mod row;
+pub mod share;
 pub mod upsert;
 
 use crate::learned::Learned;
@@ -23,6 +25,7 @@ use fold::FoldPlan;
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{Frame, frame};
+use share::Underway;
 use std::sync::Arc;
 use upsert::UpsertPlan;
 
@@ -127,6 +130,7 @@ pub struct Batch(Kind);
 #[derive(Debug)]
 enum Kind {
     Pipeline(pipeline::Batch),
+    Share(share::Batch),
     Chain(chain::Batch),
     Fold(Box<fold::Batch>),
     Deal(dealing::Batch),
@@ -145,6 +149,7 @@ impl Batch {
     ) -> Option<Self> {
         Some(Self(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
+            Strategy::Share => Kind::Share(share::Batch::build(members, server, out)?),
             Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
@@ -167,6 +172,7 @@ impl Batch {
     ) -> bool {
         match &mut self.0 {
             Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
+            Kind::Share(batch) => batch.receive(frame, server, dealt),
             Kind::Chain(batch) => batch.receive(frame, server, dealt),
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
             Kind::Deal(batch) => batch.receive(frame, server, dealt),
@@ -180,14 +186,14 @@ impl Batch {
             Kind::Fold(batch) => batch.void(),
             Kind::Deal(batch) => batch.void(),
             Kind::Upsert(batch) => batch.void(),
-            Kind::Pipeline(_) | Kind::Chain(_) => None,
+            Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => None,
         }
     }
 
     /// The batch as a whole was refused by the server.
     pub fn failed(&self) -> bool {
         match &self.0 {
-            Kind::Pipeline(_) => false,
+            Kind::Pipeline(_) | Kind::Share(_) => false,
             Kind::Chain(batch) => batch.failed(),
             Kind::Fold(batch) => batch.failed(),
             Kind::Deal(batch) => batch.failed(),
@@ -201,7 +207,7 @@ impl Batch {
             Kind::Fold(batch) => batch.rows_written(),
             Kind::Deal(batch) => batch.rows_written(),
             Kind::Upsert(batch) => batch.rows_written(),
-            Kind::Pipeline(_) | Kind::Chain(_) => 0,
+            Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => 0,
         }
     }
 
@@ -209,6 +215,7 @@ impl Batch {
     pub fn kept(&self) -> usize {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
+            Kind::Share(batch) => batch.kept(),
             Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) => 0,
         }
     }
@@ -217,7 +224,15 @@ impl Batch {
     pub fn abandon(&mut self) -> Option<Vec<Dealt>> {
         match &mut self.0 {
             Kind::Pipeline(batch) => Some(batch.abandon()),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) => None,
+            _ => None,
+        }
+    }
+
+    /// Gives a shared answer up to one member; see [`share::Batch`]. `rest` is what has come and was not received.
+    pub fn hand_over(&mut self, rest: &[u8]) -> Option<Underway> {
+        match &mut self.0 {
+            Kind::Share(batch) => batch.hand_over(rest),
+            _ => None,
         }
     }
 }

@@ -36,6 +36,8 @@ pub enum Fallback {
     Uncertain,
     /// A read in front of it took too long.
     Stalled,
+    /// The answer that it would have shared is too long to be kept.
+    TooLong,
     /// The group could not be put together: its settings are refused, or its queues differ after all.
     Unfit,
     /// The connection was lost under a read.
@@ -44,7 +46,7 @@ pub enum Fallback {
 
 impl Fallback {
     /// Each, and what users call it.
-    const NAMES: [(Self, &str); 10] = [
+    const NAMES: [(Self, &str); 11] = [
         (Self::Error, "error"),
         (Self::Timeout, "timeout"),
         (Self::Ddl, "ddl"),
@@ -53,6 +55,7 @@ impl Fallback {
         (Self::Refused, "refused"),
         (Self::Uncertain, "uncertain"),
         (Self::Stalled, "stalled"),
+        (Self::TooLong, "too_long"),
         (Self::Unfit, "unfit"),
         (Self::Lost, "lost"),
     ];
@@ -80,6 +83,7 @@ pub struct Tally {
     alone: AtomicU64,
     would_have_grouped: AtomicU64,
     pipeline: Trips,
+    share: Trips,
     chain: Trips,
     fold: Trips,
     take: Trips,
@@ -117,6 +121,7 @@ impl Tally {
     fn trips(&self, strategy: Strategy) -> &Trips {
         match strategy {
             Strategy::Pipeline => &self.pipeline,
+            Strategy::Share => &self.share,
             Strategy::Chain => &self.chain,
             Strategy::Fold => &self.fold,
             Strategy::Take => &self.take,

@@ -40,11 +40,14 @@ const SHORT_BYTES_MAX: u32 = 16 * 1024;
 pub struct Pace {
     runs: AtomicU32,
     long: AtomicU32,
+    /// Of the last answer.
+    bytes: AtomicU32,
 }
 
 impl Pace {
     /// A unit ran alone: microseconds until its answer was complete, bytes of the answer.
     pub fn record(&self, micros: u32, bytes: u32) {
+        self.bytes.store(bytes, Ordering::Relaxed);
         if micros > SHORT_MICROS_MAX || bytes > SHORT_BYTES_MAX {
             self.long.store(PACE_RUNS_MIN, Ordering::Relaxed);
         } else {
@@ -53,6 +56,11 @@ impl Pace {
             let runs = self.runs.load(Ordering::Relaxed);
             self.runs.store(runs.saturating_add(1), Ordering::Relaxed);
         }
+    }
+
+    /// Bytes of the last answer.
+    pub fn last_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed) as usize
     }
 
     /// Runs so far, and none of the last few was long.

@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 /// Longest wait for a server to take note of a cancel request.
-const CANCEL_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Clients by the process id they were given.
 #[derive(Default)]
@@ -27,6 +28,8 @@ pub(crate) struct Whereabouts {
     state: Mutex<State>,
     /// A cancel has arrived at the server.
     delivered: Notify,
+    /// A cancel has come for a unit that has departed.
+    too_late: Notify,
 }
 
 #[derive(Default)]
@@ -77,6 +80,7 @@ impl Cancels {
             secret,
             state: Mutex::default(),
             delivered: Notify::new(),
+            too_late: Notify::new(),
         });
         let mut clients = proxy.cancels.lock();
         let process = loop {
@@ -135,7 +139,9 @@ impl Whereabouts {
         match &state.doing {
             Doing::Nothing => None,
             Doing::Waiting(pool, ticket) => {
-                pool.cancel(*ticket);
+                if !pool.cancel(*ticket) {
+                    self.too_late.notify_waiters();
+                }
                 None
             }
             Doing::Riding(key) => {
@@ -144,6 +150,11 @@ impl Whereabouts {
                 Some(key)
             }
         }
+    }
+
+    /// Returns when, from now on, a cancel comes for a unit that has departed.
+    pub(crate) fn cancelled_too_late(&self) -> Notified<'_> {
+        self.too_late.notified()
     }
 
     /// The client does something else now.
@@ -192,6 +203,7 @@ mod tests {
             secret: 3,
             state: Mutex::default(),
             delivered: Notify::new(),
+            too_late: Notify::new(),
         });
         client.now(Doing::Riding(BackendKey::new(&Arc::new(address))));
         let cancels = Cancels::default();

@@ -146,7 +146,7 @@ impl Client {
         self.pool.leases.fetch_add(1, Ordering::Relaxed);
         let delivery = match self.pool.submit(Slip::default(), false, || None) {
             Submitted::Seat(seat) => Delivery::Seat(seat),
-            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits).await?,
+            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
         };
         match delivery {
             Delivery::Seat(seat) => Box::pin(self.ride(seat, &bytes, wrap, None)).await,
@@ -179,6 +179,7 @@ impl Client {
             _ => Wrap::Begin,
         };
         let group = travel.slip.group.is_some();
+        let reads = travel.slip.group.is_some_and(|id| id.strategy.reads());
         let unit = Arc::new(*unit);
         let submitted = self.pool.submit(travel.slip, travel.would_group, || {
             group.then(|| Arc::clone(&unit))
@@ -190,14 +191,13 @@ impl Client {
         if travel.would_group {
             tally.would_have_grouped();
         }
-        match self.wait(ticket, waits).await? {
+        let delivery = self.wait(ticket, waits, reads).await?;
+        if let Some(answer) = delivery.answer() {
+            self.session.served(&unit, answer);
+        }
+        match delivery {
             Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
-            other => {
-                if let Delivery::Answer(answer) = &other {
-                    self.session.served(&unit, answer);
-                }
-                self.take(other).await
-            }
+            other => self.take(other).await,
         }
     }
 
@@ -218,10 +218,7 @@ impl Client {
     /// Passes on what needs no ride.
     async fn take(&mut self, delivery: Delivery) -> Result<(), End> {
         match delivery {
-            Delivery::Answer(answer) => {
-                let mut answer = BytesMut::from(answer);
-                Ok(self.stream.write_all(&mut answer).await?)
-            }
+            Delivery::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
             Delivery::Fatal(told) => Err(End::Told(told)),
             Delivery::Seat(seat) => {
                 seat.leave();
@@ -230,13 +227,16 @@ impl Client {
         }
     }
 
-    /// Waits in the line; a client that leaves or cancels before departure leaves it.
+    /// Waits in the line; a client that leaves or cancels before departure leaves it. A unit that only `reads` may be left
+    /// at any time: it changes nothing, and others go on without it.
     async fn wait(
         &mut self,
         ticket: Ticket,
         mut waits: oneshot::Receiver<Delivery>,
+        reads: bool,
     ) -> Result<Delivery, End> {
         let whereabouts = Arc::clone(&self.registration.whereabouts);
+        let mut cancelled = std::pin::pin!(whereabouts.cancelled_too_late());
         whereabouts.now(Doing::Waiting(Arc::clone(&self.pool), ticket));
         let mut gone = None;
         let delivery = loop {
@@ -244,10 +244,11 @@ impl Client {
             tokio::select! {
                 biased;
                 delivery = &mut waits => break delivery,
+                () = &mut cancelled, if reads => break Ok(Delivery::cancelled()),
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
-                        if self.pool.withdraw(ticket) {
+                        if self.pool.withdraw(ticket) || reads {
                             whereabouts.now(Doing::Nothing);
                             return Err(error.into());
                         }

@@ -9,6 +9,7 @@ mod learn;
 mod log;
 mod pool;
 mod proxy;
+mod room;
 mod serve;
 mod server;
 mod status;

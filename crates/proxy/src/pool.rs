@@ -13,15 +13,12 @@ use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};
 use crate::status::Counters;
 use crate::trip;
-use bytes::BytesMut;
 use paceline_line::learned::{Learned, Policy};
-use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Strategy, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{Tallies, Tally};
 use paceline_line::template::Template;
 use paceline_line::unit::Unit;
-use paceline_wire::ErrorResponse;
-use paceline_wire::backend::Status;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -198,17 +195,15 @@ impl Pool {
         Submitted::Waiting(ticket, waits)
     }
 
-    /// A unit is cancelled by its client; its answer says so. Nothing happens to one that has departed.
-    pub(crate) fn cancel(&self, ticket: Ticket) {
+    /// A unit is cancelled by its client; its answer says so. False: nothing has happened, it has departed.
+    pub(crate) fn cancel(&self, ticket: Ticket) -> bool {
         let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
-        if let Some(entry) = withdrawn {
-            self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
-            let mut out = BytesMut::new();
-            ErrorResponse::error("57014", "canceling statement due to user request")
-                .write(&mut out);
-            Status::Idle.write(&mut out);
-            let _ = entry.unit.answer.send(Delivery::Answer(out.freeze()));
-        }
+        let Some(entry) = withdrawn else {
+            return false;
+        };
+        self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
+        let _ = entry.unit.answer.send(Delivery::cancelled());
+        true
     }
 
     /// A row is free.
@@ -362,12 +357,7 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving as u64, Ordering::Relaxed);
-        let reads = |entry: &Entry<Waiter>| {
-            entry
-                .slip
-                .group
-                .is_some_and(|group| group.strategy == Strategy::Pipeline)
-        };
+        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
         if leaving > 1 && !departure.entries.first().is_some_and(reads) {
             self.counters().departed(leaving);
         }

@@ -3,6 +3,7 @@
 use crate::cancel::Cancels;
 use crate::config::Config;
 use crate::pool::Pool;
+use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
 use paceline_line::learned::Policy;
@@ -26,6 +27,8 @@ pub(crate) struct Proxy {
     pub(crate) chain: chain::Prelude,
     /// Counters.
     pub(crate) counters: Counters,
+    /// Room for shared answers.
+    pub(crate) rooms: Arc<Rooms>,
     /// Clients by cancel key.
     pub(crate) cancels: Cancels,
     /// Clients that are connected.
@@ -44,6 +47,7 @@ impl Proxy {
             templates,
             book: SettingsBook::default(),
             counters: Counters::default(),
+            rooms: Arc::default(),
             cancels: Cancels::default(),
             clients: AtomicUsize::new(0),
             closing,

@@ -1,6 +1,6 @@
 //! A byte stream to a client or server: TCP or Unix socket. Non-blocking; nothing is buffered here.
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
 use tokio::io::{Interest, Ready};
@@ -76,11 +76,11 @@ impl Stream {
     }
 
     /// Writes from the front of `buf` what the socket takes now.
-    pub(crate) fn write_now(&self, buf: &mut BytesMut) -> io::Result<()> {
-        while !buf.is_empty() {
-            match self.try_write(buf) {
+    pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
+        while buf.has_remaining() {
+            match self.try_write(buf.chunk()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(len) => bytes::Buf::advance(buf, len),
+                Ok(len) => buf.advance(len),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -89,9 +89,9 @@ impl Stream {
     }
 
     /// Writes all of `buf`.
-    pub(crate) async fn write_all(&self, buf: &mut BytesMut) -> io::Result<()> {
+    pub(crate) async fn write_all(&self, buf: &mut impl Buf) -> io::Result<()> {
         self.write_now(buf)?;
-        while !buf.is_empty() {
+        while buf.has_remaining() {
             self.ready(Interest::WRITABLE).await?;
             self.write_now(buf)?;
         }

@@ -1,10 +1,14 @@
 //! A trip: a group on a server connection. The next group is on its way before the answers of the last one are
 //! dealt out, so that the database never waits for clients.
 
+mod share;
+
 use crate::pool::{Delivery, Pool, Waiter};
+use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Departure, Entry, Key, Strategy};
+use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
 use paceline_line::tally::{Fallback, Served};
 use paceline_line::unit::Unit;
@@ -31,6 +35,14 @@ struct Trip {
     served: Served,
 }
 
+/// What became of a trip.
+enum Way {
+    /// It is over.
+    Arrived(Vec<Dealt>),
+    /// A shared answer that is too long to be kept, and the room that it takes so far.
+    HandedOver(Underway, Room),
+}
+
 /// Carries out groups on `conn` until the line has no further one for it.
 pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
     let mut conn = conn;
@@ -40,8 +52,12 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
         return trip.wreck(&pool);
     }
     loop {
-        let Ok(last) = trip.travel(&pool, &mut conn, &mut out).await else {
-            return trip.wreck(&pool);
+        let last = match trip.travel(&pool, &mut conn, &mut out).await {
+            Ok(Way::Arrived(last)) => last,
+            Ok(Way::HandedOver(underway, room)) => {
+                return trip.hand_over(&pool, conn, underway, room);
+            }
+            Err(_) => return trip.wreck(&pool),
         };
         let next = trip.arrive(&pool, &mut conn, &last);
         let Some(mut next) = next else {
@@ -117,10 +133,13 @@ impl Trip {
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Vec<Dealt>, ServerError> {
+    ) -> Result<Way, ServerError> {
+        if self.strategy == Some(Strategy::Share) {
+            return self.travel_shared(pool, conn, out).await;
+        }
         let mut dealt = Vec::new();
         let Some(mut batch) = self.batch.take() else {
-            return Ok(self.all_alone(Fallback::Unfit));
+            return Ok(Way::Arrived(self.all_alone(Fallback::Unfit)));
         };
         let pipeline = self.strategy == Some(Strategy::Pipeline);
         while !receive(&mut batch, conn, &mut dealt)? {
@@ -143,7 +162,7 @@ impl Trip {
             }
         }
         self.batch = Some(batch);
-        Ok(dealt)
+        Ok(Way::Arrived(dealt))
     }
 
     /// Members of a pipeline that has come to a halt need not wait for the one that holds it up.
@@ -206,7 +225,7 @@ impl Trip {
     /// Counts the group itself when it is over.
     fn count_group(&mut self) {
         if let (Some(strategy), Some(batch)) = (self.strategy, &self.batch) {
-            let committed = strategy != Strategy::Pipeline && !batch.failed();
+            let committed = !strategy.reads() && !batch.failed();
             self.served.count(strategy, batch.rows_written(), committed);
         }
     }
@@ -248,10 +267,10 @@ impl Trip {
     fn wreck(mut self, pool: &Arc<Pool>) {
         Counters::count(&pool.proxy.counters.errors);
         let keys = std::mem::take(&mut self.keys);
-        if self.strategy == Some(Strategy::Pipeline) {
+        if let Some(strategy) = self.strategy.filter(|strategy| strategy.reads()) {
             let alone = self.all_alone(Fallback::Lost);
             self.count(&alone);
-            self.served.count(Strategy::Pipeline, 0, false);
+            self.served.count(strategy, 0, false);
             return pool.wreck(keys, self.take_again(&alone));
         }
         let told = lost();

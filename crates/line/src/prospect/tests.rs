@@ -101,6 +101,10 @@ fn what_is_told_is_what_happens() {
             let happens = strategy(&case, policy);
             match told {
                 Prospect::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
+                // Shared until it was known to be short.
+                Prospect::Together(Strategy::Share) => {
+                    assert_eq!(happens, Some(Strategy::Pipeline));
+                }
                 Prospect::Together(strategy) | Prospect::OnceShort(strategy) => {
                     assert_eq!(happens, Some(strategy), "{policy:?}");
                     assert_eq!(prospect(&case, policy), Prospect::Together(strategy));
@@ -151,7 +155,7 @@ fn the_reason_names_the_switch() {
     );
     assert_eq!(
         told(refused("SELECT n FROM t", true), cautious),
-        "pipeline, once it is known to be short"
+        "share, with those that ask the very same; pipeline, once it is known to be short"
     );
 }
 
@@ -166,6 +170,7 @@ fn every_reason_is_documented() {
         NOT_PLAIN,
         TARGET,
         NOT_SHORT,
+        TOO_LONG,
     ];
     for reason in reasons {
         assert!(page.contains(&format!("\n| {reason} |")), "{reason}");

@@ -29,6 +29,22 @@ const BLOCK_COMMANDS: [&[u8]; 6] = [
     b"PREPARE TRANSACTION\0",
 ];
 
+/// Rows and copied data: their bodies are nobody's business.
+fn is_unseen(header: Header) -> bool {
+    matches!(header.tag, tag::DATA_ROW | b'd')
+}
+
+/// Bytes of the messages at the start of `input` that pass unseen; the last of them may still be on its way.
+fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
+    let mut len = 0;
+    while let Some(header) = Header::read(input.get(len..).unwrap_or_default())?
+        && is_unseen(header)
+    {
+        len += header.len;
+    }
+    Ok(len)
+}
+
 impl Ride {
     /// Takes what has come from the server off `input` and appends what goes to the client to `to_client`; what
     /// Paceline itself has to say to the server goes to `to_server`. Leaves an incomplete message that must be
@@ -46,12 +62,13 @@ impl Ride {
             let Some(header) = Header::read(input)? else {
                 break;
             };
-            if matches!(header.tag, tag::DATA_ROW | b'd') {
+            if is_unseen(header) {
                 self.pass_held(to_client);
+                let unseen = unseen_len(input)?;
                 let swallow = self.expect.front().is_some_and(Expect::is_own);
                 self.body = match swallow {
-                    true => Body::Swallow(header.len),
-                    false => Body::Forward(header.len),
+                    true => Body::Swallow(unseen),
+                    false => Body::Forward(unseen),
                 };
                 continue;
             }
@@ -108,10 +125,16 @@ impl Ride {
 
     fn pass_body(&mut self, input: &mut BytesMut, to_client: &mut BytesMut) {
         match &mut self.body {
+            // All of it: the buffer itself goes over.
+            Body::Forward(left) if to_client.is_empty() && input.len() <= *left => {
+                *left -= input.len();
+                std::mem::swap(input, to_client);
+            }
             Body::Forward(left) => {
-                let here = input.split_to(input.len().min(*left));
-                *left -= here.len();
-                to_client.put_slice(&here);
+                let here = input.len().min(*left);
+                *left -= here;
+                to_client.put_slice(input.get(..here).unwrap_or_default());
+                input.advance(here);
             }
             Body::Swallow(left) => {
                 let here = input.len().min(*left);

@@ -7,3 +7,4 @@ mod passing;
 mod prepared;
 mod settings;
 mod stage;
+mod underway;

@@ -1,12 +1,12 @@
 //! Pipeline: short plain reads back to back on one connection, each with its own Sync: its own transaction, its
 //! own answer byte for byte. One that fails goes again alone, and is told its error there. Saves wake-ups and round trips on both sides.
 //!
-//! Share: members that ask the very same are asked once, and each gets a copy of the answer. All of them have arrived
-//! before the read starts, so nobody reads anything older than its arrival.
+//! Members that ask the very same are asked once, as in [`super::share`].
 //!
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
-use super::{Again, Dealt, Verdict, again, is_stale_plan, write_member};
+use super::question::{Question, ask};
+use super::{Again, Dealt, Verdict, again, is_stale_plan};
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
@@ -14,7 +14,6 @@ use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
-use paceline_wire::frontend::{self, BindNames};
 use std::collections::HashMap;
 
 #[cfg(test)]
@@ -42,26 +41,6 @@ struct Read {
     members: Vec<usize>,
 }
 
-/// What makes two reads under the same settings the same: statement, form, and everything that is bound.
-#[derive(PartialEq, Eq, Hash)]
-struct Question<'a> {
-    template: u64,
-    form: Form,
-    bound: &'a [u8],
-}
-
-impl<'a> Question<'a> {
-    fn of(unit: &'a Unit) -> Self {
-        let bind = unit.frames().find(|frame| frame.tag == frontend::tag::BIND);
-        let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
-        Self {
-            template: unit.template.id,
-            form: unit.form,
-            bound: rest.unwrap_or(&unit.bytes),
-        }
-    }
-}
-
 /// A pipeline on its way.
 #[derive(Debug)]
 pub struct Batch {
@@ -86,20 +65,7 @@ impl Batch {
                 read.members.push(member);
                 continue;
             }
-            let parsed = match unit.form {
-                // Its own text, so that the answer is PostgreSQL's to the letter.
-                Form::Simple => {
-                    server.unnamed = None;
-                    out.put_slice(&unit.bytes);
-                    false
-                }
-                Form::Extended { .. } => {
-                    let parsed = write_member(unit, server, &mut injected, out);
-                    frontend::write_sync(out);
-                    parsed
-                }
-            };
-            injected.push_sync();
+            let parsed = ask(unit, server, &mut injected, out);
             reads.push(Read {
                 form: unit.form,
                 parsed,

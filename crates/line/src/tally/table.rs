@@ -171,7 +171,7 @@ impl Row {
 impl Groups {
     fn of(strategy: Strategy, trips: &Trips) -> Self {
         let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
-        let writes = strategy != Strategy::Pipeline;
+        let writes = !strategy.reads();
         Self {
             groups: load(&trips.groups),
             largest: load(&trips.largest_group),

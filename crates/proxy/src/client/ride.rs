@@ -9,6 +9,7 @@ use crate::status::Board;
 use bytes::{Bytes, BytesMut};
 use paceline_line::ride::{Desk, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
+use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
 use paceline_line::unit::Unit;
 use paceline_wire::backend::Status;
@@ -67,15 +68,19 @@ impl Client {
         wrap: Wrap,
         watched: Option<Watched>,
     ) -> Result<(), End> {
+        let underway = seat.take_underway();
         let Some((conn, row)) = seat.parts() else {
             return Err(super::shut_down());
         };
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
-        let riding = self.ride_on(conn, unit, wrap);
-        let outcome = match &watched {
-            Some((unit, _)) if takes(unit) => hold_queue(row, riding).await,
-            _ => riding.await,
+        let outcome = match (underway, &watched) {
+            // The room is taken until the client has what was kept.
+            (Some((underway, _room)), _) => self.take_over(conn, underway).await,
+            (None, Some((unit, _))) if takes(unit) => {
+                hold_queue(row, self.ride_on(conn, &unit.bytes, wrap)).await
+            }
+            (None, _) => self.ride_on(conn, unit, wrap).await,
         };
         whereabouts.leave_server().await;
         let mut ended = match outcome {
@@ -117,24 +122,23 @@ impl Client {
             Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
             Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
         }
-        self.registration
-            .whereabouts
-            .now(Doing::Riding(conn.key.clone()));
-        let settings = self.session.settings.id;
         let mut relay = Relay::board(self, conn, wrap);
         relay.take_unit(unit);
-        let relayed = relay.run().await;
-        let accepted = relay.ride.accepted();
-        if !accepted.is_empty() {
-            relay.client.pool.accepted(accepted, settings);
-        }
-        relayed?;
-        Ok(Ended {
-            to_client: std::mem::take(&mut relay.to_client),
-            end: relay.client_end.take(),
-            failed: relay.ride.saw_error(),
-            forwarded: relay.ride.forwarded(),
-        })
+        relay.run_to_end().await
+    }
+
+    /// Goes on with a read whose answer is coming in.
+    async fn take_over(
+        &mut self,
+        conn: &mut ServerConn,
+        underway: Underway,
+    ) -> Result<Ended, (Fate, End)> {
+        let (ride, to_client) = Ride::take_over(underway);
+        let relay = Relay {
+            to_client,
+            ..Relay::new(self, conn, ride)
+        };
+        relay.run_to_end().await
     }
 }
 
@@ -160,10 +164,17 @@ impl<'a> Relay<'a> {
         let mut to_server = BytesMut::new();
         let ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
         Self {
+            to_server,
+            ..Self::new(client, conn, ride)
+        }
+    }
+
+    fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride) -> Self {
+        Self {
             client,
             conn,
             ride,
-            to_server,
+            to_server: BytesMut::new(),
             to_client: BytesMut::new(),
             client_end: None,
             copy_data_left: 0,
@@ -181,6 +192,24 @@ impl<'a> Relay<'a> {
         with_desk(client, conn, |desk| {
             Frames::new(unit).for_each(|frame| ride.client_message(frame, desk, to_server));
         });
+    }
+
+    async fn run_to_end(mut self) -> Result<Ended, (Fate, End)> {
+        let riding = Doing::Riding(self.conn.key.clone());
+        self.client.registration.whereabouts.now(riding);
+        let settings = self.client.session.settings.id;
+        let relayed = self.run().await;
+        let accepted = self.ride.accepted();
+        if !accepted.is_empty() {
+            self.client.pool.accepted(accepted, settings);
+        }
+        relayed?;
+        Ok(Ended {
+            to_client: self.to_client,
+            end: self.client_end,
+            failed: self.ride.saw_error(),
+            forwarded: self.ride.forwarded(),
+        })
     }
 
     /// Relays until the ride is over or one of the two is gone.

@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) hotspot_update_max_wait_time: Duration,
     /// True: updates of one row are folded; false: they are chained only.
     pub(crate) hotspot_lock_type: bool,
-    /// Whether short reads that wait may share a round trip.
+    /// Whether reads that wait may share a round trip or a run.
     pub(crate) pipeline: bool,
     /// Largest number of units in a group, 2 to 10,000.
     pub(crate) group_size_max: usize,
@@ -206,7 +206,7 @@ pub(crate) static KEYS: &[Key] = &[
     },
     Key {
         name: "pipeline",
-        meaning: "Short reads that have to wait may share a round trip",
+        meaning: "Reads that have to wait may share a round trip (short ones) or one run (the very same question)",
         kind: Kind::Switch(|settings| &mut settings.pipeline),
     },
     Key {

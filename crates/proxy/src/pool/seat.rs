@@ -1,10 +1,14 @@
 //! What passes between the line and the clients that wait in it.
 
 use super::Pool;
+use crate::room::Room;
 use crate::server::ServerConn;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Key, Ticket};
+use paceline_line::strategy::share::Underway;
 use paceline_line::unit::Unit;
+use paceline_wire::ErrorResponse;
+use paceline_wire::backend::Status;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -26,6 +30,25 @@ pub(crate) enum Delivery {
     Fatal(Bytes),
 }
 
+impl Delivery {
+    /// The answer to a unit that its client has cancelled.
+    pub(crate) fn cancelled() -> Self {
+        let mut out = BytesMut::new();
+        ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
+        Status::Idle.write(&mut out);
+        Self::Answer(out.freeze())
+    }
+
+    /// The answer to the unit, or its beginning, if that is there.
+    pub(crate) fn answer(&self) -> Option<&[u8]> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Seat(seat) => seat.underway.as_ref().map(|(begun, _)| &*begun.answer),
+            Self::Fatal(_) => None,
+        }
+    }
+}
+
 /// A connection in a client's hands, and the row that is in flight because of it. Both come back to the pool when this
 /// is dropped; the connection only if nobody has begun to use it.
 pub(crate) struct Seat {
@@ -33,6 +56,7 @@ pub(crate) struct Seat {
     conn: Option<ServerConn>,
     key: Option<Key>,
     used: bool,
+    underway: Option<(Underway, Room)>,
 }
 
 /// The row that is in flight because of a seat.
@@ -55,7 +79,26 @@ impl Seat {
             conn: Some(conn),
             key,
             used: false,
+            underway: None,
         })
+    }
+
+    /// A connection on which the answer to the client's read is coming in.
+    pub(crate) fn underway(
+        pool: &Arc<Pool>,
+        conn: ServerConn,
+        underway: Underway,
+        room: Room,
+    ) -> Box<Self> {
+        let mut seat = Self::new(pool, conn, None);
+        seat.used = true;
+        seat.underway = Some((underway, room));
+        seat
+    }
+
+    /// What has come of that answer, and the room that it takes.
+    pub(crate) fn take_underway(&mut self) -> Option<(Underway, Room)> {
+        self.underway.take()
     }
 
     /// Takes back what nobody received.

@@ -89,7 +89,7 @@ fn each_strategy_is_told_with_what_members_share() {
     let read = told(&stage, "SELECT qty FROM stock WHERE id = $1", &[]);
     assert_eq!(
         read[1],
-        "as it is    pipeline, once it is known to be short"
+        "as it is    share, with those that ask the very same; pipeline, once it is known to be short"
     );
 }
 

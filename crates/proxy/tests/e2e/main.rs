@@ -36,6 +36,7 @@ mod scripts;
 mod seeing;
 mod sell_out;
 mod session_state;
+mod share;
 mod shared_reads;
 mod tidy;
 mod upsert;

@@ -293,7 +293,12 @@ fn slips() -> impl Strategy<Value = Slip> {
     let travel = prop::option::weighted(
         0.85,
         (
-            prop::sample::select(vec![Travel::Pipeline, Travel::Chain, Travel::Fold]),
+            prop::sample::select(vec![
+                Travel::Pipeline,
+                Travel::Share,
+                Travel::Chain,
+                Travel::Fold,
+            ]),
             0..2_u64,
         ),
     );

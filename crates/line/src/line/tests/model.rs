@@ -93,7 +93,10 @@ impl Model {
 
     /// It waits for others to come along.
     pub(super) fn held(&self, waiting: &Waiting, now: Instant) -> bool {
-        let waits = |id: GroupId| id.strategy != Strategy::Pipeline && id.cohort == 0;
+        let waits = |id: GroupId| {
+            let reads = matches!(id.strategy, Strategy::Pipeline | Strategy::Share);
+            !reads && id.cohort == 0
+        };
         waiting.slip.group.is_some_and(waits) && waiting.arrived + self.limits.max_wait > now
     }
 

@@ -56,6 +56,14 @@ fn alone(row: Option<u64>) -> Slip {
     }
 }
 
+/// A read that may be shared.
+fn ask_for(question: u64) -> Slip {
+    Slip {
+        group: Some(group(Strategy::Share, question)),
+        ..alone(None)
+    }
+}
+
 /// An update of a row that is not known.
 fn barrier(group: Option<GroupId>) -> Slip {
     Slip {
@@ -89,6 +97,31 @@ fn whoever_leaves_takes_its_group_along_from_all_rows_in_order_of_arrival() {
     scene.come(fold(1), "d");
     assert_eq!(scene.leaves(), "acd");
     assert_eq!(scene.leaves(), "b");
+}
+
+#[test]
+fn the_same_question_leaves_with_all_its_twins_and_is_not_held_for_more() {
+    let mut scene = Scene::new(limits(3, 2, 10));
+    scene.come(ask_for(1), "a");
+    scene.come(ask_for(2), "b");
+    scene.come(ask_for(1), "cde");
+    assert_eq!(scene.line.ready_len(), 2);
+    assert_eq!((scene.leaves(), scene.leaves()), ("acd".into(), "b".into()));
+    assert_eq!(scene.leaves(), "e");
+}
+
+#[test]
+fn a_question_that_nobody_else_asks_travels_alone() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(ask_for(1), "ab");
+    assert_eq!(scene.line.oldest_ready_alone(8), None);
+    scene.come(ask_for(2), "c");
+    assert!(scene.line.oldest_ready_alone(8).is_some());
+    assert_eq!(
+        scene.line.oldest_ready_alone(2),
+        None,
+        "it does not look so far"
+    );
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! A shared read on its way: its answer is kept for all members, or handed over to one of them when it becomes too long.
+
+use super::{Trip, Way, exchange, receive};
+use crate::cancel::CANCEL_LIMIT;
+use crate::pool::{Delivery, Pool, Seat, Waiter};
+use crate::room::Room;
+use crate::server::{ServerConn, ServerError};
+use bytes::BytesMut;
+use paceline_line::line::{Entry, Strategy};
+use paceline_line::strategy::share::{ANSWER_BYTES_MAX, Underway};
+use paceline_line::strategy::{Again, Dealt, Verdict};
+use paceline_line::tally::Fallback;
+use std::io;
+use std::sync::Arc;
+
+impl Trip {
+    /// Reads the answer to its end, or until there is no room for more of it.
+    pub(super) async fn travel_shared(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Way, ServerError> {
+        let Some(mut batch) = self.batch.take() else {
+            return Ok(Way::Arrived(self.all_alone(Fallback::Unfit)));
+        };
+        let mut room = Room::new(&pool.proxy.rooms);
+        let mut dealt = Vec::new();
+        let mut given_up = false;
+        while !receive(&mut batch, conn, &mut dealt)? {
+            let kept = batch.kept() + conn.input.len();
+            let fits = kept <= ANSWER_BYTES_MAX;
+            if !(fits && room.grow_to(kept)) {
+                match batch.hand_over(&conn.input) {
+                    Some(underway) => return Ok(Way::HandedOver(underway, room)),
+                    None if fits => {}
+                    None => return Err(io::Error::other("too much in front of the rows").into()),
+                }
+            }
+            tokio::select! {
+                biased;
+                read = exchange(conn, out) => read?,
+                () = nobody_waits(&mut self.entries), if !given_up => {
+                    given_up = true;
+                    give_up(conn).await?;
+                }
+            }
+        }
+        self.batch = Some(batch);
+        keep(&mut dealt, room);
+        Ok(Way::Arrived(dealt))
+    }
+
+    /// One member takes over what has come, and the connection; the others have got nothing and go again.
+    pub(super) fn hand_over(
+        self,
+        pool: &Arc<Pool>,
+        conn: ServerConn,
+        underway: Underway,
+        room: Room,
+    ) {
+        let entries = self.entries.into_iter().flatten();
+        let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
+        let leader = waiting.next();
+        let others: Vec<_> = waiting.map(|entry| (entry, Again::Alone)).collect();
+        for (entry, _) in &others {
+            let unit = entry.unit.unit.as_ref();
+            if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref()) {
+                tally.came_back(Strategy::Share, Fallback::TooLong);
+            }
+        }
+        pool.reroute(others);
+        let seat = Seat::underway(pool, conn, underway, room);
+        if let Some(leader) = leader {
+            // With a client that has gone the seat is lost, and its connection is closed.
+            let _ = leader.unit.answer.send(Delivery::Seat(seat));
+        }
+    }
+}
+
+/// The answers are copies of one, which takes its room until the last member has it.
+fn keep(dealt: &mut [Dealt], room: Room) {
+    let mut answers = dealt
+        .iter_mut()
+        .filter_map(|dealt| match &mut dealt.verdict {
+            Verdict::Answer(answer) => Some(answer),
+            Verdict::Again(..) => None,
+        });
+    let Some(first) = answers.next() else {
+        return;
+    };
+    let kept = room.keep(first.clone());
+    answers
+        .chain([first])
+        .for_each(|answer| *answer = kept.clone());
+}
+
+/// Returns when all members have left or cancelled.
+async fn nobody_waits(entries: &mut [Option<Entry<Waiter>>]) {
+    for entry in entries.iter_mut().flatten() {
+        entry.unit.answer.closed().await;
+    }
+}
+
+/// Asks the server to stop a read for which nobody waits; what it says to that is still to be read.
+async fn give_up(conn: &ServerConn) -> Result<(), ServerError> {
+    match tokio::time::timeout(CANCEL_LIMIT, conn.key.cancel()).await {
+        Ok(told) => Ok(told?),
+        // One that comes later could hit somebody else on this connection.
+        Err(_) => Err(ServerError::Timeout(CANCEL_LIMIT)),
+    }
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Asks for reads of 10,000 rows on many connections at a time and prints how many were answered per second.
+
+    reads.py PORT KEYS EXPONENT CLIENTS SECONDS
+
+Keys are drawn by a power law with this exponent; 0 draws all alike. Rows are taken off the socket and not looked into: pgbench
+makes a result of 50,000 values of every answer, which costs as much as PostgreSQL's own work, and measures itself.
+"""
+
+import bisect
+import itertools
+import random
+import selectors
+import socket
+import struct
+import sys
+import time
+
+READY = b"Z\0\0\0\5I"
+TEXT = b"SELECT * FROM test WHERE typeid = $1"
+
+
+def message(kind, body):
+    return kind + struct.pack("!I", len(body) + 4) + body
+
+
+def unit(key):
+    """One question, in messages that any pooler can carry: the unnamed statement, parsed every time."""
+    value = str(key).encode()
+    parse = message(b"P", b"\0" + TEXT + b"\0" + struct.pack("!HI", 1, 23))
+    bind = message(b"B", b"\0\0" + struct.pack("!HHI", 0, 1, len(value)) + value + struct.pack("!H", 0))
+    describe, execute = message(b"D", b"P\0"), message(b"E", b"\0" + struct.pack("!I", 0))
+    return parse + bind + describe + execute + message(b"S", b"")
+
+
+class Client:
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        body = struct.pack("!I", 3 << 16) + b"user\0postgres\0database\0postgres\0\0"
+        self.socket.sendall(struct.pack("!I", len(body) + 4) + body)
+        self.end = b""
+        buffer = memoryview(bytearray(65536))
+        while not self.take(buffer):
+            pass
+        self.socket.setblocking(False)
+
+    def take(self, buffer):
+        """Reads what has come. True: the answer is complete."""
+        length = self.socket.recv_into(buffer)
+        if length == 0:
+            sys.exit("the connection was closed")
+        if length <= 4096 and bytes(buffer[:1]) == b"E":
+            sys.exit(bytes(buffer[:length]))
+        self.end = (self.end + bytes(buffer[max(0, length - len(READY)) : length]))[-len(READY) :]
+        return self.end == READY
+
+    def ask(self, key):
+        self.end = b""
+        self.socket.sendall(unit(key))
+
+
+def main():
+    port, keys, exponent, clients, seconds = (float(word) for word in sys.argv[1:])
+    weights = list(itertools.accumulate(key**-exponent for key in range(1, int(keys) + 1)))
+    draw = lambda: bisect.bisect_left(weights, random.random() * weights[-1]) + 1
+    selector = selectors.DefaultSelector()
+    for _ in range(int(clients)):
+        client = Client(int(port))
+        selector.register(client.socket, selectors.EVENT_READ, client)
+        client.ask(draw())
+    buffer = memoryview(bytearray(1 << 18))
+    answered, start = 0, time.monotonic()
+    while time.monotonic() < start + seconds:
+        for event, _ in selector.select(1):
+            if event.data.take(buffer):
+                answered += 1
+                event.data.ask(draw())
+    print(round(answered / (time.monotonic() - start)))
+
+
+if __name__ == "__main__":
+    main()
