@@ -56,6 +56,7 @@ const NOT_PLAIN: &str = "it reads something else than plain tables, or calls wha
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
 const SHARE: &str =
     "share, with those that ask the very same; pipeline, once it is known to be short";
+const TWINS: &str = "it is not known to be short: only those that ask the very same travel with it";
 const TOO_LONG: &str = "its answers are longer than 8 MiB";
 const NEITHER: &str = "it is neither a read nor a write";
 
@@ -118,6 +119,7 @@ impl Prospect {
     /// Why they travel alone even if they must wait; `None`: they do not.
     pub fn why_alone(self) -> Option<String> {
         match self {
+            Self::Together(Strategy::Share) => Some(TWINS.to_owned()),
             Self::Together(_) => None,
             Self::OnceShort(_) => Some(NOT_SHORT.to_owned()),
             Self::Alone(why) => Some(why),

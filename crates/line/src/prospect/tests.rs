@@ -171,6 +171,7 @@ fn every_reason_is_documented() {
         TARGET,
         NOT_SHORT,
         TOO_LONG,
+        TWINS,
     ];
     for reason in reasons {
         assert!(page.contains(&format!("\n| {reason} |")), "{reason}");

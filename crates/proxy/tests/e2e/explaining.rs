@@ -116,7 +116,7 @@ const CHAIN: &str =
     "hint        chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";
 const SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 const FOREIGN: &str =
-    "functions, operators, types or foreign keys by which rows may depend on one another";
+    "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
 
 /// With the switch on, so that nothing but the statement is in the way.
 #[test]
@@ -140,10 +140,6 @@ fn each_refusal_has_its_reason() {
             "table audited: triggers",
         ),
         ("UPDATE stock SET qty = own(1) WHERE id = $1", FOREIGN),
-        (
-            "UPDATE stock SET at = 'now' WHERE id = $1",
-            "a text such as 'now' means something else whenever it is parsed",
-        ),
         (
             "UPDATE job SET lane = 1 WHERE lane = (SELECT lane FROM job WHERE NOT done LIMIT $1)",
             "lane is not a unique key",
