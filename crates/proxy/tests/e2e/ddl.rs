@@ -60,7 +60,7 @@ async fn columns_indexes_and_a_new_table() {
         "BEGIN; CREATE TABLE new (spare text, n int NOT NULL, id int PRIMARY KEY); LOCK TABLE t; \
          INSERT INTO new (id, n) SELECT id, n FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t; COMMIT",
         "BEGIN; ALTER TABLE t RENAME TO rows; CREATE VIEW t AS TABLE rows; COMMIT",
-        "BEGIN; LOCK TABLE rows; DROP VIEW t; ALTER TABLE rows RENAME TO t; COMMIT",
+        "BEGIN; LOCK TABLE t; DROP VIEW t; ALTER TABLE rows RENAME TO t; COMMIT",
     ];
     for sql in changes {
         println!("{sql}");

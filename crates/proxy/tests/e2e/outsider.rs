@@ -24,6 +24,7 @@ fn stage(servers: usize) -> Stage {
     // Paceline learns the template.
     stage.client().ok(&bump("t", 99));
     stage.client().ok(&bump("other", 99));
+    stage.await_learning();
     stage
 }
 

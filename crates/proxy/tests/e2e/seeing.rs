@@ -273,7 +273,10 @@ fn reads_travel_in_pipelines_and_literals_are_no_template() {
         shown != "PostgreSQL has not been asked about it yet"
     });
     let shown = row(&groups(&mut client), READ, "solo", &["units", "reason"]);
-    assert_eq!(shown, "1 it is not known to be short: only those that ask the very same travel with it");
+    assert_eq!(
+        shown,
+        "1 it is not known to be short: only those that ask the very same travel with it"
+    );
     let runs = 1 + make_short(&mut client, &read(1));
     together(&stage, &[1, 2, 3, 3].map(read));
     let rows = groups(&mut client);

@@ -233,6 +233,8 @@ fn assignments(kind: Kind) -> &'static [&'static str] {
             "-{c}",
             "{c} + {dec}",
             "({c} + {int}) % 7",
+            "{c} + {int} * 2",
+            "{c} + 60 / ({int} - 4)",
         ],
         kind if kind.is_number() => &[
             "{c} + {dec}",
@@ -280,6 +282,8 @@ fn guards(kind: Kind) -> &'static [&'static str] {
             "{c} <> {int}",
             "{c} IS NOT NULL",
             "{c} < 1000 / ({c} - {int})",
+            "{c} > {int} - 3",
+            "{c} < 30 / {int} * 2",
         ],
         kind if kind.is_text() => &["{c} <> {text}", "{c} LIKE {text}", "length({c}) < {int}"],
         Kind::Bool => &["{c}", "NOT {c}", "{c} IS NOT TRUE"],

@@ -7,6 +7,7 @@ use super::cluster::{self, Cluster};
 use super::message;
 use super::paceline::{Builder, Paceline};
 use super::raw::RawClient;
+use super::wait::until;
 
 /// Whom the clients of a test talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +136,20 @@ impl Stage {
             Target::Bare => Counters::read(|_| 0),
             Target::Paceline => counters(&mut self.client()),
         }
+    }
+
+    /// Returns when Paceline has found out about every statement that it has met.
+    #[track_caller]
+    pub(crate) fn await_learning(&self) {
+        if self.target() == Target::Bare {
+            return;
+        }
+        let mut client = self.client();
+        until("Paceline has learned", || {
+            let rows = client.ok("SHOW GROUPS").rows();
+            let mut reasons = rows.iter().map(|row| row.last().cloned().flatten());
+            !reasons.any(|reason| reason.is_some_and(|why| why.contains("has not been asked")))
+        });
     }
 
     /// Fails the test unless at least `members` units have travelled in groups, the largest of at least `largest`.
