@@ -147,7 +147,24 @@ impl Batch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        Some(Self(match strategy {
+        let before = out.len();
+        let kind = Self::write(strategy, members, chain, server, out);
+        if kind.is_none() && out.len() > before {
+            // What was written is not sent, and the server does not get to know the statements in it.
+            out.truncate(before);
+            server.retire_all();
+        }
+        kind.map(Self)
+    }
+
+    fn write(
+        strategy: Strategy,
+        members: &[&Unit],
+        chain: &chain::Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Kind> {
+        Some(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
             Strategy::Share => Kind::Share(share::Batch::build(members, server, out)?),
             Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
@@ -160,7 +177,7 @@ impl Batch {
                 }
                 _ => Kind::Deal(dealing::Batch::build(members, server, out)?),
             },
-        }))
+        })
     }
 
     /// Takes a message from the server; verdicts that it settles are appended to `dealt`. True: the batch is over.

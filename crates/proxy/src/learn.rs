@@ -325,9 +325,18 @@ async fn ask_insert(
     let Some(table) = ask_table(conn, &insert.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
-    let harmless = harmless_sql(&insert.exprs(), &VALUES_OF_ROWS);
+    let values = insert.exprs();
+    let harmless = harmless_sql(&values, &VALUES_OF_ROWS);
+    // Defaults are taken after all values of the group, not each after its own.
+    let numbers = values.iter().flat_map(|expr| expr.functions());
+    let serial = match numbers.into_iter().any(|name| name.name == "nextval") {
+        true => facts::no_serial_sql(&insert.relation, &insert.columns),
+        false => "SELECT true".to_owned(),
+    };
     let apart = facts::apart_sql(&insert.relation, &[]);
-    let answers = conn.query(&format!("{harmless}; {apart}")).await?;
+    let answers = conn
+        .query(&format!("{harmless}; {apart}; {serial}"))
+        .await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
     }
@@ -354,7 +363,9 @@ async fn ask_insert(
         Ok(on_conflict) => on_conflict,
         Err(refusal) => return Ok(Err(refusal.to_string())),
     };
-    if let Some(OnConflict { update, proposed }) = &on_conflict
+    if let Some(OnConflict {
+        update, proposed, ..
+    }) = &on_conflict
         && !is_harmless(conn, update, proposed, &table).await?
     {
         return Ok(Err(FOREIGN.to_owned()));

@@ -1,5 +1,6 @@
 //! An expression over the columns of one row and parameters.
 
+mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -157,6 +158,17 @@ impl Expr {
             found |= computes && !node.contains(&["ColumnRef"]);
         });
         found
+    }
+
+    /// Its largest parts that are more than a value and depend neither on a column nor on what `is_column` says: PostgreSQL
+    /// may compute these, and raise their errors, whether there is a row or not.
+    pub fn parts_without_columns(&self, is_column: &dyn Fn(u32) -> bool) -> Vec<Expr> {
+        let mut parts = Vec::new();
+        if !parts::collect(&self.node, is_column, &mut parts) {
+            parts::push(&self.node, &mut parts);
+        }
+        let exprs = parts.into_iter().map(|node| Expr::new(node, None));
+        exprs.filter_map(Result::ok).collect()
     }
 
     /// The column that it is, if it is nothing else.

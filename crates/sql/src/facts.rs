@@ -26,6 +26,8 @@ pub struct TableFacts {
     pub columns: Vec<Column>,
     /// Column sets of usable unique indexes (immediate, not partial, no expressions).
     pub keys: Vec<Vec<String>>,
+    /// Number of all its unique and exclusion indexes.
+    pub unique_indexes: usize,
     /// CHECK constraints of the table, as expressions.
     pub checks: Vec<String>,
 }
@@ -88,7 +90,7 @@ fn tree_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for one row: schema, name, reason for refusal. No row: there is no such table.
+/// Asks for one row: schema, name, reason for refusal, number of unique and exclusion indexes. No row: there is no such table.
 pub fn table_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT n.nspname, c.relname, \
@@ -104,7 +106,8 @@ pub fn table_sql(name: &Name) -> String {
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = id WHERE p.partexprs IS NOT NULL) THEN 'partitioned by an expression' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_constraint k ON k.conrelid = id WHERE k.contype = 'c' AND id <> c.oid AND k.conislocal) THEN 'a partition has a check of its own' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = id WHERE a.attgenerated <> '') THEN 'generated columns' \
-         END \
+         END, \
+         (SELECT pg_catalog.count(*) FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)) \
          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE c.oid = pg_catalog.to_regclass({class})",
         tree = tree_sql(name),
@@ -119,7 +122,9 @@ pub fn columns_sql(name: &Name) -> String {
          a.atttypid, CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END, \
          CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, t.typcategory = 'A', \
          EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute p ON p.attrelid = id WHERE p.attname = a.attname AND p.attnotnull), \
-         coalesce((SELECT l.collisdeterministic FROM pg_catalog.pg_collation l WHERE l.oid = a.attcollation), true), \
+         NOT EXISTS (SELECT FROM pg_catalog.pg_collation l WHERE NOT l.collisdeterministic AND (l.oid = a.attcollation OR EXISTS (SELECT FROM tree \
+           JOIN pg_catalog.pg_index i ON i.indrelid = id JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname \
+           WHERE p.attnum = ANY (i.indkey) AND l.oid = ANY (i.indcollation)))), \
          EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.oid IN (t.oid, t.typelem, t.typbasetype) \
            AND (b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR b.typtype = 'e')) AND t.typtype IN ('b', 'd', 'e'), \
          EXISTS (SELECT FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = id \
@@ -320,6 +325,18 @@ pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
                AND d.refobjsubid = a.attnum))))",
         tree = tree_sql(name),
         assigned = assigned.join(","),
+    )
+}
+
+/// Asks for one row with one boolean: does no column but these take a number of a sequence by default?
+pub fn no_serial_sql(name: &Name, but: &[String]) -> String {
+    let but: Vec<String> = but.iter().map(|column| quote_literal(column)).collect();
+    format!(
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum \
+         WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND a.attname <> ALL (ARRAY[{but}]::pg_catalog.name[]) \
+         AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(f.adbin, f.adrelid) LIKE '%nextval(%'))",
+        class = regclass_literal(name),
+        but = but.join(","),
     )
 }
 

@@ -94,7 +94,8 @@ pub struct Fold {
     /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
     /// text inside a `text[]` because it is an array itself.
     pub carried: Vec<Carried>,
-    /// PostgreSQL may raise an error of a member whose row is missing or does not pass the guard.
+    /// PostgreSQL may raise an error of a member whose row is missing; where each is on a row of its own, also of one that
+    /// does not pass the guard.
     pub may_fail_unseen: bool,
     /// The table has partitions, whose locks a fold takes all.
     pub partitioned: bool,
@@ -328,14 +329,28 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// What is proposed is looked at for every member. Of the rest, what travels as text becomes an array only for a
-    /// member that has a row.
+    /// PostgreSQL may raise an error of a member whose row is missing.
     fn may_fail_unseen(&self) -> bool {
-        let proposed = || self.proposed.into_iter().flatten();
-        let seen: Vec<u32> = proposed().flat_map(Expr::parameters).collect();
-        let unseen = |carried: &Carried| carried.as_text && !seen.contains(&carried.parameter);
         let mut exprs = self.changing_exprs();
-        exprs.any(Expr::computes_without_columns) || self.carried.iter().any(unseen)
+        self.proposed.is_none()
+            && (exprs.any(Expr::computes_without_columns)
+                || self.carried.iter().any(|carried| carried.as_text))
+    }
+
+    /// What PostgreSQL may compute of a member before it looks at a row; of an upsert it is among what is proposed.
+    fn computed(&self) -> Result<Vec<String>, Refusal> {
+        if self.proposed.is_some() {
+            return Ok(Vec::new());
+        }
+        let parts = self.changing_exprs();
+        let parts = parts.flat_map(|expr| expr.parts_without_columns(&|_| false));
+        let mut computed = parts
+            .map(|part| self.expr(&part, View::Before))
+            .collect::<Result<Vec<_>, _>>()?;
+        // What travels as text is read as an array.
+        let texts = self.carried.iter().filter(|carried| carried.as_text);
+        computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));
+        Ok(computed)
     }
 
     /// SQL of the value of a member's parameter.
@@ -429,12 +444,17 @@ impl<'a> Rewriter<'a> {
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
 
-    /// What must hold of a member's own values; `None` when nothing can be broken.
+    /// What must hold of every member, whether its guard lets it pass or not; `None` when nothing can be broken.
     fn proposal(&self) -> Result<Option<String>, Refusal> {
         let proposed = self.proposed.into_iter().flatten();
         let parts =
             proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
-        let parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
+        let mut parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
+        let computed = self.computed()?;
+        if !computed.is_empty() {
+            let computed = computed.join(", ");
+            parts.push(format!("pg_catalog.num_nulls({computed}) >= 0"));
+        }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
 

@@ -36,6 +36,7 @@ pub use merge::Insert;
 pub use name::Name;
 pub use parser::NotParsed;
 pub use quote::{quote_ident, quote_literal};
+pub use references::text_names_moment as names_moment;
 pub use statement::{Statement, parse};
 pub use take::Take;
 pub use update::{KeyEquality, KeyValue, Returning, Update};

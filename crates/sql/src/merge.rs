@@ -13,11 +13,11 @@ use pg_query::{Node, NodeEnum};
 
 use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals};
 use crate::expr::Expr;
-use crate::facts::{self, TableFacts};
+use crate::facts::{self, TableFacts, regclass_literal};
 use crate::literals::LiteralKind;
 use crate::name::{Name, push_distinct};
-use crate::quote_ident;
 use crate::update::{KeyValue, Returning, as_target, read_assignments_by, read_returning};
+use crate::{quote_ident, quote_literal};
 use rows::Rows;
 use std::collections::BTreeSet;
 
@@ -72,6 +72,23 @@ impl Insert {
             Returning::Expr { expr, .. } => Some(expr),
             Returning::All => None,
         })
+    }
+
+    /// Conditions that the client has the right to insert the columns that are DEFAULT, which its rows do without.
+    fn rights(&self, table: &TableFacts) -> String {
+        let first = self.rows.first().into_iter().flatten().enumerate();
+        let defaults = first.filter(|(_, value)| value.is_none());
+        let implied = |place: usize| table.columns.get(place).map(|column| &column.name);
+        let columns =
+            defaults.filter_map(|(place, _)| self.columns.get(place).or_else(|| implied(place)));
+        let table = regclass_literal(&self.relation);
+        let right = |column: &String| {
+            let column = quote_literal(column);
+            format!(
+                " AND pg_catalog.has_column_privilege(pg_catalog.to_regclass({table}), {column}, 'INSERT')"
+            )
+        };
+        columns.map(right).collect()
     }
 
     /// Name and value of each column in the first row, in order; without those that are DEFAULT.
@@ -254,13 +271,14 @@ pub fn rewrite(
     let returned = returned(insert, table, &parameter, returning)?;
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     let text = format!(
-        "WITH facts AS MATERIALIZED (SELECT {same} = $2 AND {patience} AS same), \
+        "WITH facts AS MATERIALIZED (SELECT {same} = $2{rights} AND {patience} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
          RETURNING true AS there{returned}) \
          SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) <> $1::pg_catalog.int8 \
          THEN ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
         same = facts::fingerprint_sql(&insert.relation, &table.extent),
+        rights = insert.rights(table),
         patience = crate::dealing::PATIENCE,
         table = table.qualified(),
         columns = columns.join(", "),

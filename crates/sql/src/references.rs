@@ -78,15 +78,20 @@ const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// Whether a text constant may be one of these words, alone or with a time of day.
 pub(crate) fn names_moment(tree: &Record) -> bool {
-    let is_moment = |word: &str| MOMENTS.iter().any(|m| word.eq_ignore_ascii_case(m));
     let mut found = false;
     tree.walk(&mut |node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
-        found |= words.any(is_moment);
+        found |= text_names_moment(text);
     });
     found
+}
+
+/// Whether a text may be one of these words, alone or with a time of day.
+pub fn text_names_moment(text: &str) -> bool {
+    let is_moment = |word: &str| MOMENTS.iter().any(|m| word.eq_ignore_ascii_case(m));
+    let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
+    words.any(is_moment)
 }
 
 /// Every table-like thing referred to, CTE names left out where they are in scope.

@@ -115,12 +115,18 @@ impl KeyPart {
             }
             KeyClass::Uuid => read_uuid(binary, bytes).map(Self::text),
             KeyClass::Text => Some(Self::text(bytes.to_vec())),
+            // 'now' is another moment for everybody.
+            KeyClass::Opaque if !binary && names_moment(bytes) => None,
             KeyClass::Opaque => Some(Self {
                 binary,
                 bytes: bytes.to_vec(),
             }),
         }
     }
+}
+
+fn names_moment(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(paceline_sql::names_moment)
 }
 
 /// An integer parameter; text only as PostgreSQL itself would print it.

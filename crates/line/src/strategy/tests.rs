@@ -100,9 +100,9 @@ fn rows_that_are_locked_or_missing_are_busy() {
 
 #[test]
 fn an_error_that_might_be_unseen_is_looked_for_alone() {
-    let answers = [member(1, true, false), member(2, true, true)];
-    let (back, rows) = fold_of("n = 10 / $1", &["7", "7"], &answers);
-    assert_eq!((back, rows), (vec![(0, NoRow)], 1));
+    let missing = values(&[bit(true), None, None, None]);
+    let (back, rows) = fold_of("n = 10 / $1", &["7", "7"], &[missing]);
+    assert_eq!((back, rows), (all(2, NoRow), 0));
 }
 
 #[test]

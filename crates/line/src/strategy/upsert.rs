@@ -136,6 +136,13 @@ impl UpsertPlan {
         }
     }
 
+    fn is_partitioned(&self) -> bool {
+        match &self.upsert.then {
+            Then::Nothing { .. } => false,
+            Then::Fold(fold) => fold.partitioned,
+        }
+    }
+
     fn write_insert(
         &self,
         units: &[&Unit],
@@ -151,8 +158,8 @@ impl UpsertPlan {
         };
         injected.push(server.ensure(statement, out));
         let first = units.first()?;
-        // Members on one row have the same lock to wait for, as each has alone.
-        let patience = (!alone).then_some(PATIENCE);
+        // Members on one row have the same lock to wait for, as each has alone; but a fold locks every partition.
+        let patience = (!alone || self.is_partitioned()).then_some(PATIENCE);
         let mut values = vec![
             (false, Some(self.fingerprint.as_bytes())),
             (false, patience),
@@ -193,6 +200,8 @@ pub struct Batch {
     /// The answer to the INSERT is complete.
     inserted: bool,
     inserted_rows: u64,
+    /// The tables are not what the fold takes them for: it has done nothing. The INSERT may have.
+    fold_moved: bool,
     /// A row came back that is nobody's.
     strange: bool,
     sheet: Option<Sheet>,
@@ -253,6 +262,7 @@ impl Batch {
             firsts,
             inserted: false,
             inserted_rows: 0,
+            fold_moved: false,
             strange: false,
             sheet,
             course: Course::new(injected),
@@ -284,7 +294,8 @@ impl Batch {
         let came = self.course.receive(frame, server);
         match (came, &mut self.sheet) {
             (Came::Row, Some(sheet)) if self.inserted => {
-                self.course.facts_moved |= !sheet.receive_row(frame.body());
+                self.fold_moved |= !sheet.receive_row(frame.body());
+                self.course.facts_moved |= self.fold_moved;
             }
             (Came::Row, _) => self.receive_inserted(frame.body()),
             (Came::End, _) => self.settle(dealt),
@@ -341,17 +352,17 @@ impl Batch {
             };
             return dealt.extend(again(0..members, Again::Alone, why));
         }
-        if self.course.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
-        }
         if self.strange {
             return self.settle_unknown(dealt);
         }
         let (plan, fields) = (&self.plan, &self.fields);
         let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
         match &mut self.sheet {
-            Some(sheet) => sheet.settle(dealt),
-            None => dealt.extend(
+            Some(sheet) if !self.fold_moved => sheet.settle(dealt),
+            _ if self.course.facts_moved => {
+                dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+            }
+            _ => dealt.extend(
                 self.members
                     .iter()
                     .enumerate()

@@ -86,12 +86,14 @@ fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
     let [fingerprint, table, columns, keys, checks] = answers else {
         return None;
     };
-    let [schema, name, refused] = <[Option<String>; 3]>::try_from(table.first()?.clone()).ok()?;
+    let [schema, name, refused, unique_indexes] =
+        <[Option<String>; 4]>::try_from(table.first()?.clone()).ok()?;
     Some(TableFacts {
         schema: schema?,
         name: name?,
         extent,
         refused,
+        unique_indexes: unique_indexes?.parse().ok()?,
         fingerprint: first(fingerprint)?.to_owned(),
         columns: columns
             .iter()

@@ -14,6 +14,7 @@
 
 mod blocked_take;
 mod claims;
+mod corners;
 mod ddl;
 mod declared;
 mod edges;

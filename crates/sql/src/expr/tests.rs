@@ -351,3 +351,40 @@ proptest! {
         prop_assert_eq!(found, expected, "{}", sql);
     }
 }
+
+#[test]
+fn parts_that_depend_on_no_column_are_found() {
+    let parts = |sql: &str| -> Vec<String> {
+        let parts = Expr::parse(sql).unwrap().parts_without_columns(&|n| n > 8);
+        parts
+            .iter()
+            .map(|part| {
+                part.to_sql(&|c| c.to_owned(), &|n| format!("${n}"))
+                    .unwrap()
+            })
+            .collect()
+    };
+    for none in [
+        "a + 1",
+        "$1",
+        "$1::int",
+        "a + $1::int",
+        "$9 + 1",
+        "coalesce(a, $1)",
+        "a IN (1, $2)",
+        "CASE WHEN a THEN 1 END",
+    ] {
+        assert!(parts(none).is_empty(), "{none}: {:?}", parts(none));
+    }
+    assert_eq!(parts("a + 60 / ($1 - 4)"), ["(60 / (($1) - 4))"]);
+    assert_eq!(parts("1 / $1 > $2 + 1"), ["(1 / ($1) > ($2) + 1)"]);
+    assert_eq!(
+        parts("a IN (1, $2 * 2) AND now() > b"),
+        ["(($2) * 2)", "(now())"]
+    );
+    assert_eq!(
+        parts("CASE WHEN a = 1 THEN 1 / 0 ELSE $9 + upper($1) END"),
+        ["(upper(($1)))", "(1 / 0)"]
+    );
+    assert_eq!(parts("a[$1 + 1]"), ["(($1) + 1)"]);
+}

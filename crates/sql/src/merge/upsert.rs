@@ -56,6 +56,8 @@ pub struct OnConflict {
     pub update: Update,
     /// What must not be false of what is proposed.
     pub proposed: Vec<Expr>,
+    /// What PostgreSQL may compute of a member whether there is a conflict or not.
+    pub computed: Vec<Expr>,
 }
 
 /// Rewrites an `insert` with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
@@ -75,9 +77,11 @@ pub fn rewrite(
     }
     let then = match on_conflict {
         None => Then::Nothing {
-            same_key: conflict.target.is_some(),
+            same_key: conflict.target.is_some() || table.unique_indexes == 1,
         },
-        Some(OnConflict { update, proposed }) => {
+        Some(OnConflict {
+            update, proposed, ..
+        }) => {
             let fold = fold::rewrite_upsert(update, proposed, table, parameters, returning)?;
             match fold.key == columns {
                 true => Then::Fold(Box::new(fold)),
@@ -87,9 +91,19 @@ pub fn rewrite(
     };
     let valued = insert.valued(table)?;
     let values: Vec<&Expr> = valued.iter().map(|(_, expr)| *expr).collect();
-    let own = Own::of(values, &[], parameters)?;
+    let computed = on_conflict.map_or(&[][..], |change| &change.computed);
+    let own = Own::of(
+        values.into_iter().chain(computed).collect(),
+        &[],
+        parameters,
+    )?;
+    let source = Source {
+        own: &own,
+        valued: &valued,
+        computed,
+    };
     Ok(Upsert {
-        insert: insert_sql(insert, table, &key, &own, &valued, returning)?,
+        insert: insert_sql(insert, table, &key, &source, returning)?,
         key: columns,
         own: own.into_list(|number| vec![number]),
         then,
@@ -97,21 +111,40 @@ pub fn rewrite(
     })
 }
 
+/// What is inserted.
+struct Source<'a> {
+    own: &'a Own<'a>,
+    /// Columns that have values, and these.
+    valued: &'a [(String, &'a Expr)],
+    computed: &'a [Expr],
+}
+
 fn insert_sql(
     insert: &Insert,
     table: &TableFacts,
     key: &Key,
-    own: &Own,
-    valued: &[(String, &Expr)],
+    source: &Source,
     returning: &[TypeName],
 ) -> Result<String, Refusal> {
-    let parameter = |n: u32| own.element(n, |place| format!("k.p{place}"));
-    let (mut columns, mut values) = (Vec::new(), Vec::new());
-    for (column, expr) in valued {
-        columns.push(quote_ident(column));
+    let parameter = |n: u32| source.own.element(n, |place| format!("k.p{place}"));
+    let value = |expr: &Expr| {
         let sql = expr.to_sql(&|_| String::new(), &parameter);
-        values.push(sql.map_err(|_| Refusal::Expression)?);
+        sql.map_err(|_| Refusal::Expression)
+    };
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
+    for (column, expr) in source.valued {
+        columns.push(quote_ident(column));
+        values.push(value(expr)?);
     }
+    let computed = source
+        .computed
+        .iter()
+        .map(value)
+        .collect::<Result<Vec<_>, _>>()?;
+    let computed = match computed.is_empty() {
+        true => String::new(),
+        false => format!(" AND pg_catalog.num_nulls({}) >= 0", computed.join(", ")),
+    };
     let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
     let target = match &conflict.target {
         Some(target) => {
@@ -127,16 +160,17 @@ fn insert_sql(
     let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     Ok(format!(
-        "WITH facts AS MATERIALIZED (SELECT {same} = $1 AND {patience} AS same), \
-         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
+        "WITH facts AS MATERIALIZED (SELECT {same} = $1{rights} AND {patience} AS same), \
+         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} DO NOTHING RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
         same = facts::fingerprint_sql(&insert.relation, &table.extent),
+        rights = insert.rights(table),
         patience = PATIENCE_OF,
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = own.rows("1", 3),
+        members = source.own.rows("1", 3),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
 }
@@ -221,10 +255,25 @@ pub fn on_conflict(
     };
     let changed: Vec<&Expr> = update.assignments.iter().map(|(_, expr)| expr).collect();
     check_columns(table, changed.into_iter().chain(&update.guards))?;
+    let computed = proposal.computed(change)?;
+    let mut proposed = proposal.checks()?;
+    if !computed.is_empty() {
+        proposed.push(all_computed(&computed)?);
+    }
     Ok(Some(OnConflict {
         update,
-        proposed: proposal.checks()?,
+        proposed,
+        computed,
     }))
+}
+
+/// A condition that always holds, and computes all of these.
+fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
+    let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
+    let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
+    let parts = parts.map_err(|_| Refusal::Expression)?.join(", ");
+    let condition = Expr::parse(&format!("pg_catalog.num_nulls({parts}) >= 0"));
+    condition.map_err(|_| Refusal::Expression)
 }
 
 /// The row that a member proposes.
@@ -281,6 +330,24 @@ impl Proposal<'_> {
         let sql = expr.to_sql(&|name| quote_ident(name), &parameter);
         let sql = sql.map_err(|_| Refusal::Expression)?;
         Expr::parse(&sql).map_err(|_| Refusal::Expression)
+    }
+
+    /// What PostgreSQL may compute of DO UPDATE before it knows whether there is a conflict, and the arrays in it, which
+    /// travel as text and have to be read.
+    fn computed(&self, change: &Change) -> Result<Vec<Expr>, Refusal> {
+        let exprs = change.assignments.iter().map(|(_, expr)| expr);
+        let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
+        let parts = exprs.iter();
+        let parts = parts.flat_map(|expr| expr.parts_without_columns(&|n| n >= PROPOSED));
+        let mut computed: Vec<Expr> = parts.collect();
+        for number in exprs.iter().flat_map(|expr| expr.parameters()) {
+            let name = self.parameters.get((number as usize).wrapping_sub(1));
+            if name.is_some_and(|name| name.array) {
+                let array = Expr::parse(&format!("${number}"));
+                computed.push(array.map_err(|_| Refusal::Expression)?);
+            }
+        }
+        Ok(computed)
     }
 
     /// What PostgreSQL asks of a row before it looks for a conflict.

@@ -36,8 +36,6 @@ pub(in crate::strategy) struct Sheet {
 #[derive(Debug)]
 enum Answer {
     Reply(BytesMut),
-    /// Did not pass the guard, and PostgreSQL might have found an error in it all the same.
-    Unseen,
     Violates,
 }
 
@@ -119,7 +117,6 @@ impl Sheet {
             return yes(same);
         };
         let answer = match (yes(fine), self.order.get(place)) {
-            (true, _) if !yes(hit) && self.plan.fold.may_fail_unseen => Answer::Unseen,
             (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
             _ => Answer::Violates,
         };
@@ -162,7 +159,6 @@ impl Sheet {
             let row = self.row_start.get(place).copied();
             let verdict = match answer {
                 Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
-                Some(Answer::Unseen) => Verdict::Again(Again::Alone, Fallback::NoRow),
                 Some(Answer::Violates) => {
                     violated_row = row;
                     Verdict::Again(Again::Alone, Fallback::Error)
@@ -172,11 +168,12 @@ impl Sheet {
                 None if violated_row.is_some() && violated_row == row => {
                     Verdict::Again(Again::Line, Fallback::Error)
                 }
-                // Missing, or locked by an outsider. In an upsert: deleted since.
-                None if self.spread == Spread::ManyRows || self.plan.fold.upsert => {
+                // Missing, or locked by an outsider.
+                None if self.spread == Spread::ManyRows => {
                     Verdict::Again(Again::Row, Fallback::Busy)
                 }
-                None if self.plan.fold.may_fail_unseen => {
+                // In an upsert: deleted since, or equal to the one that is there for an index only.
+                None if self.plan.fold.upsert || self.plan.fold.may_fail_unseen => {
                     Verdict::Again(Again::Alone, Fallback::NoRow)
                 }
                 // Missing: its lock would have been waited for. Or the guard did not let it pass.

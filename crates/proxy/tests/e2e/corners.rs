@@ -1,0 +1,275 @@
+//! Corners in which a group could come out otherwise than its members one at a time: errors that PostgreSQL raises
+//! before it looks at a row, members that a later one would let pass, keys that are equal for an index only, rights, and
+//! facts that move while a group is on its way.
+
+use crate::harness::gate::lock_waiters;
+use crate::harness::message::{query, unit};
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Stage, assert_same, until};
+
+const SETUP: &str = "
+    CREATE TABLE t (id int PRIMARY KEY, n int, tags text[]);
+    CREATE TABLE moment (at timestamptz PRIMARY KEY);
+    CREATE TABLE serial (id bigserial, n int)";
+const FILL: &str =
+    "DELETE FROM t; INSERT INTO t VALUES (1, 0); DELETE FROM moment; DELETE FROM serial;
+    ALTER SEQUENCE serial_id_seq RESTART";
+const CONTENT: &str =
+    "SELECT id, n, tags FROM t UNION ALL SELECT id, n, NULL FROM serial ORDER BY 1, 2";
+
+fn stage() -> Stage {
+    let stage = Stage::for_groups();
+    stage.direct().ok(SETUP);
+    stage
+}
+
+/// Lets clients ask these in this order, all in line before the first leaves, and checks that each is answered as one by
+/// one. The first of `asks` has been asked before.
+#[track_caller]
+fn check(stage: &Stage, asks: &[Vec<u8>]) {
+    let mut bare = stage.direct();
+    bare.ok(FILL);
+    stage.client().ask(&asks[0]);
+    stage.await_learning();
+    bare.ok(FILL);
+    let mut clients = stage.clients(asks.len());
+    let mut gate = Gate::close(stage);
+    for (client, ask) in clients.iter_mut().zip(asks) {
+        gate.submit(client, ask);
+    }
+    gate.open();
+    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
+    let left = bare.ok(CONTENT).rows();
+    bare.ok(FILL);
+    for (number, (ask, reply)) in asks.iter().zip(&together).enumerate() {
+        let alone = bare.ask(ask);
+        assert_same(&format!("client {number}"), &alone.0, &reply.0);
+    }
+    assert_eq!(bare.ok(CONTENT).rows(), left);
+}
+
+fn simple(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    let fill = |values: &&[&str]| {
+        let numbered = (1..).zip(*values);
+        query(&numbered.fold(template.to_owned(), |sql, (n, value)| {
+            sql.replace(&format!("${n}"), value)
+        }))
+    };
+    values.iter().map(fill).collect()
+}
+
+fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    let bind = |values: &&[&str]| {
+        let bound: Vec<_> = values.iter().map(|value| Some(*value)).collect();
+        unit(template, &bound)
+    };
+    values.iter().map(bind).collect()
+}
+
+/// The guard of the first becomes true only by what the second does.
+#[test]
+fn who_does_not_pass_is_not_passed_later() {
+    let stage = stage();
+    let values: [&[&str]; 3] = [&["1"], &["0"], &["0"]];
+    let update = "UPDATE t SET n = 2 WHERE id = 1 AND n = $1 * 2 RETURNING n";
+    check(&stage, &prepared(update, &values));
+    check(&stage, &simple(update, &values));
+    let values: [&[&str]; 3] = [&["5", "99"], &["98", "0"], &["7", "99"]];
+    let upsert = "INSERT INTO t (id, n) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n + 1 WHERE t.n = $2 RETURNING n";
+    check(&stage, &prepared(upsert, &values));
+    check(&stage, &simple(upsert, &values));
+}
+
+/// PostgreSQL computes what depends on no column before it knows whether a row passes, or is there.
+#[test]
+fn what_fails_without_a_row_fails() {
+    let stage = stage();
+    let update = "UPDATE t SET n = n + 1 WHERE id = 1 AND n > 10 / ($1 - 4) RETURNING n";
+    check(&stage, &simple(update, &[&["2"], &["4"], &["14"], &["3"]]));
+    let insert =
+        "INSERT INTO t (id, n) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = 1 / ($2 - 4)";
+    check(
+        &stage,
+        &simple(
+            insert,
+            &[&["7", "3"], &["8", "4"], &["8", "5"], &["9", "4"]],
+        ),
+    );
+    let tags = "INSERT INTO t (id, n) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET tags = $2 RETURNING id";
+    let values: [&[&str]; 4] = [&["7", "{}"], &["8", "{bad"], &["8", "{a}"], &["1", "{bad"]];
+    check(&stage, &prepared(tags, &values));
+    check(&stage, &simple(&tags.replace("$2", "'$2'"), &values));
+}
+
+#[test]
+fn moments_are_each_clients_own() {
+    let stage = stage();
+    let sql = "INSERT INTO moment VALUES ($1) ON CONFLICT (at) DO NOTHING";
+    let now: [&[&str]; 3] = [&["' now'"], &["' now'"], &["' now'"]];
+    stage.client().ask(&simple(sql, &now)[0]);
+    stage.await_learning();
+    let mut clients = stage.clients(3);
+    let mut gate = Gate::close(&stage);
+    for (client, ask) in clients.iter_mut().zip(simple(sql, &now)) {
+        gate.submit(client, &ask);
+    }
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(
+            client.reply().expect_ok("at another moment").tag(),
+            "INSERT 0 1"
+        );
+    }
+}
+
+/// Numbers of a sequence come in the order of the columns.
+#[test]
+fn two_numbers_of_a_sequence_stay_neighbours() {
+    let stage = stage();
+    let sql = "INSERT INTO serial (n) VALUES (nextval('serial_id_seq') + $1) RETURNING id, n";
+    check(&stage, &prepared(sql, &[&["0"], &["0"], &["0"]]));
+}
+
+/// A unique index under another collation than its column's: equal for the index, not for `=`.
+#[test]
+fn an_index_of_another_collation() {
+    let stage = stage();
+    let mut bare = stage.direct();
+    bare.ok("CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)");
+    bare.ok(
+        "CREATE TABLE word (word text, n int); CREATE UNIQUE INDEX ON word (word COLLATE nocase)",
+    );
+    bare.ok("INSERT INTO word VALUES ('a', 1)");
+    let sql = "INSERT INTO word VALUES ('A', 1) ON CONFLICT (word) DO UPDATE SET n = word.n + 1 RETURNING n";
+    assert_eq!(stage.client().value(sql), "2");
+    stage.await_learning();
+    let mut clients = stage.clients(3);
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &query(sql));
+    }
+    gate.open();
+    for (n, client) in (3..).zip(&mut clients) {
+        assert_eq!(client.reply().value(), n.to_string());
+    }
+}
+
+/// A column that is set to DEFAULT needs the right to insert it; the client loses it after Paceline has learned.
+#[test]
+fn a_default_needs_its_right() {
+    let stage = stage();
+    let mut bare = stage.direct();
+    let (clerk, boss) = (
+        format!("clerk_{}", stage.database),
+        format!("boss_{}", stage.database),
+    );
+    bare.ok(&format!(
+        "CREATE ROLE {boss}; CREATE ROLE {clerk} LOGIN; GRANT INSERT ON t TO {boss}"
+    ));
+    bare.ok(&format!(
+        "GRANT INSERT (id, n), SELECT, UPDATE ON t TO {clerk}"
+    ));
+    for conflict in ["", " ON CONFLICT (id) DO UPDATE SET n = 3"] {
+        let sql = format!("INSERT INTO t (id, n, tags) VALUES ($1, 1, DEFAULT){conflict}");
+        let client = || stage.client_with(&[("user", &clerk)]);
+        bare.ok(&format!("{FILL}; GRANT {boss} TO {clerk}"));
+        client()
+            .ask(&unit(&sql, &[Some("71")]))
+            .expect_ok("as a boss");
+        let mut status = stage.client_with(&[("user", &clerk)]);
+        until("Paceline has learned", || {
+            let rows = status.ok("SHOW GROUPS").rows();
+            let mut rows = rows.iter().filter(|row| row[0].as_deref() == Some(&sql));
+            rows.all(|row| {
+                row.last()
+                    .unwrap()
+                    .as_deref()
+                    .is_none_or(|why| !why.contains("asked"))
+            })
+        });
+        bare.ok(&format!("REVOKE {boss} FROM {clerk}"));
+        let mut clients: Vec<_> = (0..4).map(|_| client()).collect();
+        // The clerks' only connection waits for an outsider.
+        bare.ok("SELECT pg_advisory_lock(7)");
+        let mut holder = client();
+        holder.send(&query("SELECT pg_advisory_xact_lock(7)"));
+        let mut observer = stage.direct();
+        until("the connection is held", || {
+            lock_waiters(&mut observer) >= 1
+        });
+        for (id, client) in (80..).zip(&mut clients) {
+            client.send(&unit(&sql, &[Some(&id.to_string())]));
+        }
+        until("all stand in line", || {
+            stage.counters().waiting >= 4 || stage.target() == Target::Bare
+        });
+        bare.ok("SELECT pg_advisory_unlock(7)");
+        holder.reply();
+        for client in &mut clients {
+            client.reply().expect_error("42501");
+        }
+    }
+    assert_eq!(bare.number("SELECT count(*) FROM t WHERE id >= 80"), 0);
+    bare.ok(&format!(
+        "DROP OWNED BY {clerk}, {boss}; DROP ROLE {clerk}, {boss}"
+    ));
+}
+
+/// A right is granted while the INSERT of a group waits: what it has inserted is not inserted again.
+#[test]
+fn facts_that_move_between_the_two_statements_of_an_upsert() {
+    let stage = stage();
+    let mut bare = stage.direct();
+    bare.ok(FILL);
+    let sql = "INSERT INTO t (id, n) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1 RETURNING n";
+    stage.client().ask(&unit(sql, &[Some("1")]));
+    stage.await_learning();
+    let mut clients = stage.clients(3);
+    let mut gate = Gate::close(&stage);
+    let mut outsider = stage.direct();
+    if stage.target() == Target::Paceline {
+        outsider.ok("BEGIN; INSERT INTO t VALUES (5, 100)");
+    }
+    for client in &mut clients {
+        gate.submit(client, &unit(sql, &[Some("5")]));
+    }
+    gate.open();
+    if stage.target() == Target::Paceline {
+        until("the INSERT waits", || lock_waiters(&mut bare) >= 1);
+        bare.ok("GRANT SELECT ON t TO pg_monitor");
+        outsider.ok("ROLLBACK");
+    }
+    let values: Vec<_> = clients
+        .iter_mut()
+        .map(|client| client.reply().value())
+        .collect();
+    assert_eq!(values, ["1", "2", "3"]);
+    assert_eq!(bare.number("SELECT n FROM t WHERE id = 5"), 3);
+}
+
+/// An outsider has locked a partition that nobody in the group needs.
+#[test]
+fn a_locked_partition_holds_up_nobody_else() {
+    let stage = stage();
+    let mut bare = stage.direct();
+    bare.ok("CREATE TABLE lane (id int, lane int, n int, PRIMARY KEY (id, lane)) PARTITION BY LIST (lane)");
+    bare.ok("CREATE TABLE lane_0 PARTITION OF lane FOR VALUES IN (0); CREATE TABLE lane_1 PARTITION OF lane FOR VALUES IN (1)");
+    let sql = "INSERT INTO lane VALUES (7, 0, 1) ON CONFLICT (id, lane) DO UPDATE SET n = lane.n + 1 RETURNING n";
+    assert_eq!(stage.client().value(sql), "1");
+    stage.await_learning();
+    let mut clients = stage.clients(4);
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &query(sql));
+    }
+    let mut outsider = stage.direct();
+    outsider.ok("BEGIN; LOCK TABLE lane_1 IN ACCESS EXCLUSIVE MODE");
+    gate.open();
+    let mut values: Vec<_> = clients
+        .iter_mut()
+        .map(|client| client.reply().value())
+        .collect();
+    values.sort();
+    assert_eq!(values, ["2", "3", "4", "5"]);
+    outsider.ok("COMMIT");
+}
