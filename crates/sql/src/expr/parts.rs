@@ -30,6 +30,7 @@ pub(super) fn collect(
             | NodeEnum::CaseWhen(_)
             | NodeEnum::NamedArgExpr(_)
             | NodeEnum::RowExpr(_)
+            | NodeEnum::AIndices(_)
     );
     if depends || !is_expression {
         free.into_iter().for_each(|child| push(child, parts));
@@ -90,6 +91,11 @@ fn children(node: &NodeEnum) -> Vec<&NodeEnum> {
             .iter()
             .map(|node| &**node)
             .chain(&e.indirection)
+            .collect(),
+        NodeEnum::AIndices(e) => [&e.lidx, &e.uidx]
+            .into_iter()
+            .flatten()
+            .map(|node| &**node)
             .collect(),
         NodeEnum::RowExpr(e) => e.args.iter().collect(),
         NodeEnum::List(e) => e.items.iter().collect(),
