@@ -13,6 +13,7 @@ mod question;
 mod row;
 pub mod share;
 pub mod upsert;
+mod wary;
 
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};

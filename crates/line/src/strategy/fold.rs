@@ -8,6 +8,7 @@ pub(super) use sheet::Sheet;
 
 use super::course::{Came, Course, refusal};
 use super::row::RowKeys;
+use super::wary::Wary;
 use super::{Again, Dealt, again, chain, is_refusal, result_bits};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -21,7 +22,6 @@ use paceline_sql::fold::Fold;
 use paceline_wire::backend::{Field, tag};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -32,8 +32,8 @@ pub struct FoldPlan {
     template: u64,
     fold: Fold,
     ids: StatementIds,
-    /// So many groups more go without [`Spread::OneEach`].
-    wary: AtomicU32,
+    /// Groups go without [`Spread::OneEach`].
+    wary: Wary,
     rows: RowKeys,
     fingerprint: String,
     /// OIDs of the template's parameters.
@@ -60,10 +60,6 @@ enum Spread {
     OneEach,
 }
 
-/// After a group of [`Spread::OneEach`] has failed, as many groups of its template go as [`Spread::ManyRows`], which
-/// neither waits for an outsider nor fails with a member.
-const WARY_GROUPS: u32 = 1_000;
-
 /// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
 const FORMATS_MAX: usize = 64;
 
@@ -89,7 +85,7 @@ impl FoldPlan {
                 many_rows: templates.new_id(),
                 one_each: templates.new_id(),
             },
-            wary: AtomicU32::new(0),
+            wary: Wary::default(),
             fingerprint: table.fingerprint.clone(),
             parameters,
             fields,
@@ -143,11 +139,8 @@ impl FoldPlan {
         if rows == 1 {
             return Spread::OneRow;
         }
-        let less = |wary: u32| wary.checked_sub(1);
-        let wary = self
-            .wary
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        match wary.is_err() && rows == members && self.fold.one_each.is_some() {
+        let each = rows == members && self.fold.one_each.is_some();
+        match each && !self.wary.is_on() {
             true => Spread::OneEach,
             false => Spread::ManyRows,
         }

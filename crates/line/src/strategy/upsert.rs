@@ -5,6 +5,7 @@ use super::array::Array;
 use super::course::{Came, Course, refusal};
 use super::fold::{FoldPlan, Sheet, row_cohort};
 use super::row::{RowKey, RowKeys};
+use super::wary::Wary;
 use super::{
     Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, result_formats,
     write_columns, write_head, write_tail,
@@ -31,6 +32,8 @@ const FORMATS_MAX: usize = 64;
 
 /// Longest wait for a lock that perhaps only another member needs.
 const PATIENCE: &[u8] = b"5ms";
+/// The same where each member may wait for one: the shortest there is.
+const PATIENCE_EACH: &[u8] = b"1ms";
 
 /// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]
@@ -38,6 +41,9 @@ pub struct UpsertPlan {
     template: u64,
     upsert: Upsert,
     insert_id: u64,
+    one_each_id: u64,
+    /// So many groups more go without the statement for members on keys of their own.
+    wary: Wary,
     /// What DO UPDATE does.
     fold: Option<Arc<FoldPlan>>,
     rows: RowKeys,
@@ -73,6 +79,8 @@ impl UpsertPlan {
         Some(Self {
             template: template.id,
             insert_id: templates.new_id(),
+            one_each_id: templates.new_id(),
+            wary: Wary::default(),
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),
             upsert,
@@ -147,19 +155,27 @@ impl UpsertPlan {
         &self,
         units: &[&Unit],
         alone: bool,
+        one_each: bool,
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<()> {
+        let (id, text) = match &self.upsert.one_each {
+            Some(text) if one_each => (self.one_each_id, text),
+            _ => (self.insert_id, &self.upsert.insert),
+        };
         let statement = Preparable {
-            id: self.insert_id,
-            text: &self.upsert.insert,
+            id,
+            text,
             types: &[0, 0],
         };
         injected.push(server.ensure(statement, out));
         let first = units.first()?;
         // Members on one row have the same lock to wait for, as each has alone; but a fold locks every partition.
-        let patience = (!alone || self.is_partitioned()).then_some(PATIENCE);
+        let patience = match one_each {
+            true => Some(PATIENCE_EACH),
+            false => (!alone || self.is_partitioned()).then_some(PATIENCE),
+        };
         let mut values = vec![
             (false, Some(self.fingerprint.as_bytes())),
             (false, patience),
@@ -183,7 +199,7 @@ impl UpsertPlan {
         values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
         let mut formats = vec![1; RESULT_COLUMNS + self.upsert.key.len()];
         formats.extend(result_formats(first, self.fields.len()));
-        let name = server.name(self.insert_id);
+        let name = server.name(id);
         frontend::write_bind(out, name.as_bytes(), &values, &formats);
         frontend::write_execute(out);
         Some(())
@@ -204,6 +220,8 @@ pub struct Batch {
     fold_moved: bool,
     /// A row came back that is nobody's.
     strange: bool,
+    /// Every member is on a key of its own, and there is no second statement.
+    one_each: bool,
     sheet: Option<Sheet>,
     course: Course,
     /// What tells the columns of an answer.
@@ -244,13 +262,18 @@ impl Batch {
         let inserting = inserting.filter_map(|(unit, member)| member.inserts.then_some(*unit));
         let inserting: Vec<&Unit> = inserting.collect();
         let mut injected = Injected::default();
-        plan.write_insert(&inserting, firsts.len() == 1, server, &mut injected, out)?;
+        let alone = firsts.len() == 1;
+        let one_each = !alone
+            && firsts.len() == members.len()
+            && plan.upsert.one_each.is_some()
+            && !plan.wary.is_on();
+        plan.write_insert(&inserting, alone, one_each, server, &mut injected, out)?;
         let sheet = match &plan.fold {
-            Some(fold) => {
+            Some(fold) if !one_each => {
                 let fold = Arc::clone(fold);
                 Some(Sheet::write(fold, members, server, &mut injected, out)?)
             }
-            None => None,
+            _ => None,
         };
         frontend::write_sync(out);
         injected.push_sync();
@@ -264,6 +287,7 @@ impl Batch {
             inserted_rows: 0,
             fold_moved: false,
             strange: false,
+            one_each,
             sheet,
             course: Course::new(injected),
             fields,
@@ -272,7 +296,10 @@ impl Batch {
 
     /// The table has changed, or the statements are refused.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
-        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
+        let refused = |sqlstate: &str, _: &[u8]| {
+            let refused = is_refusal(sqlstate) && !self.one_each;
+            refused.then(|| refusal(sqlstate))
+        };
         self.course.void(refused)
     }
 
@@ -342,6 +369,14 @@ impl Batch {
         if let Some((sqlstate, error)) = self.course.error() {
             if let Some(sheet) = &self.sheet {
                 return sheet.settle_error(sqlstate, error, dealt);
+            }
+            if self.one_each {
+                self.plan.wary.begin();
+                let why = match is_timeout(sqlstate, error) {
+                    true => Fallback::Timeout,
+                    false => Fallback::Error,
+                };
+                return dealt.extend(again(0..members, Again::Line, why));
             }
             let why = if is_refusal(sqlstate) {
                 Fallback::Refused

@@ -163,6 +163,9 @@ fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
         return;
     }
     lines.say("insert", &upsert.insert);
+    if let Some(one_each) = &upsert.one_each {
+        lines.say("one each", one_each);
+    }
     if let Then::Fold(fold) = &upsert.then {
         of_fold_statements(lines, fold);
     }

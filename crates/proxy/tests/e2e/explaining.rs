@@ -108,7 +108,10 @@ fn verbose_shows_the_statements_of_a_group() {
     assert_eq!(labels(POP), ["statement"]);
     let upsert =
         "INSERT INTO stock (id, qty) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET qty = 2";
-    assert_eq!(labels(upsert), ["insert", "one row", "many rows"]);
+    assert_eq!(
+        labels(upsert),
+        ["insert", "one each", "one row", "many rows"]
+    );
     assert!(labels("UPDATE stock SET qty = 1").is_empty());
 }
 

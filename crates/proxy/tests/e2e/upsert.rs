@@ -44,7 +44,7 @@ const LEFT: &str = "
 const CLIENTS: usize = 12;
 
 /// Statements with [`values`] of the client.
-const SHAPES: [&str; 18] = [
+const SHAPES: [&str; 20] = [
     // Newest wins; keys that are there and keys that are not, several members each.
     "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :few, :n, 0) ON CONFLICT (id, target) \
      DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE edge.unixnano < EXCLUDED.unixnano",
@@ -70,13 +70,17 @@ const SHAPES: [&str; 18] = [
     "INSERT INTO word (word, n) VALUES (:word, :n) ON CONFLICT DO NOTHING RETURNING word, n",
     "INSERT INTO price (price, n) VALUES (:price, :n) ON CONFLICT (price) DO UPDATE SET n = price.n + :n RETURNING n",
     "INSERT INTO lane (id, lane, n) VALUES (:key, :few, 1) ON CONFLICT (id, lane) DO UPDATE SET n = lane.n + :n RETURNING n",
+    // Each on a key of its own.
+    "INSERT INTO edge AS e (id, target, unixnano, status) VALUES (:n, :few, :n, :few) ON CONFLICT (id, target) \
+     DO UPDATE SET unixnano = EXCLUDED.unixnano + e.unixnano WHERE e.unixnano < EXCLUDED.unixnano RETURNING *",
+    "INSERT INTO degree (id, degree) VALUES (:n, :few) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree",
     // Several rows each.
     "INSERT INTO log (a, b) VALUES (:n, :few), (:key, :n), (:few, :key) RETURNING id, a, b",
     "INSERT INTO log (b) VALUES (:n), (:key)",
 ];
 
 /// Statements that fail for one client (number 4), and how; it is neither the first nor the last on its key.
-const FAILING: [(&str, &str); 13] = [
+const FAILING: [(&str, &str); 14] = [
     (
         "INSERT INTO degree (id, degree) VALUES (:key, NULLIF(:n, 4)) ON CONFLICT (id) DO UPDATE SET degree = 1",
         "23502",
@@ -127,6 +131,10 @@ const FAILING: [(&str, &str); 13] = [
     ),
     (
         "INSERT INTO note (a, b) VALUES (:key, :few), (:key, :n) RETURNING b",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:n, 250 * :n) ON CONFLICT (id) DO UPDATE SET degree = EXCLUDED.degree",
         "23514",
     ),
 ];

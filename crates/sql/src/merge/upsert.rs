@@ -26,6 +26,9 @@ pub struct Upsert {
     /// not empty the number of each row and the arrays of `own`. Its result: [`RESULT_COLUMNS`], the key of
     /// each row that was inserted (NULL: none), RETURNING.
     pub insert: String,
+    /// The client's own upsert for all, where every member is on a key of its own; with the parameters of `insert`, and of
+    /// its result the rows that were changed, too. `None`: DO UPDATE needs parameters of its members.
+    pub one_each: Option<String>,
     /// Where the key's values come from.
     pub key: Vec<KeyColumn>,
     /// Parameters that each member has of its own in the INSERT.
@@ -103,7 +106,13 @@ pub fn rewrite(
         computed,
     };
     Ok(Upsert {
-        insert: insert_sql(insert, table, &key, &source, returning)?,
+        insert: insert_sql(insert, table, &key, &source, "DO NOTHING", returning)?,
+        one_each: match change_sql(insert)? {
+            Some(change) => Some(insert_sql(
+                insert, table, &key, &source, &change, returning,
+            )?),
+            None => None,
+        },
         key: columns,
         own: own.into_list(|number| vec![number]),
         then,
@@ -124,6 +133,7 @@ fn insert_sql(
     table: &TableFacts,
     key: &Key,
     source: &Source,
+    action: &str,
     returning: &[TypeName],
 ) -> Result<String, Refusal> {
     let parameter = |n: u32| source.own.element(n, |place| format!("k.p{place}"));
@@ -162,7 +172,7 @@ fn insert_sql(
     Ok(format!(
         "WITH facts AS MATERIALIZED (SELECT {same} = $1{rights} AND {patience} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
-         ON CONFLICT{target} DO NOTHING RETURNING true AS there{keys}{returned}) \
+         ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
         same = facts::fingerprint_sql(&insert.relation, &table.extent),
         rights = insert.rights(table),
@@ -173,6 +183,39 @@ fn insert_sql(
         members = source.own.rows("1", 3),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
+}
+
+/// DO UPDATE as it is, if all members' values in it are those of EXCLUDED.
+fn change_sql(insert: &Insert) -> Result<Option<String>, Refusal> {
+    let conflict = insert.conflict.as_ref();
+    let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
+        return Ok(None);
+    };
+    let proposed = |number: u32| {
+        let place = number.checked_sub(PROPOSED)? as usize;
+        change.proposed.get(place)
+    };
+    let assigned = change.assignments.iter().map(|(_, expr)| expr);
+    let mut parameters = assigned.chain(&change.guard).flat_map(Expr::parameters);
+    if parameters.any(|number| proposed(number).is_none()) {
+        return Ok(None);
+    }
+    let sql = |expr: &Expr| {
+        let excluded = |number| {
+            let name = proposed(number).map_or_else(String::new, |name| quote_ident(name));
+            format!("EXCLUDED.{name}")
+        };
+        let sql = expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &excluded);
+        sql.map_err(|_| Refusal::Expression)
+    };
+    let set = |(name, expr): &(String, Expr)| Ok(format!("{} = {}", quote_ident(name), sql(expr)?));
+    let sets = change.assignments.iter().map(set);
+    let sets = sets.collect::<Result<Vec<_>, Refusal>>()?.join(", ");
+    let guard = match &change.guard {
+        Some(guard) => format!(" WHERE {}", sql(guard)?),
+        None => String::new(),
+    };
+    Ok(Some(format!("DO UPDATE SET {sets}{guard}")))
 }
 
 /// The columns by which rows are told apart, and their values.

@@ -5,7 +5,7 @@ use super::super::{
     Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, write_columns, write_head,
     write_tail,
 };
-use super::{FoldPlan, Spread, WARY_GROUPS, bind, not_exactly};
+use super::{FoldPlan, Spread, bind, not_exactly};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
@@ -14,7 +14,6 @@ use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::{backend, frontend};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The members of a fold.
 #[derive(Debug)]
@@ -196,7 +195,7 @@ impl Sheet {
         let members = self.order.len();
         let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
-            self.plan.wary.store(WARY_GROUPS, Ordering::Relaxed);
+            self.plan.wary.begin();
             let why = match timed_out {
                 true => Fallback::Timeout,
                 false => Fallback::Error,

@@ -245,3 +245,47 @@ fn who_was_inserted_is_answered_even_if_facts_move_before_the_fold() {
     assert_eq!(dealt, expected);
     assert!(matches!(trip.batch.void(), Some(None)));
 }
+
+/// The same, with the proposed value.
+fn excluded() -> Travelling {
+    let text = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = t.n + EXCLUDED.n RETURNING n";
+    let table = table(&COLUMNS, &["id"]);
+    Travelling::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
+}
+
+#[test]
+fn members_on_keys_of_their_own_need_one_statement() {
+    let mut excluded = excluded();
+    let members = group(&mut excluded, &["7", "8", "9"]);
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let executes = |trip: &Trip<'_>| {
+        trip.sent()
+            .iter()
+            .filter(|line| line.contains("Execute"))
+            .count()
+    };
+    assert_eq!(executes(&trip), 1);
+    let dealt = trip.answer([
+        inserted(9, b"1"),
+        inserted(7, b"4"),
+        complete("SELECT 2"),
+        ready('I'),
+    ]);
+    let expected = [
+        "0: parsed, bound, columns n, row 4, INSERT 0 1, ready I",
+        "1: parsed, bound, columns n, INSERT 0 0, ready I",
+        "2: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    // After an error they go by two for a while.
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([
+        error("55P03", "canceling statement due to lock timeout"),
+        ready('I'),
+    ]);
+    assert_eq!(dealt, ["0: again Line", "1: again Line", "2: again Line"]);
+    assert_eq!(executes(&leave(&members, &mut server)), 2);
+    let twice = group(&mut excluded, &["7", "8", "7"]);
+    assert_eq!(executes(&leave(&twice, &mut server)), 2);
+}

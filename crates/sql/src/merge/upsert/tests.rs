@@ -125,6 +125,20 @@ fn what_is_proposed_takes_the_place_of_excluded() {
 }
 
 #[test]
+fn where_all_values_are_those_of_excluded_the_upsert_itself_is_for_all() {
+    let of = |change: &str| {
+        let sql = format!(
+            "INSERT INTO degree AS d (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET {change}"
+        );
+        rewritten(&sql, &["bigint", "integer"]).unwrap().one_each
+    };
+    let text = of("degree = d.degree + EXCLUDED.degree WHERE d.degree < EXCLUDED.degree").unwrap();
+    let part = r#"ON CONFLICT ("id") DO UPDATE SET "degree" = ((u."degree") + (EXCLUDED."degree")) WHERE ((u."degree") < (EXCLUDED."degree")) RETURNING"#;
+    assert!(text.contains(part), "{text}");
+    assert_eq!(of("degree = d.degree + $2"), None);
+}
+
+#[test]
 fn what_cannot_travel() {
     let refused = |sql: &str, types: &[&str]| rewritten(sql, types).unwrap_err();
     let two = ["bigint", "integer"];
