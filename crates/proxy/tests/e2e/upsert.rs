@@ -134,7 +134,7 @@ const FAILING: [(&str, &str); 14] = [
         "23514",
     ),
     (
-        "INSERT INTO degree (id, degree) VALUES (:n, 250 * :n) ON CONFLICT (id) DO UPDATE SET degree = EXCLUDED.degree",
+        "INSERT INTO degree (id, degree) VALUES (:n, :n::int * 250) ON CONFLICT (id) DO UPDATE SET degree = EXCLUDED.degree",
         "23514",
     ),
 ];
