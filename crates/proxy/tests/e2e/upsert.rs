@@ -134,8 +134,8 @@ const FAILING: [(&str, &str); 14] = [
         "23514",
     ),
     (
-        "INSERT INTO degree (id, degree) VALUES (:n, :n::int * 250) ON CONFLICT (id) DO UPDATE SET degree = EXCLUDED.degree",
-        "23514",
+        "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :n, NULLIF(:n, 4), 0) ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano",
+        "23502",
     ),
 ];
 
