@@ -67,6 +67,21 @@ make_tables() {
     echo 'UPDATE /*+ COMMIT_ON_SUCCESS */ hot SET n = n + 1 WHERE id = 1;' > "$work/hot.sql"
     echo 'SELECT 1;' > "$work/one.sql"
     printf '\\set id random(1, %s)\nUPDATE many SET n = n + 1 WHERE id = :id;\n' "$rows" > "$work/random.sql"
+    { cat "$work/random.sql"; echo 'UPDATE many SET n = n + 2 WHERE id = :id;'; } > "$work/storm.sql"
+}
+
+# The edges of a social graph, and the degree of a celebrity.
+fill_edges() {
+    sql "SET client_min_messages = warning; DROP TABLE IF EXISTS edge, degree"
+    sql "CREATE TABLE edge (id bigint, target bigint, unixnano bigint NOT NULL, status int NOT NULL, UNIQUE (id, target))"
+    sql "CREATE TABLE degree (id bigint PRIMARY KEY, degree bigint NOT NULL)"
+    cat > "$work/edge.sql" <<'SQL'
+\set id random_zipfian(1, 100000, 1.2)
+\set target random(1, 100000)
+\set unixnano random(1, 1000000000)
+INSERT INTO edge (id, target, unixnano, status) VALUES (:id, :target, :unixnano, 0) ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE edge.unixnano < EXCLUDED.unixnano;
+SQL
+    echo 'INSERT INTO degree (id, degree) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree;' > "$work/degree.sql"
 }
 
 # Orders that wait, again, in the queue of variant c (one statement takes an order and files it), and jobs to be claimed.
@@ -107,12 +122,24 @@ tps() {
     case $2 in
         read) python3 scripts/reads.py "$1" "$keys" 0 "$3" "$seconds"; return ;;
         share) python3 scripts/reads.py "$1" "$keys" "$zipf" "$3" "$seconds"; return ;;
+        queue-old) with_old_snapshot tps "$1" queue "$3" "$4"; return ;;
     esac
     if ! out=$(pgbench -n -h 127.0.0.1 -p "$1" -U postgres -f "$work/$2.sql" -c "$3" -j 1 -M "$4" -T "$seconds" postgres 2>&1); then
         echo "$out" >&2
         exit 1
     fi
     sed -n 's/^tps = \([0-9]*\).*/\1/p' <<<"$out"
+}
+
+# Runs a command while a transaction looks at the queue as it was before: what is taken meanwhile stays in the table and its indexes.
+with_old_snapshot() {
+    psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres >/dev/null 2>&1 \
+        -c "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t_order_q LIMIT 1; SELECT pg_sleep(600)" &
+    local snapshot=$!
+    until [[ $(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()") == 1 ]]; do :; done
+    "$@"
+    sql "SELECT FROM pg_stat_activity, pg_terminate_backend(pid) WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()" >/dev/null
+    wait "$snapshot" || true
 }
 
 median() { tr ' ' '\n' <<<"$1" | sed '/^$/d' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
@@ -123,7 +150,10 @@ workload() {
     [[ -z $only || " $only " == *" $2 "* ]] || return 0
     # Before 1.21, which Debian 12 does not have, PgBouncer cannot carry prepared statements in transaction pooling.
     local direct= bounced= ours= bouncer_mode=simple before=true
-    case $2 in queue | claim) before=fill_queues ;; esac
+    case $2 in
+        queue | queue-old | claim) before=fill_queues ;;
+        edge | degree) before=fill_edges ;;
+    esac
     for _ in $(seq "$rounds"); do
         if [[ ${6:-} != alone ]]; then
             $before
@@ -137,6 +167,23 @@ workload() {
     local d b o
     d=$(median "$direct") b=$(median "$bounced") o=$(median "$ours")
     echo "| $1 | ${d:--} | ${b:--} | $o | $(ratio "$o" "${d:-0}") | $(ratio "$o" "${b:-0}") |"
+}
+
+# 8,000 clients against the best that direct connections reach with any number of them.
+storm() {
+    [[ -z $only || " $only " == *" storm "* ]] || return 0
+    local ours= best=0 clients direct at
+    declare -A directs
+    for _ in $(seq "$rounds"); do
+        for clients in 10 64 256; do directs[$clients]+=" $(tps $server storm "$clients" prepared)"; done
+        ours+=" $(tps $auto storm 8000 prepared)"
+    done
+    for clients in 10 64 256; do
+        direct=$(median "${directs[$clients]}")
+        if ((direct > best)); then best=$direct at=$clients; fi
+    done
+    ours=$(median "$ours")
+    echo "| two updates of a random row of $rows, un-hinted, prepared: Paceline with 8,000 clients and a pool of 1, direct with $at (its best of 10, 64, 256) | $best | - | $ours | $(ratio "$ours" "$best") | - |"
 }
 
 start_servers
@@ -154,8 +201,12 @@ workload "hot row, 1 client, prepared" hot 1 prepared $plain
 workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
 workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 1" random 64 prepared $auto
 workload "queue, variant c (take and file an order), 256 consumers, un-hinted, prepared" queue 256 prepared $auto
+workload "the same while a transaction holds the oldest snapshot" queue-old 256 prepared $auto
 workload "claims by UPDATE … SKIP LOCKED, 256 consumers, un-hinted, prepared" claim 256 prepared $auto
 workload "plain INSERT of a small row, 256 clients, un-hinted, prepared" insert 256 prepared $auto
+workload "edge upsert, ids by a power law, 160 clients, un-hinted, prepared" edge 160 prepared $auto
+workload "degree counter upsert on one hot id, 160 clients, un-hinted, prepared" degree 160 prepared $auto
+storm
 workload "read of 10,000 rows, uniform over $keys keys, 64 clients, Paceline with a pool of 2" read 64 extended $two
 workload "read of 10,000 rows, keys by a power law (exponent $zipf), 64 clients, Paceline with a pool of 2" share 64 extended $two
 orders=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) || ' orders in both tables, ' || count(DISTINCT order_id) || ' distinct' FROM (SELECT order_id FROM t_order_q UNION ALL SELECT order_id FROM t_order_u) o" 2>/dev/null || true)

@@ -248,6 +248,7 @@ pub fn rewrite(
     }
     .text(returning)?;
     Ok(Dealing {
+        text_of_few: None,
         text,
         limit: wanted,
         single: false,

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 /// Columns in front of RETURNING: facts unchanged?, number of the row (from 1; NULL: none).
 pub const RESULT_COLUMNS: usize = 2;
 
+/// Most rows of [`Dealing::text_of_few`].
+pub const FEW: u32 = 256;
+
 /// Text of the error that such a statement raises by itself.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
 
@@ -96,6 +99,9 @@ const INTERVAL: u32 = 1186;
 pub struct Dealing {
     /// Its text.
     pub text: String,
+    /// The same for at most [`FEW`] rows. PostgreSQL plans it once and for all, as it knows that they are few; the other one
+    /// it plans for each number of rows anew.
+    pub text_of_few: Option<String>,
     /// How many rows a member gets.
     pub limit: KeyValue,
     /// Members get one row each at most, whatever the limit is: with another one they go alone.

@@ -287,6 +287,7 @@ pub fn rewrite(
     );
     Ok(Dealing {
         text,
+        text_of_few: None,
         limit: KeyValue::Constant {
             kind: LiteralKind::Int4,
             text: insert.rows.len().to_string(),

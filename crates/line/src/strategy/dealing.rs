@@ -16,7 +16,7 @@ use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
 use paceline_sql::KeyValue;
-use paceline_sql::dealing::{Dealing, RESULT_COLUMNS};
+use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{Frame, frontend};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,6 +36,7 @@ const FORMATS_MAX: usize = 64;
 pub struct DealPlan {
     dealing: Dealing,
     id: u64,
+    few_id: u64,
     /// What the name of a queue starts with.
     seed: u64,
     fingerprints: Vec<String>,
@@ -61,6 +62,7 @@ impl DealPlan {
         fits.then(|| Self {
             dealing,
             id: templates.new_id(),
+            few_id: templates.new_id(),
             seed: hasher.finish(),
             fingerprints,
             parameters,
@@ -116,6 +118,19 @@ impl DealPlan {
     /// The statement that a group becomes.
     pub fn dealing(&self) -> &Dealing {
         &self.dealing
+    }
+
+    /// What a group that asks for so many rows becomes.
+    fn statement(&self, rows: u32) -> Preparable<'_> {
+        let (id, text) = match &self.dealing.text_of_few {
+            Some(text) if rows <= FEW => (self.few_id, text),
+            _ => (self.id, &self.dealing.text),
+        };
+        Preparable {
+            id,
+            text,
+            types: &[0, 0],
+        }
     }
 
     /// Its members take from a queue.
@@ -210,13 +225,9 @@ impl Batch {
             });
         }
         let mut injected = Injected::default();
-        let statement = Preparable {
-            id: plan.id,
-            text: &plan.dealing.text,
-            types: &[0, 0],
-        };
+        let statement = plan.statement(last);
         injected.push(server.ensure(statement, out));
-        plan.write_bind(members, &all, &server.name(plan.id), out)?;
+        plan.write_bind(members, &all, &server.name(statement.id), out)?;
         frontend::write_execute(out);
         frontend::write_sync(out);
         injected.push_sync();

@@ -186,6 +186,9 @@ fn of_dealing(lines: &mut Lines, dealing: &Dealing, verbose: bool) {
     );
     of_own(lines, &dealing.own);
     if verbose {
+        if let Some(text) = &dealing.text_of_few {
+            lines.say("few rows", text);
+        }
         lines.say("statement", &dealing.text);
     }
 }

@@ -105,7 +105,7 @@ fn verbose_shows_the_statements_of_a_group() {
     };
     let fold = labels("UPDATE stock SET qty = 1 WHERE id = $1");
     assert_eq!(fold, ["one row", "many rows", "one each"]);
-    assert_eq!(labels(POP), ["statement"]);
+    assert_eq!(labels(POP), ["few rows", "statement"]);
     let upsert =
         "INSERT INTO stock (id, qty) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET qty = 2";
     assert_eq!(

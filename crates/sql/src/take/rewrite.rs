@@ -7,7 +7,7 @@
 
 use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
-    Dealing, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
+    Dealing, FEW, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
 };
 use crate::facts::{self, TableFacts};
 use crate::{Expr, Returning, quote_ident};
@@ -172,26 +172,28 @@ impl<'a> Rewriter<'a> {
                     .to_owned(),
             ),
         };
-        let text = format!(
-            "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
-             SELECT CASE WHEN {certain} THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
-             {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
-            facts = self.facts(),
-            picked = self.picked()?,
-            certain = self.certain(),
-            order = if self.onto.is_none() {
-                " ORDER BY w.n"
-            } else {
-                ""
-            },
-        );
+        let order = match self.onto {
+            None => " ORDER BY w.n",
+            Some(_) => "",
+        };
+        let text = |picked: String| {
+            format!(
+                "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
+                 SELECT CASE WHEN {certain} THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+                 {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
+                facts = self.facts(),
+                certain = self.certain(),
+            )
+        };
+        let (many, few) = self.picked()?;
         let fingerprints = self.fingerprints();
         let changing = self.take.changing();
         let computes = |e: &&Expr| e.computes_without_columns() && !e.parameters().is_empty();
         let may_fail_unseen = self.own.has_arrays() || changing.iter().any(computes);
         Ok(Dealing {
             queue: true,
-            text,
+            text: text(many),
+            text_of_few: Some(text(few)),
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
@@ -218,8 +220,8 @@ impl<'a> Rewriter<'a> {
         format!("SELECT {queue} = $2{onto} AND {PATIENCE} AS same")
     }
 
-    /// The client's sub-select, with its rows numbered.
-    fn picked(&self) -> Result<String, Refusal> {
+    /// The client's sub-select, with its rows numbered; and the same for [`FEW`] rows at most.
+    fn picked(&self) -> Result<(String, String), Refusal> {
         let pick = &self.take.pick;
         let mut conditions = vec!["(SELECT same FROM facts)".to_owned()];
         conditions.extend(self.conditions("s")?);
@@ -237,13 +239,26 @@ impl<'a> Rewriter<'a> {
             None if pick.locking.is_empty() => String::new(),
             None => format!(" {} OF s", pick.locking),
         };
-        Ok(format!(
-            "SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM (SELECT s.{key} AS k FROM {table} AS s \
-             WHERE {conditions}{order} LIMIT $1::pg_catalog.int8{locking}) AS q",
-            key = quote_ident(&self.take.key),
-            table = self.queue.qualified(),
-            conditions = conditions.join(" AND "),
-        ))
+        let picked = |limit: &str| {
+            format!(
+                "SELECT s.{key} AS k FROM {table} AS s WHERE {conditions}{order} LIMIT {limit}{locking}",
+                key = quote_ident(&self.take.key),
+                table = self.queue.qualified(),
+                conditions = conditions.join(" AND "),
+            )
+        };
+        let numbered = |picked: String| {
+            format!(
+                "SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM ({picked}) AS q"
+            )
+        };
+        const LIMIT: &str = "$1::pg_catalog.int8";
+        // No row is met beyond the outer limit: what is below hands rows up one by one.
+        let few = format!(
+            "SELECT f.k FROM ({}) AS f LIMIT {LIMIT}",
+            picked(&FEW.to_string())
+        );
+        Ok((numbered(picked(LIMIT)), numbered(few)))
     }
 
     fn taken(&self, returned: &str) -> Result<String, Refusal> {
