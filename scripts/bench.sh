@@ -11,7 +11,7 @@ paceline=${PACELINE:-target/release/paceline}
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
 bin=${bin:-$(pg_config --bindir)}
 work=$(mktemp -d)
-server=5460 bouncer=5461 plain=5462 auto=5463 two=5464
+server=5460 bouncer=5461 plain=5462 auto=5463 four=5464
 pids=()
 
 # PostgreSQL and PgBouncer refuse to run as root.
@@ -54,8 +54,8 @@ INI
     "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
     "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" \
         --set hotspot_for_autocommit=true --set default_pool_size=1 2>"$work/paceline-auto.log" & pids+=($!)
-    "$paceline" --upstream "$url" --listen "127.0.0.1:$two" --set default_pool_size=2 2>"$work/paceline-two.log" & pids+=($!)
-    for port in $bouncer $plain $auto $two; do wait_for "$port"; done
+    "$paceline" --upstream "$url" --listen "127.0.0.1:$four" --set default_pool_size=4 2>"$work/paceline-four.log" & pids+=($!)
+    for port in $bouncer $plain $auto $four; do wait_for "$port"; done
 }
 
 make_tables() {
@@ -176,7 +176,7 @@ storm() {
     declare -A directs
     for _ in $(seq "$rounds"); do
         for clients in 10 64 256; do directs[$clients]+=" $(tps $server storm "$clients" prepared)"; done
-        ours+=" $(tps $auto storm 8000 prepared)"
+        ours+=" $(seconds=$((seconds * 3)) tps $auto storm 8000 prepared)"
     done
     for clients in 10 64 256; do
         direct=$(median "${directs[$clients]}")
@@ -207,8 +207,8 @@ workload "plain INSERT of a small row, 256 clients, un-hinted, prepared" insert 
 workload "edge upsert, ids by a power law, 160 clients, un-hinted, prepared" edge 160 prepared $auto
 workload "degree counter upsert on one hot id, 160 clients, un-hinted, prepared" degree 160 prepared $auto
 storm
-workload "read of 10,000 rows, uniform over $keys keys, 64 clients, Paceline with a pool of 2" read 64 extended $two
-workload "read of 10,000 rows, keys by a power law (exponent $zipf), 64 clients, Paceline with a pool of 2" share 64 extended $two
+workload "read of 10,000 rows, uniform over $keys keys, 64 clients, Paceline with a pool of 4" read 64 extended $four
+workload "read of 10,000 rows, keys by a power law (exponent $zipf), 64 clients, Paceline with a pool of 4" share 64 extended $four
 orders=$(psql -X -At -h 127.0.0.1 -p "$server" -U postgres -d postgres -c "SELECT count(*) || ' orders in both tables, ' || count(DISTINCT order_id) || ' distinct' FROM (SELECT order_id FROM t_order_q UNION ALL SELECT order_id FROM t_order_u) o" 2>/dev/null || true)
 echo "${orders:+
 queue afterwards: $orders}"
