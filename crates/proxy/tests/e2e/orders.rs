@@ -19,10 +19,10 @@ const CONSUMERS: usize = 256;
 const KILLS: usize = 200;
 /// Few enough for one statement to end within the limit of a reply.
 const FILL_STEP: usize = 100_000;
-const SETUP: &str = "
+pub(crate) const SETUP: &str = "
     CREATE TABLE t_order_q (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL);
     CREATE TABLE t_order_u (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL, uts timestamp NOT NULL, status int NOT NULL)";
-const BY_ADVISORY_LOCK: &str =
+pub(crate) const BY_ADVISORY_LOCK: &str =
     "SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1";
 const BY_ROW_LOCK: &str = "SELECT ctid FROM t_order_q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
@@ -91,7 +91,7 @@ fn fill(direct: &mut RawClient) -> i64 {
     orders
 }
 
-fn take(picked: &str) -> String {
+pub(crate) fn take(picked: &str) -> String {
     format!(
         "WITH tmp AS (DELETE FROM t_order_q WHERE ctid = ({picked}) RETURNING order_id, cts) \
          INSERT INTO t_order_u (order_id, cts, uts, status) SELECT order_id, cts, now(), 1 FROM tmp RETURNING order_id::text"
