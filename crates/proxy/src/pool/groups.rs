@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Pool, Stage};
+use super::Pool;
+use super::known::Stage;
 use paceline_line::learned::Learned;
 use paceline_line::prospect::Prospect;
 use paceline_line::show::Table;

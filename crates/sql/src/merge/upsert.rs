@@ -5,16 +5,19 @@
 //! NOTHING nothing is left to do, under DO UPDATE the fold applies it, in order of arrival. Who was inserted is known
 //! by the key that comes back.
 
+mod proposal;
 #[cfg(test)]
 mod tests;
 
-use super::{Change, Insert, PROPOSED, check, returned};
-use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal, TypeName, check_columns};
+pub use proposal::{OnConflict, on_conflict};
+
+use super::{Insert, PROPOSED, check, returned};
+use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal, TypeName};
 use crate::expr::Expr;
 use crate::facts::{self, Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn};
 use crate::quote_ident;
-use crate::update::{KeyEquality, KeyValue, Update};
+use crate::update::KeyValue;
 
 /// Columns in front of the key: facts unchanged?
 pub const RESULT_COLUMNS: usize = 1;
@@ -49,18 +52,6 @@ pub enum Then {
     },
     /// They are applied to it.
     Fold(Box<Fold>),
-}
-
-/// What an upsert does to a row that is there, as an UPDATE, and what must hold of each member's own values: PostgreSQL
-/// looks at what is proposed before it looks for a conflict.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OnConflict {
-    /// The UPDATE of that row.
-    pub update: Update,
-    /// What must not be false of what is proposed.
-    pub proposed: Vec<Expr>,
-    /// What PostgreSQL may compute of a member whether there is a conflict or not.
-    pub computed: Vec<Expr>,
 }
 
 /// Rewrites an `insert` with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
@@ -256,193 +247,5 @@ impl<'a> Key<'a> {
             kept.then_some(key).ok_or(Refusal::Conflict)
         };
         self.0.iter().map(compared).collect()
-    }
-}
-
-/// What `insert` does to a row that is there; `None`: nothing.
-pub fn on_conflict(
-    insert: &Insert,
-    table: &TableFacts,
-    parameters: &[TypeName],
-) -> Result<Option<OnConflict>, Refusal> {
-    let conflict = insert.conflict.as_ref();
-    let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
-        return Ok(None);
-    };
-    let proposal = Proposal {
-        valued: insert.valued(table)?,
-        table,
-        parameters,
-    };
-    let resolved = |expr: &Expr| proposal.resolved(expr, change);
-    let assignments = change.assignments.iter();
-    let assignments = assignments.map(|(name, expr)| Ok((name.clone(), resolved(expr)?)));
-    let key = Key::of(insert, table)?.0.into_iter();
-    let update = Update {
-        relation: insert.relation.clone(),
-        alias: None,
-        equalities: key
-            .map(|(column, value)| KeyEquality {
-                column: column.name.clone(),
-                value,
-            })
-            .collect(),
-        guards: change
-            .guard
-            .iter()
-            .map(resolved)
-            .collect::<Result<_, _>>()?,
-        assignments: assignments.collect::<Result<_, Refusal>>()?,
-        returning: insert.returning.clone(),
-        parameters: parameters.len(),
-    };
-    let changed: Vec<&Expr> = update.assignments.iter().map(|(_, expr)| expr).collect();
-    check_columns(table, changed.into_iter().chain(&update.guards))?;
-    let computed = proposal.computed(change)?;
-    let mut proposed = proposal.checks()?;
-    if !computed.is_empty() {
-        proposed.push(all_computed(&computed)?);
-    }
-    Ok(Some(OnConflict {
-        update,
-        proposed,
-        computed,
-    }))
-}
-
-/// A condition that always holds, and computes all of these.
-fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
-    let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-    let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
-    let parts = parts.map_err(|_| Refusal::Expression)?.join(", ");
-    let condition = Expr::parse(&format!("pg_catalog.num_nulls({parts}) >= 0"));
-    condition.map_err(|_| Refusal::Expression)
-}
-
-/// The row that a member proposes.
-struct Proposal<'a> {
-    /// Columns that have values, and these.
-    valued: Vec<(String, &'a Expr)>,
-    table: &'a TableFacts,
-    parameters: &'a [TypeName],
-}
-
-impl Proposal<'_> {
-    /// SQL of the value of a column, as a column of its type.
-    fn value(&self, name: &str) -> Result<String, Refusal> {
-        let unknown = || Refusal::Column(name.to_owned());
-        let column = self.table.column(name).ok_or_else(unknown)?;
-        let (_, expr) = self
-            .valued
-            .iter()
-            .find(|(valued, _)| valued == name)
-            .ok_or_else(unknown)?;
-        if fold::column::is_cut(column) || !column.builtin {
-            return Err(fold::Refusal::Type(name.to_owned()).into());
-        }
-        let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-        let sql = sql.map_err(|_| Refusal::Expression)?;
-        Ok(match self.is_of_type(expr, column) {
-            true => sql,
-            false => format!("{sql}::{}", fold::column::state_type(column)),
-        })
-    }
-
-    /// A parameter that is of the column's type, so that nothing can become of it on its way into the column.
-    fn is_of_type(&self, expr: &Expr, column: &Column) -> bool {
-        match expr.as_value() {
-            Some(KeyValue::Parameter(number)) => {
-                let name = self.parameters.get(number as usize - 1);
-                name.is_some_and(|name| name.sql == fold::column::state_type(column))
-            }
-            _ => false,
-        }
-    }
-
-    /// An expression of DO UPDATE, with the proposed values in their places.
-    fn resolved(&self, expr: &Expr, change: &Change) -> Result<Expr, Refusal> {
-        let place = |number: u32| number.checked_sub(PROPOSED).map(|place| place as usize);
-        let mut values = Vec::new();
-        for name in &change.proposed {
-            values.push(self.value(name)?);
-        }
-        let parameter = |number: u32| match place(number).and_then(|place| values.get(place)) {
-            Some(value) => value.clone(),
-            None => format!("${number}"),
-        };
-        let sql = expr.to_sql(&|name| quote_ident(name), &parameter);
-        let sql = sql.map_err(|_| Refusal::Expression)?;
-        Expr::parse(&sql).map_err(|_| Refusal::Expression)
-    }
-
-    /// What PostgreSQL may compute of DO UPDATE before it knows whether there is a conflict, and the arrays in it, which
-    /// travel as text and have to be read.
-    fn computed(&self, change: &Change) -> Result<Vec<Expr>, Refusal> {
-        let exprs = change.assignments.iter().map(|(_, expr)| expr);
-        let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
-        let parts = exprs.iter();
-        let parts = parts.flat_map(|expr| expr.parts_without_columns(&|n| n >= PROPOSED));
-        let mut computed: Vec<Expr> = parts.collect();
-        for number in exprs.iter().flat_map(|expr| expr.parameters()) {
-            let name = self.parameters.get((number as usize).wrapping_sub(1));
-            if name.is_some_and(|name| name.array) {
-                let array = Expr::parse(&format!("${number}"));
-                computed.push(array.map_err(|_| Refusal::Expression)?);
-            }
-        }
-        Ok(computed)
-    }
-
-    /// What PostgreSQL asks of a row before it looks for a conflict.
-    fn checks(&self) -> Result<Vec<Expr>, Refusal> {
-        let (mut checks, mut values) = (Vec::new(), Vec::new());
-        for (name, expr) in &self.valued {
-            let column = self.table.column(name);
-            let column = column.ok_or_else(|| Refusal::Column(name.clone()))?;
-            let value = self.value(name)?;
-            if column.not_null {
-                checks.push(format!("{value} IS NOT NULL"));
-            }
-            if let Some(chars) = fold::column::char_limit(column) {
-                checks.push(format!("pg_catalog.char_length({value}) <= {chars}"));
-            }
-            // Without parameters it is the same in the INSERT.
-            if !expr.parameters().is_empty() {
-                values.push(value);
-            }
-        }
-        if !values.is_empty() {
-            // Reading, computing and converting a value may fail even if it is not needed.
-            let values = values.join(", ");
-            checks.push(format!("pg_catalog.num_nulls({values}) >= 0"));
-        }
-        for text in &self.table.checks {
-            checks.extend(self.check(text)?);
-        }
-        let parsed = checks.iter().map(|text| Expr::parse(text));
-        parsed
-            .collect::<Result<_, _>>()
-            .map_err(|_| Refusal::Expression)
-    }
-
-    /// A CHECK constraint on what is proposed. `None`: it reads defaults only, as in the INSERT.
-    fn check(&self, text: &str) -> Result<Option<String>, Refusal> {
-        let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
-        let columns = check.columns();
-        let valued = |name: &String| self.valued.iter().any(|(valued, _)| valued == name);
-        if !columns.iter().any(valued) {
-            return Ok(None);
-        }
-        if !columns.iter().all(valued) {
-            return Err(Refusal::Check);
-        }
-        let values = columns.iter().map(|name| Ok((name, self.value(name)?)));
-        let values = values.collect::<Result<Vec<_>, Refusal>>()?;
-        let value = |name: &str| {
-            let found = values.iter().find(|(known, _)| *known == name);
-            found.map_or_else(String::new, |(_, value)| value.clone())
-        };
-        let sql = check.to_sql(&value, &|n| format!("${n}"));
-        sql.map(Some).map_err(|_| Refusal::Expression)
     }
 }
