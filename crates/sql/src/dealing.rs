@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub const RESULT_COLUMNS: usize = 2;
 
 /// Most rows of [`Dealing::text_of_few`].
-pub const FEW: u32 = 256;
+pub const FEW: u32 = 1_024;
 
 /// Text of the error that such a statement raises by itself.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
