@@ -83,7 +83,11 @@ impl Learned {
             Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
                 self.travel_write(unit, policy)
             }
-            Some(Effect::Read) if policy.pipeline && self.plain_read => {
+            Some(Effect::Read)
+                if policy.pipeline
+                    && self.plain_read
+                    && unit.template.hints().target_affect_row.is_none() =>
+            {
                 alone_or(match unit.template.pace.is_short() {
                     true => Some(pipeline::fits(unit)),
                     false => share::fits(unit),

@@ -71,6 +71,9 @@ impl Prospect {
             }
             Some(Effect::Read) if !policy.pipeline => Self::alone(PIPELINE_OFF),
             Some(Effect::Read) if !outlook.plain_read => Self::alone(NOT_PLAIN),
+            Some(Effect::Read) if template.hints().target_affect_row.is_some() => {
+                Self::alone(TARGET)
+            }
             Some(Effect::Read) if template.pace.is_short() => Self::Together(Strategy::Pipeline),
             Some(Effect::Read) if template.pace.last_bytes() > ANSWER_BYTES_MAX => {
                 Self::alone(TOO_LONG)

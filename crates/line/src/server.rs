@@ -225,6 +225,11 @@ impl ServerSide {
         std::mem::take(&mut self.leftovers)
     }
 
+    /// These settings are in force.
+    pub fn has(&self, settings: &Settings) -> bool {
+        self.settings.id == settings.id && !self.tainted && !self.limited
+    }
+
     /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
     pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);

@@ -108,7 +108,7 @@ impl Session {
         match unit.form {
             Form::Simple => self.close_unnamed(),
             // Not parsed: the error came first.
-            Form::Extended { .. } if answer.first() != Some(&back::PARSE_COMPLETE) => {}
+            Form::Extended { .. } if !begins_parsed(answer) => {}
             Form::Extended { parse: false, .. } => {}
             Form::Extended { parse: true, .. } => {
                 let parse = unit.frames().find(|f| f.tag == tag::PARSE);
@@ -408,4 +408,17 @@ fn plan_single(unit: Unit) -> Plan {
         }
         _ => Plan::Alone,
     }
+}
+
+/// Is the first answer to a unit that its statement is parsed? What the server says of its own accord may come before.
+fn begins_parsed(answer: &[u8]) -> bool {
+    const UNASKED: [u8; 3] = [
+        back::NOTICE_RESPONSE,
+        back::PARAMETER_STATUS,
+        back::NOTIFICATION_RESPONSE,
+    ];
+    let mut frames = Frames::new(answer).skip_while(|frame| UNASKED.contains(&frame.tag));
+    frames
+        .next()
+        .is_some_and(|frame| frame.tag == back::PARSE_COMPLETE)
 }

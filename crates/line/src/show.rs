@@ -123,16 +123,18 @@ impl Table {
         };
         let row = |row: &Vec<Option<String>>| {
             let values: Vec<_> = row.iter().map(value).collect();
-            format!("SELECT {}", values.join(", "))
+            format!("({})", values.join(", "))
         };
-        let mut rows: Vec<String> = self.rows.iter().map(row).collect();
-        if rows.is_empty() {
-            let nulls = vec!["NULL::pg_catalog.text"; self.columns.len()];
-            rows.push(format!("SELECT {} WHERE false", nulls.join(", ")));
-        }
+        // The first row says that all is text.
+        let nulls = vec!["NULL::pg_catalog.text"; self.columns.len()];
+        let first = format!("({})", nulls.join(", "));
+        let rows: Vec<String> = [first]
+            .into_iter()
+            .chain(self.rows.iter().map(row))
+            .collect();
         format!(
-            "SELECT * FROM ({}) AS t({})",
-            rows.join(" UNION ALL "),
+            "SELECT * FROM (VALUES {}) AS t({}) OFFSET 1",
+            rows.join(", "),
             names.join(", ")
         )
     }

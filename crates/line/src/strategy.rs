@@ -354,6 +354,11 @@ impl Form {
         }
     }
 
+    /// It was prepared before: the client may know its columns from then.
+    fn relies_on_parsed(self) -> bool {
+        matches!(self, Self::Extended { parse: false, .. })
+    }
+
     /// The answer to the client's own `Parse`, if it sent one.
     fn write_parsed(self, out: &mut BytesMut) {
         if let Self::Extended { parse: true, .. } = self {

@@ -158,6 +158,7 @@ async fn ask(
         facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
         facts::plain_types_sql(&statement.casts_to),
         facts::plain_tables_sql(&statement.relations),
+        facts::no_hidden_calls_sql(&statement.fields),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
     let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
@@ -167,7 +168,8 @@ async fn ask(
         true => Err(MOMENT.to_owned()),
         false => ask_plan(conn, template, statement, &declared, templates).await?,
     };
-    let read = statement.effect == Effect::Read && !statement.names_moment;
+    let same = !statement.names_moment && !statement.samples;
+    let read = statement.effect == Effect::Read && same;
     Ok(Learned {
         declared: is_asked(&declared, &plan),
         plan,

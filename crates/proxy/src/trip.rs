@@ -73,8 +73,16 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
             return;
         }
         let mut following = Trip::new(next);
+        // Nobody waits for his answer until others have their settings.
+        let last = match following.finds_its_settings(&conn) {
+            true => Some(last),
+            false => {
+                trip.deal(last);
+                None
+            }
+        };
         let set_out = following.set_out(&pool, &mut conn, &mut out).await;
-        trip.deal(last);
+        last.into_iter().for_each(|last| trip.deal(last));
         trip = following;
         if set_out.is_err() {
             return trip.wreck(&pool);
@@ -95,6 +103,13 @@ impl Trip {
             batch: None,
             served: Served::default(),
         }
+    }
+
+    /// The connection has the settings of the group's members already.
+    fn finds_its_settings(&self, conn: &ServerConn) -> bool {
+        let first = self.entries.iter().flatten().next();
+        let unit = first.and_then(|entry| entry.unit.unit.as_deref());
+        unit.is_none_or(|unit| conn.side.has(&unit.settings))
     }
 
     /// Writes the batch, as far as the socket takes it.

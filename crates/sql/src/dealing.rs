@@ -134,9 +134,9 @@ pub struct OwnParameter {
 }
 
 impl Dealing {
-    /// Is this the message of the error by which the statement undoes itself?
-    pub fn is_uncertain(message: &str) -> bool {
-        message.contains(UNCERTAIN)
+    /// Is this the error by which the statement undoes itself: a text that is no boolean?
+    pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
+        sqlstate == "22P02" && message.contains(UNCERTAIN)
     }
 }
 

@@ -241,7 +241,8 @@ pub fn harmless_sql(
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
     format!(
-        "SELECT {foreign} = 0 AND NOT {functions} && ARRAY['current_setting', 'txid_current', 'txid_current_if_assigned', 'txid_current_snapshot', 'pg_current_xact_id', \
+        "SELECT {foreign} = 0 AND NOT {functions} && ARRAY['current_setting', 'table_to_xml', 'table_to_xml_and_xmlschema', 'schema_to_xml', 'schema_to_xml_and_xmlschema', \
+           'database_to_xml', 'database_to_xml_and_xmlschema', 'txid_current', 'txid_current_if_assigned', 'txid_current_snapshot', 'pg_current_xact_id', \
            'pg_current_xact_id_if_assigned', 'pg_current_snapshot']::pg_catalog.name[] \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
@@ -268,6 +269,17 @@ pub fn plain_types_sql(types: &[Name]) -> String {
         "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name) OR EXISTS (SELECT FROM pg_catalog.pg_type t \
            WHERE t.typname = f.name AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e'))",
+        list.join(",")
+    )
+}
+
+/// Asks for one row with one boolean: is no function that looks like a field of these names, and none that casts, both
+/// volatile and a user's own?
+pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
+    let list: Vec<String> = fields.iter().map(|n| quote_literal(&n.name)).collect();
+    format!(
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
+         AND (p.proname = ANY (ARRAY[{}]::pg_catalog.name[]) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))",
         list.join(",")
     )
 }

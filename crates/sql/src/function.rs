@@ -66,10 +66,11 @@ pub fn function_sql(name: &Name, arguments: usize, limit_argument: usize) -> Str
 }
 
 /// The fingerprint as an SQL expression: row versions (`xmin`) of all functions of this name, in whatever schema, since
-/// one that is new may be meant from then on.
+/// one that is new may be meant from then on, and of the columns of the rows that they return.
 pub fn fingerprint_sql(name: &str) -> String {
     format!(
-        "ARRAY(SELECT ROW(f.oid, f.xmin) FROM pg_catalog.pg_proc f WHERE f.proname = {} ORDER BY f.oid)::pg_catalog.text",
+        "ARRAY(SELECT ROW(f.oid, f.xmin, ARRAY(SELECT ROW(a.attnum, a.xmin) FROM pg_catalog.pg_type y JOIN pg_catalog.pg_attribute a ON a.attrelid = y.typrelid \
+           WHERE y.oid = f.prorettype AND a.attnum > 0 ORDER BY a.attnum)) FROM pg_catalog.pg_proc f WHERE f.proname = {} ORDER BY f.oid)::pg_catalog.text",
         quote_literal(name)
     )
 }

@@ -58,6 +58,22 @@ fn implied(name: Name) -> Vec<Name> {
     }
 }
 
+/// Names that stand where a field of a row does: `t.name`, `(value).name`.
+pub(crate) fn fields(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        let names = match node.kind {
+            "ColumnRef" => node.names("fields").into_iter().skip(1).collect(),
+            "AIndirection" => node.names("indirection"),
+            _ => Vec::new(),
+        };
+        for name in names {
+            push_distinct(&mut found, Name { schema: None, name });
+        }
+    });
+    found
+}
+
 /// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`; array bounds are not told).
 pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
     let mut found = Vec::new();

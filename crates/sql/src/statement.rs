@@ -39,6 +39,10 @@ pub struct Statement {
     pub take: Option<Take>,
     /// The parts of the one call of a function, as if it were a table, that the text is.
     pub call: Option<Call>,
+    /// Names that stand where a field of a row does (`t.name`, `(value).name`), without duplicates: each may be a function.
+    pub fields: Vec<Name>,
+    /// It reads a sample of a table (`TABLESAMPLE`).
+    pub samples: bool,
     /// A text constant may mean the moment in which PostgreSQL parses it (`'now'::timestamptz`): parsed at another time, the
     /// text means something else.
     pub names_moment: bool,
@@ -75,6 +79,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         take: take::of_statements(&statements),
         call: call::of_statements(&statements),
         names_moment: references::names_moment(&tree),
+        fields: references::fields(&tree),
+        samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
         effect,
     })

@@ -249,7 +249,7 @@ impl Batch {
     /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
         self.course
-            .void(|sqlstate, error| match is_uncertain(error) {
+            .void(|sqlstate, error| match is_uncertain(sqlstate, error) {
                 true => Some("rows that were taken can be picked again".to_owned()),
                 false => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
             })
@@ -313,7 +313,7 @@ impl Batch {
         if let Some((sqlstate, error)) = self.course.error() {
             let why = if self.is_refused(sqlstate) {
                 Fallback::Refused
-            } else if is_uncertain(error) {
+            } else if is_uncertain(sqlstate, error) {
                 Fallback::Uncertain
             } else if is_timeout(sqlstate, error) {
                 Fallback::Timeout
@@ -423,6 +423,6 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-fn is_uncertain(error: &[u8]) -> bool {
-    super::message(error).is_some_and(Dealing::is_uncertain)
+fn is_uncertain(sqlstate: &str, error: &[u8]) -> bool {
+    super::message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, message))
 }

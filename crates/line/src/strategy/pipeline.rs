@@ -120,11 +120,13 @@ impl Batch {
             }
             _ => {
                 if frame.tag == tag::ERROR_RESPONSE {
-                    if is_stale_plan(frame.body()) {
+                    let stale = is_stale_plan(frame.body());
+                    if stale {
                         server.retire_all();
                     }
-                    // An error may speak of the statement by its name on servers: alone it is told the client's.
-                    self.failed = true;
+                    // An error may speak of the statement by its name on servers: alone it is told the client's. But who
+                    // goes again meets a statement that is prepared anew.
+                    self.failed = !(stale && read.form.relies_on_parsed());
                 }
                 self.answer.put_slice(frame.bytes);
             }

@@ -116,11 +116,13 @@ impl Batch {
             }
             tag::DATA_ROW => self.rows = true,
             tag::ERROR_RESPONSE => {
-                if is_stale_plan(frame.body()) {
+                let stale = is_stale_plan(frame.body());
+                if stale {
                     server.retire_all();
                 }
-                // An error may speak of the statement by its name on servers: alone they are told the clients'.
-                self.failed = true;
+                // An error may speak of the statement by its name on servers: alone they are told the clients'. But who
+                // goes again meets a statement that is prepared anew.
+                self.failed = !(stale && self.form.relies_on_parsed());
             }
             _ => {}
         }

@@ -19,6 +19,9 @@ const DECLARED: &str = r#"
     function = "drain"
     limit_argument = 2
     [[take]]
+    function = "popj"
+    limit_argument = 1
+    [[take]]
     function = "pgmq.pop"
     [[group]]
     function = "shop.place_order"
@@ -454,4 +457,36 @@ async fn orders_add_up() {
         sales.len() as i64
     );
     stage.assert_grouped(50, 3);
+}
+
+/// The rows of a function get another column: what it takes is still dealt as it should be.
+#[test]
+fn a_function_whose_rows_have_changed() {
+    let stage = stage(1);
+    let mut bare = stage.direct();
+    bare.ok("CREATE TABLE job (id int PRIMARY KEY, body text); INSERT INTO job SELECT i, 'job ' || i FROM generate_series(1, 20) i");
+    bare.ok("CREATE FUNCTION popj(n int) RETURNS SETOF job LANGUAGE sql AS 'DELETE FROM job WHERE id IN (SELECT id FROM job ORDER BY id LIMIT n FOR UPDATE SKIP LOCKED) RETURNING *'");
+    let take = unit("SELECT id, body FROM popj(2)", &[]);
+    stage.client().ask(&take).expect_ok("alone");
+    stage.await_learning();
+    bare.ok("ALTER TABLE job ADD COLUMN prio int");
+    // A new connection to the server plans the calls anew.
+    bare.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    let mut clients = stage.clients(4);
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &take);
+    }
+    gate.open();
+    let mut ids = Vec::new();
+    for client in &mut clients {
+        let rows = client.reply().expect_ok("its own rows").rows();
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        ids.extend(
+            rows.into_iter()
+                .map(|row| row[0].clone().unwrap().parse::<i32>().unwrap()),
+        );
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (3..=10).collect::<Vec<_>>());
 }

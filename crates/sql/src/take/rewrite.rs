@@ -193,7 +193,7 @@ impl<'a> Rewriter<'a> {
         Ok(Dealing {
             queue: true,
             text: text(many),
-            text_of_few: Some(text(few)),
+            text_of_few: self.meets_rows_one_by_one().then(|| text(few)),
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
@@ -218,6 +218,25 @@ impl<'a> Rewriter<'a> {
             format!(" AND {print} = $3")
         });
         format!("SELECT {queue} = $2{onto} AND {PATIENCE} AS same")
+    }
+
+    /// Is a row that is picked under an advisory lock met only when it is its turn? A sort that is fed in portions would
+    /// lock more rows than the exact limit asks for.
+    fn meets_rows_one_by_one(&self) -> bool {
+        let pick = &self.take.pick;
+        let functions = pick.conditions.iter().flat_map(Expr::functions);
+        let locks = functions
+            .into_iter()
+            .any(|name| name.name == super::TRY_LOCK);
+        let by_key = match pick.order.as_slice() {
+            [] => true,
+            [(expr, _)] => {
+                let is = |key: &Vec<String>| matches!(key.as_slice(), [one] if expr.as_column() == Some(one));
+                self.queue.keys.iter().any(is)
+            }
+            _ => false,
+        };
+        !locks || by_key
     }
 
     /// The client's sub-select, with its rows numbered; and the same for [`FEW`] rows at most.
@@ -253,7 +272,7 @@ impl<'a> Rewriter<'a> {
             )
         };
         const LIMIT: &str = "$1::pg_catalog.int8";
-        // No row is met beyond the outer limit: what is below hands rows up one by one.
+        // What is below the outer limit hands rows up one by one.
         let few = format!(
             "SELECT f.k FROM ({}) AS f LIMIT {LIMIT}",
             picked(&FEW.to_string())

@@ -256,7 +256,7 @@ fn a_text_that_paceline_answers_itself_is_prepared_as_a_select() {
     assert_eq!(
         sent,
         [
-            "Parse s1: SELECT * FROM (SELECT 'on') AS t(\"hotspot\")",
+            "Parse s1: SELECT * FROM (VALUES (NULL::pg_catalog.text), ('on')) AS t(\"hotspot\") OFFSET 1",
             "Sync"
         ]
     );
