@@ -33,6 +33,9 @@ use upsert::UpsertPlan;
 #[cfg(test)]
 mod tests;
 
+/// Most parameters and RETURNING columns of a template that travels: their formats are a bit each in a [`GroupId`].
+const FORMATS_MAX: usize = 64;
+
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]
 pub enum GroupPlan {

@@ -12,7 +12,8 @@ use crate::expr::Expr;
 use crate::function::{FunctionFacts, fingerprint_sql};
 use crate::name::Name;
 use crate::quote_ident;
-use crate::update::{KeyValue, Returning, as_target, key_value, returning_item};
+use crate::update::{Returning, as_target, returning_item};
+use crate::value::{KeyValue, key_value};
 use std::collections::BTreeSet;
 
 /// `SELECT targets FROM function(arguments)`, taken apart.

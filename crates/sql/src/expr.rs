@@ -14,7 +14,7 @@ use crate::name::{Name, push_distinct};
 use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::tree::Record;
-use crate::update::{KeyValue, key_value};
+use crate::value::{KeyValue, key_value};
 
 /// Columns that every table has and no fold can carry.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];

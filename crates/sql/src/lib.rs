@@ -25,6 +25,7 @@ mod statement;
 pub mod take;
 mod tree;
 mod update;
+mod value;
 
 pub use call::Call;
 pub use effect::{Effect, SessionChange};
@@ -39,4 +40,5 @@ pub use quote::{quote_ident, quote_literal};
 pub use references::text_names_moment as names_moment;
 pub use statement::{Statement, parse};
 pub use take::Take;
-pub use update::{KeyEquality, KeyValue, Returning, Update};
+pub use update::{KeyEquality, Returning, Update};
+pub use value::KeyValue;

@@ -14,9 +14,8 @@ use pg_query::{Node, NodeEnum};
 
 use crate::expr::Expr;
 use crate::name::Name;
-use crate::update::{
-    KeyValue, Returning, as_target, flatten, key_value, read_assignments, read_returning,
-};
+use crate::update::{Returning, as_target, flatten, read_assignments, read_returning};
+use crate::value::{KeyValue, key_value};
 pub use rewrite::rewrite;
 
 /// Where a row is, as a column.

@@ -3,15 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use pg_query::protobuf::{
-    AExprKind, BoolExprType, ResTarget, ReturningClause, UpdateStmt, a_const::Val,
-};
+use pg_query::protobuf::{AExprKind, BoolExprType, ResTarget, ReturningClause, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 
 use crate::expr::Expr;
-use crate::literals::LiteralKind;
 use crate::name::Name;
 use crate::tree::Record;
+use crate::value::{KeyValue, key_value};
 
 /// One UPDATE, taken apart.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,20 +38,6 @@ pub struct KeyEquality {
     pub column: String,
     /// What it must equal.
     pub value: KeyValue,
-}
-
-/// The value of a key column.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum KeyValue {
-    /// `$n`
-    Parameter(u32),
-    /// A number (the sign included) or a string; never NULL.
-    Constant {
-        /// The type PostgreSQL gives it.
-        kind: LiteralKind,
-        /// The value as a text-format parameter.
-        text: String,
-    },
 }
 
 /// One item of RETURNING.
@@ -183,33 +167,6 @@ fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
         .as_column()?
         .to_owned();
     Some(KeyEquality { column, value })
-}
-
-pub(crate) fn key_value(node: &NodeEnum) -> Option<KeyValue> {
-    let constant = |kind, text| Some(KeyValue::Constant { kind, text });
-    match node {
-        NodeEnum::ParamRef(parameter) => {
-            Some(KeyValue::Parameter(u32::try_from(parameter.number).ok()?))
-        }
-        NodeEnum::AConst(value) if !value.isnull => match value.val.as_ref()? {
-            Val::Ival(number) => constant(LiteralKind::Int4, number.ival.to_string()),
-            Val::Fval(number) => constant(kind_of_large(&number.fval), number.fval.clone()),
-            Val::Sval(text) => constant(LiteralKind::Unknown, text.sval.clone()),
-            Val::Boolval(_) | Val::Bsval(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// The kind of a number that the scanner did not take for an `int4`; with its sign it may be one after all.
-fn kind_of_large(number: &str) -> LiteralKind {
-    if number.parse::<i32>().is_ok() {
-        LiteralKind::Int4
-    } else if number.parse::<i64>().is_ok() {
-        LiteralKind::Int8
-    } else {
-        LiteralKind::Numeric
-    }
 }
 
 pub(crate) fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<(String, Expr)>> {

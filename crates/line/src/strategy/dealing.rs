@@ -5,8 +5,8 @@
 use super::array::Array;
 use super::course::{Came, Course, refusal};
 use super::{
-    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, result_formats,
-    write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, result_bits,
+    result_formats, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -27,9 +27,6 @@ mod tests;
 
 /// Most rows that one member may ask for and still travel with others.
 const LIMIT_MAX: u32 = 1_000;
-
-/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
-const FORMATS_MAX: usize = 64;
 
 /// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ pub(super) use sheet::Sheet;
 use super::course::{Came, Course, refusal};
 use super::row::RowKeys;
 use super::wary::Wary;
-use super::{Again, Dealt, again, chain, is_refusal, result_bits};
+use super::{Again, Dealt, FORMATS_MAX, again, chain, is_refusal, result_bits};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
@@ -59,9 +59,6 @@ enum Spread {
     /// Each on one of its own.
     OneEach,
 }
-
-/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
-const FORMATS_MAX: usize = 64;
 
 impl FoldPlan {
     /// A plan from what PostgreSQL said of the template and its table.

@@ -6,8 +6,8 @@ use super::fold::{FoldPlan, Sheet, row_cohort};
 use super::row::{RowKey, RowKeys};
 use super::wary::Wary;
 use super::{
-    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, result_bits, write_columns,
-    write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, result_bits,
+    write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -26,9 +26,6 @@ use std::sync::Arc;
 mod bind;
 #[cfg(test)]
 mod tests;
-
-/// Most parameters and RETURNING columns: their formats are a bit each in a [`GroupId`].
-const FORMATS_MAX: usize = 64;
 
 /// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]

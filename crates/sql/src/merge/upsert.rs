@@ -17,7 +17,7 @@ use crate::expr::Expr;
 use crate::facts::{self, Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn};
 use crate::quote_ident;
-use crate::update::KeyValue;
+use crate::value::KeyValue;
 
 /// Columns in front of the key: facts unchanged?
 pub const RESULT_COLUMNS: usize = 1;

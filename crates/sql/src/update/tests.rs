@@ -1,6 +1,7 @@
 //! What a fold can carry, and what it must leave alone.
 
-use super::{KeyEquality, KeyValue, Returning, Update};
+use super::{KeyEquality, Returning, Update};
+use crate::KeyValue;
 use crate::expr::Expr;
 use crate::literals::LiteralKind;
 use crate::statement::parse;

@@ -7,7 +7,8 @@ use crate::facts::{Column, TableFacts};
 use crate::fold;
 use crate::merge::{Change, Insert, PROPOSED};
 use crate::quote_ident;
-use crate::update::{KeyEquality, KeyValue, Update};
+use crate::update::{KeyEquality, Update};
+use crate::value::KeyValue;
 
 /// What an upsert does to a row that is there, as an UPDATE, and what must hold of each member's own values: PostgreSQL
 /// looks at what is proposed before it looks for a conflict.
