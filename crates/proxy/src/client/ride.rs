@@ -4,6 +4,7 @@ use super::{Client, End};
 use crate::cancel::Doing;
 use crate::learn::Question;
 use crate::pool::{Row, Seat};
+use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
 use bytes::{Bytes, BytesMut};
@@ -39,6 +40,10 @@ struct Relay<'a> {
     to_client: BytesMut,
     /// The client said goodbye or is gone.
     client_end: Option<End>,
+    /// Bytes of answers for which the client has not waited.
+    unread: usize,
+    /// What a shared answer that it has taken over takes until the client has it.
+    room: Option<Room>,
     /// Rest of a client's message whose body nobody inspects (CopyData).
     copy_data_left: usize,
 }
@@ -75,8 +80,7 @@ impl Client {
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
         let outcome = match (underway, &watched) {
-            // The room is taken until the client has what was kept.
-            (Some((underway, _room)), _) => self.take_over(conn, underway).await,
+            (Some((underway, room)), _) => self.take_over(conn, underway, room).await,
             (None, Some((unit, _))) if takes(unit) => {
                 hold_queue(row, self.ride_on(conn, &unit.bytes, wrap)).await
             }
@@ -132,10 +136,12 @@ impl Client {
         &mut self,
         conn: &mut ServerConn,
         underway: Underway,
+        room: Room,
     ) -> Result<Ended, (Fate, End)> {
         let (ride, to_client) = Ride::take_over(underway);
         let relay = Relay {
             to_client,
+            room: Some(room),
             ..Relay::new(self, conn, ride)
         };
         relay.run_to_end().await
@@ -177,6 +183,8 @@ impl<'a> Relay<'a> {
             to_server: BytesMut::new(),
             to_client: BytesMut::new(),
             client_end: None,
+            unread: 0,
+            room: None,
             copy_data_left: 0,
         }
     }
@@ -232,10 +240,11 @@ impl<'a> Relay<'a> {
         self.to_server.is_empty() && self.ride.is_over() && self.copy_data_left == 0
     }
 
-    /// A client that left has its unit carried out to the end, as PostgreSQL would; a transaction that it leaves open,
-    /// or a unit whose end it never sent, is given up with its connection.
+    /// A client that left has its unit carried out to the end, as PostgreSQL would, which learns of it only when it has more
+    /// to say than sockets hold; a transaction that it leaves open, or a unit whose end it never sent, is given up
+    /// with its connection.
     fn can_finish_without_client(&self) -> bool {
-        !self.ride.awaits_client() && self.copy_data_left == 0
+        !self.ride.awaits_client() && self.copy_data_left == 0 && self.unread <= BACKLOG_MAX
     }
 
     /// Does the ride need what the client says next?
@@ -307,11 +316,17 @@ impl<'a> Relay<'a> {
         if written.is_err() {
             self.to_server.clear();
         }
-        if self.client_end.is_some() {
-            self.to_client.clear();
-        } else if let Err(error) = self.client.stream.write_now(&mut self.to_client) {
+        if self.client_end.is_none()
+            && let Err(error) = self.client.stream.write_now(&mut self.to_client)
+        {
             self.client_end = Some(error.into());
+        }
+        if self.client_end.is_some() {
+            self.unread += self.to_client.len();
             self.to_client.clear();
+        }
+        if self.to_client.is_empty() {
+            self.room = None;
         }
         Ok(())
     }

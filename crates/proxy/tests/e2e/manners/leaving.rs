@@ -51,6 +51,20 @@ fn who_leaves_while_running_holds_nobody_up() {
     neighbour.check();
 }
 
+/// A client that leaves an answer which never ends: nobody waits for the rest of it.
+#[test]
+fn who_leaves_an_endless_answer_gives_its_server_back() {
+    let stage = stage();
+    let mut client = stage.client();
+    client.send(&query(
+        "SELECT generate_series(1, 1000000000000), repeat('x', 1000)",
+    ));
+    client.try_receive().expect("the columns");
+    drop(client);
+    let mut neighbour = stage.client();
+    assert_eq!(neighbour.value("SELECT 7"), "7");
+}
+
 #[test]
 fn who_leaves_a_transaction_rolls_it_back() {
     let stage = stage();
