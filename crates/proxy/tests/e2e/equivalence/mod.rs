@@ -1,4 +1,4 @@
-//! Equivalence as a property: generated tables, templates of updates and upserts, and units, forced to travel together in a known order,
+//! Equivalence as a property: generated tables, templates of updates, inserts and upserts, and units, forced to travel together in a known order,
 //! are answered message by message as if they had run one at a time in that order on bare PostgreSQL, and leave the same
 //! table behind. `PACELINE_SEED` repeats a run, `PACELINE_E2E_CASES` makes it longer.
 

@@ -1,4 +1,4 @@
-//! Generated templates of updates and upserts: text with holes for parameters, and the types that PostgreSQL gives the holes.
+//! Generated templates of updates, inserts and upserts: text with holes for parameters, and the types that PostgreSQL gives the holes.
 
 use super::table::{Column, Table};
 use super::values::{Kind, Role};
@@ -141,6 +141,9 @@ impl Build {
                 }
                 kind => self.hole(Role::Own(kind)),
             }
+        }
+        if rng.chance(25) {
+            return self.push(")");
         }
         self.push(") ON CONFLICT ");
         if rng.chance(15) {
