@@ -10,6 +10,7 @@ use paceline_sql::dealing::{Dealing, OwnParameter};
 use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
 use paceline_sql::merge::upsert::{Then, Upsert};
 use paceline_sql::{Effect, KeyValue, LiteralKind, Statement, quote_literal};
+use std::collections::BTreeSet;
 
 /// Characters of a label, the space behind it included.
 const LABEL_WIDTH: usize = 12;
@@ -158,7 +159,14 @@ fn of_key(lines: &mut Lines, key: &[KeyColumn]) {
 
 fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
     of_key(lines, &upsert.key);
-    of_own(lines, &upsert.own);
+    let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
+    let changing = match &upsert.then {
+        Then::Fold(fold) => fold.carried.as_slice(),
+        Then::Nothing { .. } => &[],
+    };
+    let changing = changing.iter().map(|carried| carried.parameter);
+    let own: BTreeSet<u32> = inserted.chain(changing).collect();
+    lines.list("own", own.iter().map(|number| format!("${number}")));
     if !verbose {
         return;
     }

@@ -80,6 +80,13 @@ fn each_strategy_is_told_with_what_members_share() {
     let insert = "INSERT INTO stock (id, qty, code) VALUES ($1, $2, 'x')";
     assert_eq!(told(&stage, insert, &on)[1..], expected);
     let expected = [
+        "as it is    merge",
+        "key         id = $1",
+        "own         $1, $2, $3",
+    ];
+    let upsert = "INSERT INTO stock (id, qty) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + $3";
+    assert_eq!(told(&stage, upsert, &on)[1..], expected);
+    let expected = [
         "as it is    fold",
         "key         amount = $1",
         "            only PostgreSQL can compare such keys: a group is of one key",
