@@ -66,6 +66,11 @@ impl TableFacts {
         self.columns.iter().find(|c| c.name == name)
     }
 
+    /// A row that meets another one meets it by its one unique index. Partitions may have more of their own.
+    pub fn has_one_unique_index(&self) -> bool {
+        self.unique_indexes == 1 && self.extent.tree.len() == 1
+    }
+
     /// The table's full name as SQL.
     pub fn qualified(&self) -> String {
         format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))

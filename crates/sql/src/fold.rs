@@ -133,16 +133,24 @@ pub fn rewrite(
 }
 
 /// Rewrites what an upsert does to a row that is there. An INSERT of the first member of each row goes before it in the
-/// same transaction: a row that is of that transaction has its first member already. What is `proposed` must hold for
-/// every member, whatever its row is like.
+/// same transaction: a row that is of that transaction has its first member already.
 pub(crate) fn rewrite_upsert(
     update: &Update,
-    proposed: &[Expr],
+    proposal: Proposal<'_>,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
 ) -> Result<Fold, Refusal> {
-    Rewriter::new(update, table, parameters, Some(proposed))?.build(returning)
+    Rewriter::new(update, table, parameters, Some(proposal))?.build(returning)
+}
+
+/// What an upsert asks of every member, whatever its row is like.
+#[derive(Clone, Copy)]
+pub(crate) struct Proposal<'a> {
+    /// What must hold of the row that it proposes.
+    pub(crate) checks: &'a [Expr],
+    /// Conditions on what its client may do, as ` AND …`: without them the fold does nothing.
+    pub(crate) rights: &'a str,
 }
 
 /// `box`: the only type whose arrays are not delimited by a comma.
@@ -172,8 +180,8 @@ struct Rewriter<'a> {
     /// Columns the fold carries from step to step.
     state: Vec<&'a Column>,
     carried: Vec<Carried>,
-    /// Of an upsert: what must hold of every member's own values.
-    proposed: Option<&'a [Expr]>,
+    /// Of an upsert.
+    proposal: Option<Proposal<'a>>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -181,7 +189,7 @@ impl<'a> Rewriter<'a> {
         update: &'a Update,
         table: &'a TableFacts,
         parameters: &'a [TypeName],
-        proposed: Option<&'a [Expr]>,
+        proposal: Option<Proposal<'a>>,
     ) -> Result<Self, Refusal> {
         let (key, other_equalities) = column::split_equalities(update, table)?;
         let assigned = update
@@ -199,7 +207,7 @@ impl<'a> Rewriter<'a> {
             checks: Vec::new(),
             state: Vec::new(),
             carried: Vec::new(),
-            proposed,
+            proposal,
         };
         if this
             .member_exprs()
@@ -234,8 +242,8 @@ impl<'a> Rewriter<'a> {
     }
 
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
-        let proposed = self.proposed.into_iter().flatten();
-        self.changing_exprs().chain(proposed)
+        let checks = self.proposal.map_or(&[][..], |proposal| proposal.checks);
+        self.changing_exprs().chain(checks)
     }
 
     fn changing_exprs(&self) -> impl Iterator<Item = &'a Expr> {
@@ -316,7 +324,7 @@ impl<'a> Rewriter<'a> {
         Ok(Fold {
             many_rows: self.sql(&answers, " SKIP LOCKED")?,
             one_row: self.sql(&answers, "")?,
-            one_each: match self.proposed {
+            one_each: match self.proposal {
                 None => Some(self.one_each(returning)?),
                 Some(_) => None,
             },
@@ -324,7 +332,7 @@ impl<'a> Rewriter<'a> {
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),
             partitioned: self.table.extent.tree.len() > 1,
-            upsert: self.proposed.is_some(),
+            upsert: self.proposal.is_some(),
             returning: answers.len(),
         })
     }
@@ -332,14 +340,14 @@ impl<'a> Rewriter<'a> {
     /// PostgreSQL may raise an error of a member whose row is missing.
     fn may_fail_unseen(&self) -> bool {
         let mut exprs = self.changing_exprs();
-        self.proposed.is_none()
+        self.proposal.is_none()
             && (exprs.any(Expr::computes_without_columns)
                 || self.carried.iter().any(|carried| carried.as_text))
     }
 
     /// What PostgreSQL may compute of a member before it looks at a row; of an upsert it is among what is proposed.
     fn computed(&self) -> Result<Vec<String>, Refusal> {
-        if self.proposed.is_some() {
+        if self.proposal.is_some() {
             return Ok(Vec::new());
         }
         let parts = self.changing_exprs();
@@ -445,8 +453,9 @@ impl<'a> Rewriter<'a> {
     }
 
     /// What must hold of every member, whether its guard lets it pass or not; `None` when nothing can be broken.
-    fn proposal(&self) -> Result<Option<String>, Refusal> {
-        let proposed = self.proposed.into_iter().flatten();
+    fn demands(&self) -> Result<Option<String>, Refusal> {
+        let proposed = self.proposal.map_or(&[][..], |proposal| proposal.checks);
+        let proposed = proposed.iter();
         let parts =
             proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
         let mut parts = parts.collect::<Result<Vec<_>, Refusal>>()?;

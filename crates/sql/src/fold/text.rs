@@ -20,11 +20,12 @@ impl Rewriter<'_> {
             .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
         let relation = &self.update.relation;
         let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
+        let rights = self.proposal.map_or("", |proposal| proposal.rights);
         // Facts are compared after the table's lock was taken (when the statement was planned) and with the
         // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
         let _ = write!(
             out,
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${} AS same), ",
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${}{rights} AS same), ",
             keys + 3
         );
         let _ = write!(
@@ -102,7 +103,7 @@ impl Rewriter<'_> {
 
     /// In an upsert, the first member of a row that was inserted in the same transaction is served.
     fn served(&self) -> &'static str {
-        match self.proposed {
+        match self.proposal {
             None => "",
             Some(_) => {
                 " + CASE WHEN t.xmin = pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned()) THEN 1 ELSE 0 END"
@@ -114,7 +115,7 @@ impl Rewriter<'_> {
     fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
         let guard = self.guard(View::Before)?;
         let constraints = self.constraints()?;
-        let holds = match (self.proposal()?, &constraints, &guard) {
+        let holds = match (self.demands()?, &constraints, &guard) {
             (None, None, _) => None,
             (Some(proposal), None, _) => Some(proposal),
             (None, Some(constraints), None) => Some(constraints.clone()),

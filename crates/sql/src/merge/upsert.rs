@@ -15,7 +15,7 @@ use super::{Insert, PROPOSED, check, returned};
 use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal, TypeName};
 use crate::expr::Expr;
 use crate::facts::{self, Column, TableFacts};
-use crate::fold::{self, Fold, KeyClass, KeyColumn};
+use crate::fold::{self, Fold, KeyClass, KeyColumn, Proposal};
 use crate::quote_ident;
 use crate::value::KeyValue;
 
@@ -71,12 +71,16 @@ pub fn rewrite(
     }
     let then = match on_conflict {
         None => Then::Nothing {
-            same_key: conflict.target.is_some() || table.unique_indexes == 1,
+            same_key: conflict.target.is_some() || table.has_one_unique_index(),
         },
         Some(OnConflict {
             update, proposed, ..
         }) => {
-            let fold = fold::rewrite_upsert(update, proposed, table, parameters, returning)?;
+            let proposal = Proposal {
+                checks: proposed,
+                rights: &insert.rights(table),
+            };
+            let fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
             match fold.key == columns {
                 true => Then::Fold(Box::new(fold)),
                 false => return Err(Refusal::Conflict),
