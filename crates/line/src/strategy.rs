@@ -383,6 +383,28 @@ fn write_columns(fields: &[Field], formats: &[i16], out: &mut BytesMut) {
     }
 }
 
+/// Bit n - 1: parameter n of those that travel is in binary format; `carried` tells them, and which travel as text. `None`: the
+/// unit has another number of parameters, an encoding in which text cannot be taken apart byte by byte, or in binary format
+/// what travels as text.
+fn parameter_bits(
+    unit: &Unit,
+    parameters: &[u32],
+    carried: impl IntoIterator<Item = (u32, bool)>,
+) -> Option<u64> {
+    if unit.parameters().len() != parameters.len() || !unit.settings.is_utf8() {
+        return None;
+    }
+    let mut bits = 0;
+    for (number, as_text) in carried {
+        let (binary, _) = unit.parameter(number)?;
+        if binary && as_text {
+            return None;
+        }
+        bits |= u64::from(binary) << (number - 1);
+    }
+    Some(bits)
+}
+
 /// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns.
 fn result_bits(unit: &Unit, columns: usize) -> Option<u64> {
     let bit = |n: usize, format: i16| u64::from(format == 1) << n;

@@ -5,8 +5,8 @@
 use super::array::Array;
 use super::course::{Came, Course, refusal};
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, result_bits,
-    result_formats, write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, parameter_bits,
+    result_bits, result_formats, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -69,24 +69,13 @@ impl DealPlan {
 
     /// The companions of a unit, and its queue. `None`: this one must run alone.
     pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Option<Key>)> {
-        let parameters = unit.parameters();
-        if parameters.len() != self.parameters.len()
-            || !unit.settings.is_utf8()
-            || unit.template.hints().target_affect_row.is_some()
-        {
+        if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
+        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
         self.limit(unit)?;
         if !self.is_even(unit) {
             return None;
-        }
-        let mut parameter_formats = 0;
-        for (number, as_text) in self.carried() {
-            let (binary, _) = unit.parameter(number)?;
-            if binary && as_text {
-                return None;
-            }
-            parameter_formats |= u64::from(binary) << (number - 1);
         }
         // The values that decide which rows are picked are part of the queue's name.
         let mut hasher = DefaultHasher::new();

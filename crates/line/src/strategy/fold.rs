@@ -9,7 +9,7 @@ pub(super) use sheet::Sheet;
 use super::course::{Came, Course, refusal};
 use super::row::RowKeys;
 use super::wary::Wary;
-use super::{Again, Dealt, FORMATS_MAX, again, chain, is_refusal, result_bits};
+use super::{Again, Dealt, FORMATS_MAX, again, chain, is_refusal, parameter_bits, result_bits};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
@@ -92,24 +92,12 @@ impl FoldPlan {
     /// The row and the companions of a unit. `None`: this one must run alone (a NULL key, a key that is not
     /// written in the usual way, an array in binary format, …).
     pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
-        if unit.parameters().len() != self.parameters.len() {
-            return None;
-        }
-        if !unit.settings.is_utf8() {
-            // Text is taken apart byte by byte here, which only some encodings allow.
-            return None;
-        }
         if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
-        let mut parameter_formats = 0;
-        for carried in &self.fold.carried {
-            let (binary, _) = unit.parameter(carried.parameter)?;
-            if binary && carried.as_text {
-                return None;
-            }
-            parameter_formats |= u64::from(binary) << (carried.parameter - 1);
-        }
+        let carried = self.fold.carried.iter();
+        let carried = carried.map(|carried| (carried.parameter, carried.as_text));
+        let parameter_formats = parameter_bits(unit, &self.parameters, carried)?;
         let key = self.rows.line_key(&self.rows.of(unit)?);
         let group = GroupId {
             strategy: Strategy::Fold,

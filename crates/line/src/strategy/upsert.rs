@@ -6,8 +6,8 @@ use super::fold::{FoldPlan, Sheet, row_cohort};
 use super::row::{RowKey, RowKeys};
 use super::wary::Wary;
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, result_bits,
-    write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, parameter_bits,
+    result_bits, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -84,24 +84,14 @@ impl UpsertPlan {
 
     /// The row and the companions of a unit. `None`: this one must run alone.
     pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
-        if unit.parameters().len() != self.parameters.len()
-            || !unit.settings.is_utf8()
-            || unit.template.hints().target_affect_row.is_some()
-        {
+        if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let mut parameter_formats = match &self.fold {
-            Some(fold) => fold.fits(unit)?.0.parameter_formats,
-            None => 0,
-        };
-        for own in &self.upsert.own {
-            for number in &own.numbers {
-                let (binary, _) = unit.parameter(*number)?;
-                if binary && own.as_text {
-                    return None;
-                }
-                parameter_formats |= u64::from(binary) << (number - 1);
-            }
+        let own = self.upsert.own.iter();
+        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        let mut parameter_formats = parameter_bits(unit, &self.parameters, own)?;
+        if let Some(fold) = &self.fold {
+            parameter_formats |= fold.fits(unit)?.0.parameter_formats;
         }
         let row = self.rows.of(unit)?;
         if self.rows.may_be_trimmed(&row) {

@@ -1,0 +1,87 @@
+//! What the line must know of a unit: whom it may travel with, and what it waits for.
+
+/// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(pub u64);
+
+/// A table, as far as the line can tell tables apart: two may look the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Table(pub u64);
+
+/// Which units may share a trip, and which strategy carries them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupId {
+    /// How the group travels.
+    pub strategy: Strategy,
+    /// The template, for strategies that need the same one; else 0.
+    pub template: u64,
+    /// The session settings in force.
+    pub settings: u64,
+    /// Bit n: parameter n is in binary format.
+    pub parameter_formats: u64,
+    /// Bit n: result column n is in binary format.
+    pub result_formats: u64,
+    /// Units that came back from a failed trip travel only with those of the same cohort; 0: never came back.
+    pub cohort: u64,
+}
+
+/// How a group travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Strategy {
+    /// Reads back to back, each with its own Sync.
+    Pipeline,
+    /// The same read, asked once.
+    Share,
+    /// Writes in one implicit transaction.
+    Chain,
+    /// Single-row updates in one statement.
+    Fold,
+    /// Consumers of a queue in one statement.
+    Take,
+    /// Inserts in one statement.
+    Merge,
+}
+
+impl Strategy {
+    /// Each of them.
+    pub const ALL: [Self; 6] = [
+        Self::Pipeline,
+        Self::Share,
+        Self::Chain,
+        Self::Fold,
+        Self::Take,
+        Self::Merge,
+    ];
+
+    /// What users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pipeline => "pipeline",
+            Self::Share => "share",
+            Self::Chain => "chain",
+            Self::Fold => "fold",
+            Self::Take => "take",
+            Self::Merge => "merge",
+        }
+    }
+
+    /// Its units change nothing: they may be sent again, and left at any time.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Pipeline | Self::Share)
+    }
+}
+
+/// What the line must know of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slip {
+    /// Whom it may travel with; `None`: alone.
+    pub group: Option<GroupId>,
+    /// The row it changes; `None`: not known, it waits for no row.
+    pub key: Option<Key>,
+    /// The table it changes.
+    pub table: Option<Table>,
+    /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later
+    /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
+    /// earlier if that means to overtake another one.
+    pub barrier: bool,
+}
