@@ -4,6 +4,7 @@
 //! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
 
 mod arguments;
+mod bench;
 mod machine;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use clap::{CommandFactory, FromArgMatches};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ExplainArguments, ServeArguments};
+pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 use crate::config::{Config, ConfigError, Settings, Upstream};
 
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     },
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),
+    /// Measure: see [`crate::bench`].
+    Bench(Box<Bench>),
 }
 
 /// What to explain.
@@ -73,6 +77,24 @@ pub(crate) enum CliError {
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
     )]
     DataDirUnused(String),
+    /// No such scenario or variant of the lab.
+    #[error("there is no {what} {name:?}; there is {known}")]
+    Unknown {
+        /// What was named.
+        what: &'static str,
+        /// How.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A target of the lab without a name.
+    #[error(
+        "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    Unnamed,
+    /// A target of the lab without a user.
+    #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
+    NoUser,
     /// Nowhere to keep the embedded PostgreSQL's data.
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -82,6 +104,14 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    fn unknown(what: &'static str, name: &str, known: &[&str]) -> Self {
+        Self::Unknown {
+            what,
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    }
+
     /// Prints the error, or the help that was asked for, and ends the process: with 0 after help, 2 after wrong arguments, else 1.
     pub(crate) fn exit(self) -> ! {
         match self {
@@ -107,12 +137,17 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         machine: &Machine,
     ) -> Result<Command, CliError> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let command = bench::command(&arguments);
         let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
+            }
+            Some(CommandArguments::Bench(bench)) => {
+                return Ok(Command::Bench(Box::new(bench.resolve(machine, command)?)));
             }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,
@@ -129,7 +164,8 @@ impl ExplainArguments {
         for assignment in &self.set {
             config.set(assignment)?;
         }
-        let upstream = self.upstream.as_deref().map(Config::upstream);
+        let upstream = self.upstream.as_deref();
+        let upstream = upstream.map(|url| Config::upstream("--upstream", url));
         Ok(Explain {
             sql: self.sql,
             upstream: upstream.transpose()?,

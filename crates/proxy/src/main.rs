@@ -1,5 +1,6 @@
 //! `paceline`: the command.
 
+mod bench;
 mod cancel;
 mod cli;
 mod client;
@@ -31,12 +32,16 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let done = match command {
-        Command::Check { file } => check(&file),
-        Command::Explain(question) => explain(&question),
-        Command::Serve(serve) => run(*serve),
+        Command::Check { file } => check(&file).map(|()| true),
+        Command::Explain(question) => explain(&question).map(|()| true),
+        Command::Bench(order) => {
+            runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
+        }
+        Command::Serve(serve) => run(*serve).map(|()| true),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             log::say(&format!("paceline: {error:#}"));
             ExitCode::FAILURE

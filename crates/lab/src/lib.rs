@@ -1,0 +1,40 @@
+//! The lab: the five workloads of Paceline, run against any address that speaks PostgreSQL's protocol, side by side, with
+//! the checks that prove that nothing was lost.
+//!
+//! It never touches a table outside its own schema `paceline_lab`, never compares figures of different runs without saying so,
+//! and never reports a speed without its check.
+
+mod bench;
+mod connection;
+mod descriptors;
+mod groups;
+mod load;
+mod machine;
+mod progress;
+mod record;
+mod session;
+mod show;
+mod stand;
+mod statement;
+mod summary;
+mod table;
+mod target;
+mod vitals;
+mod workload;
+
+pub use bench::{Choice, Interrupt, Observer, Order, Run, Stage, bench};
+pub use connection::Failure;
+pub use descriptors::allow as allow_clients;
+pub use groups::GroupSample;
+pub use machine::{Machine, ServerFacts};
+pub use progress::Progress;
+pub use record::{
+    CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult, VERSION, read_lines,
+};
+pub use stand::{PACELINE_SETTINGS, Stand};
+pub use statement::Protocol;
+pub use summary::{Cell, Figures, Row, Spread, summarize};
+pub use table::{all_hold, table};
+pub use target::{Host, Target};
+pub use vitals::Cost;
+pub use workload::{SCENARIOS, Scenario, Sizes, Variant};
