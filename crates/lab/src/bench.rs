@@ -8,7 +8,7 @@ use crate::machine::{Machine, ServerFacts};
 use crate::record::{self, CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult};
 use crate::statement::Protocol;
 use crate::target::Target;
-use crate::vitals::Vitals;
+use crate::vitals::Marks;
 use crate::workload::{Scenario, Sizes, Variant, Workload, tables};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,7 +147,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
         let result = match carry_out(order, &run, interrupt, observer, &mut server).await {
-            Ok(ran) => RunResult::Ran(Box::new(ran)),
+            Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
+            Ok(None) => break,
             Err(failure) => RunResult::Failed {
                 why: failure.to_string(),
             },
@@ -190,36 +191,39 @@ fn runs(order: &Order) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
     runs
 }
 
-/// Makes the tables, runs the load, checks.
+/// Makes the tables, runs the load, checks. `None`: it was interrupted before it began.
 async fn carry_out(
     order: &Order,
     run: &Run<'_>,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
     server: &mut ServerFacts,
-) -> Result<Ran, Failure> {
+) -> Result<Option<Ran>, Failure> {
     observer.sees(run, Stage::Preparing);
     let mut conn = Connection::open(run.target).await?;
     *server = ServerFacts::of(&mut conn).await?;
     tables::open_schema(&mut conn).await?;
     let mut workload = (run.choice.variant.build)(&order.sizes);
     workload.prepare(&mut conn).await?;
+    if interrupt.is_set() {
+        return Ok(None);
+    }
     let workload: Arc<dyn Workload> = workload.into();
 
     let gauge = Arc::new(Gauge::new(interrupt.flag()));
     let load = order.load(run.clients);
-    let (mut before, mut samples) = (Vitals::default(), Vec::new());
-    let on_start = async || before = Vitals::read(&mut conn, run.target).await;
+    let (mut marks, mut samples) = (Marks::default(), Vec::new());
     let measured = tokio::select! {
-        measured = load::run(Arc::clone(&workload), run.target, &load, &gauge, on_start) => measured?,
+        measured = load::run(Arc::clone(&workload), run.target, &load, &gauge) => measured?,
         () = report(observer, run, &gauge) => unreachable!("it reports for ever"),
+        () = marks.watch(run.target, &gauge, &load) => unreachable!("it watches for ever"),
         () = groups::watch(run.target, &gauge, &mut samples) => unreachable!("it watches for ever"),
     };
-    let after = Vitals::read_after(&mut conn, run.target).await;
+    let cost = marks.cost(&mut conn, run.target, &gauge).await;
     observer.sees(run, Stage::Checking);
     let check = workload.check(&mut conn, measured.outcome).await?;
     conn.close().await;
-    Ok(Ran {
+    Ok(Some(Ran {
         seconds: measured.lasted.as_secs_f64(),
         units: measured.done,
         rate: measured.rate(),
@@ -229,10 +233,10 @@ async fn carry_out(
             holds: check.holds,
             says: check.says,
         },
-        cost: after.since(&before, measured.outcome.acknowledged),
+        cost,
         groups: samples,
         interrupted: interrupt.is_set(),
-    })
+    }))
 }
 
 fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {

@@ -158,9 +158,9 @@ impl Connection {
             match read.await {
                 Ok(read) => match (read?, refused.take()) {
                     (Feed::Wanting, error) => refused = error,
-                    (Feed::Ready, Some(error)) => return Err(error),
+                    (Feed::Ready | Feed::Stopped, Some(error)) => return Err(error),
                     (Feed::Ready, None) => return Ok(true),
-                    (Feed::Stopped, _) => return Ok(false),
+                    (Feed::Stopped, None) => return Ok(false),
                 },
                 // A FATAL error is the last that is heard.
                 Err(error) => return Err(refused.unwrap_or_else(|| Failure::lost(&error))),

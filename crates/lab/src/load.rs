@@ -147,7 +147,7 @@ enum Start {
     Off,
 }
 
-/// Runs the load and waits for its last answer. `on_start` is called when all clients are connected and begin.
+/// Runs the load and waits for its last answer. Time runs from the moment when all clients are connected.
 ///
 /// # Errors
 /// A client cannot connect; nothing has run then.
@@ -156,7 +156,6 @@ pub(crate) async fn run(
     target: &Arc<Target>,
     load: &Load,
     gauge: &Arc<Gauge>,
-    on_start: impl AsyncFnOnce(),
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Await);
     let threads = load.threads.clamp(1, load.clients.max(1));
@@ -185,9 +184,6 @@ pub(crate) async fn run(
         if let Ok(Err(failure)) = crew.await {
             refused.get_or_insert(failure);
         }
-    }
-    if refused.is_none() {
-        on_start().await;
     }
     // Crews that have ended need no start.
     start.send_replace(match refused {

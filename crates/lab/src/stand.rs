@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use paceline_postgres::{Options, Server};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -93,6 +94,8 @@ impl Paceline {
             command.args(["--set", setting]);
         }
         let child = command
+            // An interrupt at the terminal is for the lab, which ends the others in order.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

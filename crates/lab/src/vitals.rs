@@ -1,13 +1,15 @@
-//! What a run costs the server: log written, row versions left dead, processor time. Read before and after; each is `None`
-//! where it cannot be told.
+//! What a unit of work costs the server: log written, row versions left dead, processor time. Counters are read twice while the
+//! load is on, because backends report theirs up to a second late; each is `None` where it cannot be told.
 
 use crate::connection::Connection;
+use crate::load::{Gauge, Load};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A backend reports its counts at the end of a transaction, once per second at most.
-const REPORT_INTERVAL: Duration = Duration::from_millis(1_100);
+/// How soon it is seen that the load has begun.
+const START_INTERVAL: Duration = Duration::from_millis(5);
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -32,7 +34,7 @@ pub(crate) struct Vitals {
 
 impl Vitals {
     /// Reads all of them.
-    pub(crate) async fn read(conn: &mut Connection, target: &Target) -> Self {
+    async fn read(conn: &mut Connection, target: &Target) -> Self {
         Self {
             cpu_micros: target.is_local().then(others_cpu_micros).flatten(),
             // Fails on a standby.
@@ -44,18 +46,8 @@ impl Vitals {
         }
     }
 
-    /// Reads them after a run; waits until the backends have told what they did.
-    pub(crate) async fn read_after(conn: &mut Connection, target: &Target) -> Self {
-        let at_once = Self::read(conn, target).await;
-        tokio::time::sleep(REPORT_INTERVAL).await;
-        Self {
-            dead_rows: dead_rows(conn).await,
-            ..at_once
-        }
-    }
-
     /// What each of so many units has cost since `before`.
-    pub(crate) fn since(&self, before: &Self, units: u64) -> Cost {
+    fn since(&self, before: &Self, units: u64) -> Cost {
         let each = |after: Option<i64>, before: Option<i64>| {
             let spent = after?.checked_sub(before?)?;
             (units > 0 && spent >= 0).then(|| spent as f64 / units as f64)
@@ -64,6 +56,50 @@ impl Vitals {
             wal_bytes: each(self.wal_bytes, before.wal_bytes),
             dead_rows: each(self.dead_rows, before.dead_rows),
             cpu_micros: each(self.cpu_micros, before.cpu_micros),
+        }
+    }
+}
+
+/// The counters at the beginning and the end of the time that is measured.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Vec<(Vitals, u64)>);
+
+impl Marks {
+    /// Reads when the measured time begins and when it ends. Never ends itself.
+    pub(crate) async fn watch(&mut self, target: &Target, gauge: &Gauge, load: &Load) {
+        if let Ok(mut conn) = Connection::open(target).await {
+            let started = loop {
+                match gauge.started.get() {
+                    Some(started) => break *started,
+                    None => tokio::time::sleep(START_INTERVAL).await,
+                }
+            };
+            for after in [load.warmup, load.warmup + load.duration] {
+                tokio::time::sleep_until((started + after).into()).await;
+                self.read(&mut conn, target, gauge).await;
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn read(&mut self, conn: &mut Connection, target: &Target, gauge: &Gauge) {
+        let vitals = Vitals::read(conn, target).await;
+        self.0.push((vitals, gauge.done.load(Ordering::Relaxed)));
+    }
+
+    /// The cost between the two; the load has ended, and the end is read now if it came sooner than expected.
+    pub(crate) async fn cost(
+        mut self,
+        conn: &mut Connection,
+        target: &Target,
+        gauge: &Gauge,
+    ) -> Cost {
+        if self.0.len() == 1 {
+            self.read(conn, target, gauge).await;
+        }
+        match self.0.as_slice() {
+            [(before, done_before), (after, done)] => after.since(before, done - done_before),
+            _ => Cost::default(),
         }
     }
 }

@@ -6,13 +6,18 @@ use paceline_lab::{Interrupt, Progress, Record, Stand};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
-/// Carries out the order. `Ok(false)`: a run failed, or a check does not hold.
+/// As a shell has it for a command that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// Carries out the order. Ends with 1 if a run failed or a check does not hold, with 130 if it was interrupted.
 ///
 /// # Errors
 /// Nothing could be run at all, or results could not be written.
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
-pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<bool> {
+pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     let clients = bench
         .order
         .choices
@@ -42,7 +47,7 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<bool> {
     let mut progress = Progress::new(&mut keep);
     tokio::select! {
         () = paceline_lab::bench(&bench.order, &interrupt, &mut progress) => {}
-        () = listen(&interrupt) => {}
+        listened = listen(&interrupt) => listened?,
     }
     if let Some(stand) = stand {
         stand.stop()?;
@@ -54,23 +59,30 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<bool> {
     if let Some(error) = unwritten {
         return Err(error).context("results could not be written");
     }
-    Ok(paceline_lab::all_hold(&records) && !interrupt.is_set())
+    Ok(match paceline_lab::all_hold(&records) {
+        _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
-/// Turns the first interrupt into a tidy end. Never returns: a second one ends the process as ever.
-async fn listen(interrupt: &Interrupt) {
-    let mut heard = 0;
-    loop {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+/// Turns the first interrupt into a tidy end of the run that goes on; returns at the second.
+async fn listen(interrupt: &Interrupt) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut keyboard = signal(SignalKind::interrupt())?;
+    let mut next = async || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            _ = keyboard.recv() => {}
         }
-        heard += 1;
-        if heard > 1 {
-            std::process::exit(130);
-        }
-        eprintln!("\ninterrupted: ending this run; again to end at once");
-        interrupt.set();
-    }
+    };
+    next().await;
+    eprintln!("\ninterrupted: ending this run; once more to end at once");
+    interrupt.set();
+    next().await;
+    Ok(())
 }
 
 fn open(file: &Path) -> anyhow::Result<File> {

@@ -31,17 +31,17 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
-    let done = match command {
-        Command::Check { file } => check(&file).map(|()| true),
-        Command::Explain(question) => explain(&question).map(|()| true),
+    let done = |()| ExitCode::SUCCESS;
+    let ended = match command {
+        Command::Check { file } => check(&file).map(done),
+        Command::Explain(question) => explain(&question).map(done),
         Command::Bench(order) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
         }
-        Command::Serve(serve) => run(*serve).map(|()| true),
+        Command::Serve(serve) => run(*serve).map(done),
     };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    match ended {
+        Ok(code) => code,
         Err(error) => {
             log::say(&format!("paceline: {error:#}"));
             ExitCode::FAILURE
