@@ -7,6 +7,7 @@ mod config;
 mod explain;
 mod learn;
 mod log;
+mod metrics;
 mod pool;
 mod proxy;
 mod room;

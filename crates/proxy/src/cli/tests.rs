@@ -320,3 +320,79 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }
+
+fn question(line: &[&str]) -> Explain {
+    let line = [&["explain", "SELECT 1"], line].concat();
+    match resolve(&line) {
+        Ok(Command::Explain(explain)) => *explain,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+const SHOP: &str = "[paceline]\nhotspot = false\n[[group]]\nfunction = \"buy\"
+    [databases.shop]\nprimary = \"postgres://svc@db/app\"
+    [databases.shop.users.svc]\nhotspot_for_autocommit = true
+    [databases.shop.users.web]\nhotspot_for_autocommit = false\n";
+const ANY: &str =
+    "[databases.\"*\"]\nprimary = \"postgres://any\"\nhotspot_for_autocommit = true\n";
+
+#[test]
+fn explain_goes_by_the_file_that_serve_goes_by() {
+    let folder = Folder::new("explain");
+    let file = folder.file(SHOP);
+    let config = ["--config", &file];
+    let asked = question(&config);
+    let upstream = asked.upstream.unwrap();
+    assert_eq!(
+        (upstream.to_string().as_str(), upstream.user.as_deref()),
+        ("db:5432/app", Some("svc"))
+    );
+    assert_eq!(asked.declared.len(), 1);
+    assert!(!asked.settings.hotspot && asked.settings.hotspot_for_autocommit);
+    // Another client of it: the server's user stays.
+    let asked = question(&[&config[..], &["--user", "web", "--set", "hotspot=on"]].concat());
+    assert_eq!(asked.upstream.unwrap().user.as_deref(), Some("svc"));
+    assert!(asked.settings.hotspot && !asked.settings.hotspot_for_autocommit);
+    // Another server, the same switches and functions.
+    let asked = question(&[&config[..], &["--upstream", "postgres://me@here"]].concat());
+    assert_eq!(asked.upstream.unwrap().to_string(), "here:5432");
+    assert!(asked.settings.hotspot_for_autocommit && asked.declared.len() == 1);
+}
+
+#[test]
+fn explain_asks_which_database_if_the_file_leaves_that_open() {
+    let folder = Folder::new("which");
+    let file = folder.file(&format!("{SHOP}{ANY}"));
+    let only = question(&["--config", &file]).upstream.unwrap();
+    assert_eq!(only.to_string(), "db:5432/app");
+    let line = ["--config", &file, "--database", "other", "--user", "web"];
+    let other = question(&line);
+    assert!(other.settings.hotspot_for_autocommit);
+    let upstream = other.upstream.unwrap();
+    assert_eq!(
+        (upstream.to_string().as_str(), upstream.user.as_deref()),
+        ("any:5432/other", Some("web"))
+    );
+    let explain =
+        |more: &[&str]| refused(&[&["explain", "SELECT 1", "--config", &file], more].concat());
+    folder.file(ANY);
+    assert!(explain(&[]).ends_with(
+        "names no database by its name; add --database NAME to say which one clients ask for"
+    ));
+    let second = SHOP.replace("shop", "store").replace(
+        "[paceline]\nhotspot = false\n[[group]]\nfunction = \"buy\"",
+        "",
+    );
+    folder.file(&format!("{SHOP}{second}"));
+    assert!(explain(&[]).contains("names several databases; add --database NAME"));
+    assert!(explain(&["--database", "x"]).contains("has no database x"));
+    // Where the server is given, it need not be said.
+    let line = ["--config", &file, "--upstream", "postgres://me@here"];
+    assert!(!question(&line).settings.hotspot_for_autocommit);
+    folder.file("[[group]]\nfunction = \"buy\"");
+    let embedded = question(&["--config", &file]);
+    assert!(embedded.upstream.is_none() && embedded.declared.len() == 1);
+    folder.file("[paceline]\nhotspt = true");
+    assert!(explain(&[]).contains("did you mean \"hotspot\"?"));
+    assert!(refused(&["explain", "SELECT 1", "--database", "x"]).contains("--config"));
+}

@@ -65,7 +65,7 @@ impl Tables {
             self.compare(stage, sql, prepared);
             let counters = stage.counters();
             let expected = (groups, groups * CLIENTS as i64, 0);
-            let found = (counters.groups, counters.members, counters.solo_fallbacks);
+            let found = (counters.groups, counters.members, counters.fallbacks);
             let together = found == expected || stage.target() == Target::Bare;
             assert!(together, "{sql}: {counters:?}");
         }
