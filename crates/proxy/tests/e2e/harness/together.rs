@@ -73,7 +73,7 @@ impl Tables {
 }
 
 /// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
-fn sorted(reply: &Reply) -> Vec<Message> {
+pub(crate) fn sorted(reply: &Reply) -> Vec<Message> {
     let mut messages = reply.0.clone();
     messages
         .chunk_by_mut(|a, b| a.tag == b'D' && b.tag == b'D')
