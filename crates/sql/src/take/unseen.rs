@@ -5,9 +5,7 @@ use super::Take;
 use crate::Expr;
 use crate::dealing::TypeName;
 use crate::facts::{Column, TableFacts};
-
-/// Types between which nothing is converted.
-const TEXTS: [&str; 2] = ["text", "character varying"];
+use crate::fold::column;
 
 /// May a consumer's own values fail before there is a row?
 pub(super) fn may_fail(
@@ -17,8 +15,11 @@ pub(super) fn may_fail(
     parameters: &[TypeName],
 ) -> bool {
     let computes = |expr: &Expr| expr.computes_without_columns() && !expr.parameters().is_empty();
+    // What is the same for all fails for all, in the statement that is theirs.
     let safe = |(expr, column): (&Expr, Option<&Column>)| {
-        !expr.columns().is_empty() || column.is_none_or(|column| fits(expr, column, parameters))
+        expr.parameters().is_empty()
+            || !expr.columns().is_empty()
+            || column.is_none_or(|column| column::fits(expr, column, parameters))
     };
     let assigned = take.assignments.iter().flatten();
     let assigned = assigned.map(|(name, expr)| (expr, queue.column(name)));
@@ -38,17 +39,4 @@ fn moved<'a>(
             None => (expr, table.columns.get(place)),
         })
     })
-}
-
-/// Its parameters are of the column's own type, which has no limit.
-fn fits(expr: &Expr, column: &Column, parameters: &[TypeName]) -> bool {
-    let same = |number: &u32| {
-        let name = parameters.get((*number as usize).wrapping_sub(1));
-        name.is_some_and(|name| {
-            let texts = [name.sql.as_str(), &column.bare_type_name];
-            column.type_modifier == -1
-                && (texts[0] == texts[1] || texts.iter().all(|text| TEXTS.contains(text)))
-        })
-    };
-    expr.parameters().iter().all(same)
 }
