@@ -14,8 +14,9 @@ mod tests;
 pub struct Learned {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<GroupPlan, String>,
-    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared.
-    pub plain_read: bool,
+    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
+    /// its units travel alone, if it is a read.
+    pub plain_read: Result<(), String>,
     /// Calls functions that may change the session.
     pub taints: bool,
     /// Calls a function that the configuration declares: it travels as if it carried the hint.
@@ -76,6 +77,17 @@ fn table_of(unit: &Unit) -> Option<Table> {
 }
 
 impl Learned {
+    /// Nothing may be assumed of it, for this reason.
+    pub fn refused(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            plan: Err(why.clone()),
+            plain_read: Err(why),
+            taints: true,
+            declared: false,
+        }
+    }
+
     /// How `unit` travels; notes in it what its group will have to know of it.
     pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
         unit.taints = self.taints && unit.template.calls_functions();
@@ -85,7 +97,7 @@ impl Learned {
             }
             Some(Effect::Read)
                 if policy.pipeline
-                    && self.plain_read
+                    && self.plain_read.is_ok()
                     && unit.template.hints().target_affect_row.is_none() =>
             {
                 alone_or(match unit.template.pace.is_short() {

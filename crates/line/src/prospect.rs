@@ -17,8 +17,8 @@ use std::fmt;
 pub struct Outlook<'a> {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<Strategy, &'a str>,
-    /// A read that may be pipelined.
-    pub plain_read: bool,
+    /// A read that may be pipelined and shared, or why not.
+    pub plain_read: Result<(), &'a str>,
     /// It calls functions of the user's own that may write.
     pub taints: bool,
     /// It calls a function that the configuration declares.
@@ -30,7 +30,10 @@ impl<'a> From<&'a Learned> for Outlook<'a> {
         let plan = learned.plan.as_ref();
         Self {
             plan: plan.map(GroupPlan::strategy).map_err(String::as_str),
-            plain_read: learned.plain_read,
+            plain_read: match &learned.plain_read {
+                Ok(()) => Ok(()),
+                Err(why) => Err(why),
+            },
             taints: learned.taints,
             declared: learned.declared,
         }
@@ -50,9 +53,11 @@ pub enum Prospect {
 
 const NO_HINT: &str = "it has no hint, and hotspot_for_autocommit is off";
 const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
+const DECLARED_OFF: &str = "its declaration does not count: hotspot is off";
 const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
 const PIPELINE_OFF: &str = "pipeline is off";
-const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
+/// What makes a read one that travels alone, unless something else is known.
+pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
 const SHARE: &str =
     "share, with those that ask the very same; pipeline, once it is known to be short";
@@ -69,18 +74,28 @@ impl Prospect {
             Some(Effect::Read) if asked && policy.hotspot && writes => {
                 Self::of_write(template, outlook.plan, policy, asked)
             }
-            Some(Effect::Read) if !policy.pipeline => Self::alone(PIPELINE_OFF),
-            Some(Effect::Read) if !outlook.plain_read => Self::alone(NOT_PLAIN),
-            Some(Effect::Read) if template.hints().target_affect_row.is_some() => {
-                Self::alone(TARGET)
-            }
-            Some(Effect::Read) if template.pace.is_short() => Self::Together(Strategy::Pipeline),
-            Some(Effect::Read) if template.pace.last_bytes() > ANSWER_BYTES_MAX => {
-                Self::alone(TOO_LONG)
-            }
-            Some(Effect::Read) => Self::Together(Strategy::Share),
+            Some(Effect::Read) => match outlook.plain_read {
+                Ok(()) => Self::of_plain_read(template, policy),
+                Err(_) if outlook.declared => Self::alone(DECLARED_OFF),
+                Err(_) if asked && writes => Self::alone(HOTSPOT_OFF),
+                Err(why) => Self::alone(why),
+            },
             Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, asked),
             _ => Self::alone(NEITHER),
+        }
+    }
+
+    fn of_plain_read(template: &Template, policy: Policy) -> Self {
+        if !policy.pipeline {
+            Self::alone(PIPELINE_OFF)
+        } else if template.hints().target_affect_row.is_some() {
+            Self::alone(TARGET)
+        } else if template.pace.is_short() {
+            Self::Together(Strategy::Pipeline)
+        } else if template.pace.last_bytes() > ANSWER_BYTES_MAX {
+            Self::alone(TOO_LONG)
+        } else {
+            Self::Together(Strategy::Share)
         }
     }
 
@@ -97,6 +112,8 @@ impl Prospect {
             false => Self::alone(why),
         };
         match plan {
+            // A SELECT has no plan that its shape could give it: what it misses is the chain.
+            Err(_) if counts && template.effect() == Some(&Effect::Read) => or_chain(TARGET),
             Err(why) => or_chain(why),
             Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
             Ok(_) if !counts && !policy.for_autocommit => match asked {

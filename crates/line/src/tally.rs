@@ -2,20 +2,28 @@
 //! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
 //! template that is new to the pool is looked up in [`Tallies`].
 
+mod names;
+mod sizes;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use names::{NAMES_MAX, Names};
+pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
 pub use table::{Seen, table};
 
 use crate::line::Strategy;
 use crate::template::Template;
+use names::{Name, text_id};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Templates that are counted each by itself, per pool. Of more, the least used are counted together.
 pub const TALLIES_MAX: usize = 1_000;
+
+/// What metrics call the templates that have no name.
+pub const OTHER: &str = "other";
 
 /// Why a unit that left with a group came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +79,23 @@ struct Trips {
     commits_saved: AtomicU64,
     /// In the order of [`Fallback::NAMES`].
     fallbacks: [AtomicU64; Fallback::NAMES.len()],
+}
+
+/// What was counted of a template's units that travelled by one strategy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Answered this way.
+    pub units: u64,
+    /// That answered at least one of them.
+    pub groups: u64,
+    /// Most units in one group.
+    pub largest_group: u64,
+    /// `None`: each member's own statement ran.
+    pub rows_written: Option<u64>,
+    /// `None`: reads.
+    pub commits_saved: Option<u64>,
+    /// How many came back, by reason; only reasons that there were.
+    pub fallbacks: Vec<(&'static str, u64)>,
 }
 
 /// Counts of one template in one pool.
@@ -129,7 +154,36 @@ impl Tally {
         }
     }
 
-    fn units(&self) -> u64 {
+    /// Units that travelled alone.
+    pub fn alone(&self) -> u64 {
+        load(&self.alone)
+    }
+
+    /// Units that had to wait and would have travelled with others.
+    pub fn missed(&self) -> u64 {
+        load(&self.would_have_grouped)
+    }
+
+    /// What was counted of one strategy; `None`: nothing.
+    pub fn counted(&self, strategy: Strategy) -> Option<Counted> {
+        let trips = self.trips(strategy);
+        let fallbacks = trips.fallbacks();
+        if load(&trips.units) == 0 && fallbacks.is_empty() {
+            return None;
+        }
+        let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
+        Some(Counted {
+            units: load(&trips.units),
+            groups: load(&trips.groups),
+            largest_group: load(&trips.largest_group),
+            rows_written: one_statement.then(|| load(&trips.rows_written)),
+            commits_saved: (!strategy.reads()).then(|| load(&trips.commits_saved)),
+            fallbacks,
+        })
+    }
+
+    /// All its units.
+    pub fn units(&self) -> u64 {
         let trips = Strategy::ALL.map(|strategy| load(&self.trips(strategy).units));
         load(&self.alone) + trips.iter().sum::<u64>()
     }
@@ -145,6 +199,12 @@ impl Tally {
 }
 
 impl Trips {
+    fn fallbacks(&self) -> Vec<(&'static str, u64)> {
+        let counts = Fallback::NAMES.iter().zip(&self.fallbacks);
+        let named = counts.map(|((_, name), count)| (*name, load(count)));
+        named.filter(|(_, count)| *count > 0).collect()
+    }
+
     fn add(&self, other: &Self) {
         add(&self.units, load(&other.units));
         add(&self.groups, load(&other.groups));
@@ -180,12 +240,15 @@ impl Served {
         }
     }
 
-    /// The group is over. `rows` is what its statement has written; `committed`: with one commit for all.
-    pub fn count(&mut self, strategy: Strategy, rows: u64, committed: bool) {
+    /// The group is over; says how many were served. `rows` is what its statement has written; `committed`: with one commit
+    /// for all.
+    pub fn count(&mut self, strategy: Strategy, rows: u64, committed: bool) -> u64 {
+        let mut all = 0;
         // The one commit, and the rows of the one statement, are the first template's.
         let mut commits = 1;
         let mut rows = rows;
         for (tally, units) in self.0.drain(..) {
+            all += units;
             let trips = tally.trips(strategy);
             add(&trips.units, units);
             add(&trips.groups, 1);
@@ -195,22 +258,43 @@ impl Served {
                 add(&trips.rows_written, std::mem::take(&mut rows));
             }
         }
+        all
     }
 }
 
-/// The tallies of a pool.
+/// The tallies of a pool. Nothing that was counted is ever lost, not even by who holds a tally that is forgotten.
 #[derive(Debug, Default)]
 pub struct Tallies {
     /// By template.
-    known: HashMap<u64, Arc<Tally>>,
+    known: HashMap<u64, Shown>,
+    /// Forgotten ones on which units may still count: they are among the others until nobody holds them.
+    leaving: Vec<Arc<Tally>>,
     others: Arc<Tally>,
+    names: Arc<Names>,
+    /// By the id of a text: the same text may be several templates, and has one name.
+    named: HashMap<u32, Weak<Name>>,
+}
+
+/// A tally that is shown by itself; in metrics only if it has a name.
+#[derive(Debug)]
+struct Shown {
+    tally: Arc<Tally>,
+    name: Option<Arc<Name>>,
 }
 
 impl Tallies {
+    /// None yet; their templates are named as long as there are names.
+    pub fn new(names: Arc<Names>) -> Self {
+        Self {
+            names,
+            ..Self::default()
+        }
+    }
+
     /// The tally of a template.
     pub fn of(&mut self, template: &Arc<Template>) -> Arc<Tally> {
         if let Some(known) = self.known.get(&template.id) {
-            return Arc::clone(known);
+            return Arc::clone(&known.tally);
         }
         if self.known.len() >= TALLIES_MAX {
             self.forget_half();
@@ -219,26 +303,93 @@ impl Tallies {
             template: Some(Arc::clone(template)),
             ..Tally::default()
         });
-        self.known.insert(template.id, Arc::clone(&tally));
+        let shown = Shown {
+            tally: Arc::clone(&tally),
+            name: self.name(&template.text),
+        };
+        self.known.insert(template.id, shown);
         tally
+    }
+
+    fn name(&mut self, text: &str) -> Option<Arc<Name>> {
+        let id = text_id(text);
+        if let Some(name) = self.named.get(&id).and_then(Weak::upgrade) {
+            return Some(name);
+        }
+        let name = Arc::new(self.names.take()?);
+        self.named.insert(id, Arc::downgrade(&name));
+        Some(name)
     }
 
     /// What the less used half has counted is the others' from now on.
     fn forget_half(&mut self) {
         let mut by_use: Vec<(u64, u64)> = Vec::with_capacity(self.known.len());
-        by_use.extend(self.known.iter().map(|(id, tally)| (tally.units(), *id)));
+        let uses = self.known.iter();
+        by_use.extend(uses.map(|(id, shown)| (shown.tally.units(), *id)));
         by_use.sort_unstable();
         for (_, id) in by_use.iter().take(TALLIES_MAX / 2) {
-            if let Some(tally) = self.known.remove(id) {
+            if let Some(Shown { tally, .. }) = self.known.remove(id) {
                 tally.forgotten.store(true, Ordering::Relaxed);
-                self.others.add(&tally);
+                self.leaving.push(tally);
+            }
+        }
+        self.named.retain(|_, name| name.strong_count() > 0);
+        self.settle();
+    }
+
+    /// On what nobody holds nobody counts any more.
+    fn settle(&mut self) {
+        for tally in std::mem::take(&mut self.leaving) {
+            match Arc::try_unwrap(tally) {
+                Ok(tally) => self.others.add(&tally),
+                Err(held) => self.leaving.push(held),
             }
         }
     }
 
-    /// All of them, in no order; the last is that of all other templates.
-    pub fn all(&self) -> Vec<Arc<Tally>> {
+    /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
+    pub fn census(&self) -> Census {
         let known = self.known.values();
-        known.chain([&self.others]).map(Arc::clone).collect()
+        let others = self.leaving.iter().chain([&self.others]);
+        Census {
+            known: known
+                .map(|shown| (Arc::clone(&shown.tally), shown.name.is_some()))
+                .collect(),
+            others: others.map(Arc::clone).collect(),
+        }
+    }
+}
+
+/// The tallies of a pool at one moment.
+#[derive(Debug)]
+pub struct Census {
+    /// In no order; true: it has a name.
+    known: Vec<(Arc<Tally>, bool)>,
+    others: Vec<Arc<Tally>>,
+}
+
+impl Census {
+    /// Those that are shown each by itself, and the sum of all others.
+    pub fn by_template(self) -> Vec<Arc<Tally>> {
+        self.split(|_| true)
+    }
+
+    /// Those that have names, and the sum of all others.
+    pub fn by_name(self) -> Vec<Arc<Tally>> {
+        self.split(|named| named)
+    }
+
+    fn split(self, apart: impl Fn(bool) -> bool) -> Vec<Arc<Tally>> {
+        let sum = Tally::default();
+        self.others.iter().for_each(|tally| sum.add(tally));
+        let mut all = Vec::with_capacity(self.known.len() + 1);
+        for (tally, named) in self.known {
+            match apart(named) {
+                true => all.push(tally),
+                false => sum.add(&tally),
+            }
+        }
+        all.push(Arc::new(sum));
+        all
     }
 }

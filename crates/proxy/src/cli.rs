@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod machine;
+mod question;
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,10 @@ use std::path::{Path, PathBuf};
 use clap::{CommandFactory, FromArgMatches};
 use thiserror::Error;
 
-use self::arguments::{Arguments, CommandArguments, ExplainArguments, ServeArguments};
+use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
-use crate::config::{Config, ConfigError, Settings, Upstream};
+use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -45,8 +46,10 @@ pub(crate) struct Explain {
     pub(crate) sql: String,
     /// The server whose catalog is asked; `None`: only the text is looked at.
     pub(crate) upstream: Option<Upstream>,
-    /// As the front end would have them.
+    /// As the front end would have them for the client's database and user.
     pub(crate) settings: Settings,
+    /// Functions that the configuration declares.
+    pub(crate) declared: Vec<Declared>,
     /// Show the statements that a group becomes, too.
     pub(crate) verbose: bool,
 }
@@ -95,6 +98,22 @@ pub(crate) enum CliError {
     /// A target of the lab without a user.
     #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
     NoUser,
+    /// A database of the file must be chosen.
+    #[error("{file} names {databases}; add --database NAME to say which one clients ask for")]
+    WhichDatabase {
+        /// The file.
+        file: String,
+        /// What it names.
+        databases: &'static str,
+    },
+    /// A database that the file does not lead to.
+    #[error("{file} has no database {name}; see its [databases]")]
+    NoDatabase {
+        /// The file.
+        file: String,
+        /// The name that was given.
+        name: String,
+    },
     /// Nowhere to keep the embedded PostgreSQL's data.
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -155,23 +174,6 @@ impl Command {
         serve
             .resolve(machine)
             .map(|serve| Command::Serve(Box::new(serve)))
-    }
-}
-
-impl ExplainArguments {
-    fn resolve(self) -> Result<Explain, CliError> {
-        let mut config = Config::default();
-        for assignment in &self.set {
-            config.set(assignment)?;
-        }
-        let upstream = self.upstream.as_deref();
-        let upstream = upstream.map(|url| Config::upstream("--upstream", url));
-        Ok(Explain {
-            sql: self.sql,
-            upstream: upstream.transpose()?,
-            settings: config.paceline,
-            verbose: self.verbose,
-        })
     }
 }
 

@@ -2,11 +2,12 @@
 //! does; the statement itself is described, never run.
 
 mod answer;
+mod shape;
 #[cfg(test)]
 mod tests;
 
 use crate::cli::Explain;
-use crate::config::{Settings, Upstream};
+use crate::config::Upstream;
 use crate::learn;
 use crate::server::{Address, ServerConn};
 use anyhow::{Context, anyhow, bail};
@@ -42,10 +43,11 @@ pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
         pipeline: settings.pipeline,
     };
     let Some(upstream) = &question.upstream else {
-        return Ok(answer::of_shape(&simple, statement, policy));
+        let outlook = shape::outlook(statement, &question.declared);
+        return Ok(answer::of_shape(&simple, outlook, policy));
     };
     let address = Arc::new(address(upstream)?);
-    let learned = ask(&address, settings, &simple.template, statement, &templates).await?;
+    let learned = ask(&address, question, &simple.template, statement, &templates).await?;
     let place = format!("{upstream} as {}", address.user);
     Ok(answer::of_learned(
         &simple,
@@ -71,8 +73,9 @@ fn why_lease(statement: &Statement) -> Option<String> {
 /// Where to log in, and as whom.
 fn address(upstream: &Upstream) -> anyhow::Result<Address> {
     let user = upstream.user.clone();
-    let user = user
-        .context("--upstream: the URL names no user; write postgres://USER@HOST:PORT/DATABASE")?;
+    let user = user.context(
+        "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
+    )?;
     Ok(Address {
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
         upstream: upstream.clone(),
@@ -82,11 +85,12 @@ fn address(upstream: &Upstream) -> anyhow::Result<Address> {
 
 async fn ask(
     address: &Arc<Address>,
-    settings: &Settings,
+    question: &Explain,
     template: &Template,
     statement: &Statement,
     templates: &Templates,
 ) -> anyhow::Result<Learned> {
+    let (settings, declared) = (&question.settings, &question.declared);
     let none = SettingsBook::default().none();
     let limit = settings.server_connect_timeout;
     let prepared_max = settings.max_prepared_statements;
@@ -95,7 +99,7 @@ async fn ask(
     let mut conn =
         opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;
     let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
-    let learned = learn::inquire(&mut conn, template, statement, &none, templates, &[]).await;
+    let learned = learn::inquire(&mut conn, template, statement, &none, templates, declared).await;
     let learned = learned.map_err(refused)?;
     // Not everything is described for the sake of learning.
     let described = conn.describe(&template.text, &template.types).await;

@@ -11,6 +11,7 @@ use crate::server::{ServerConn, ServerError};
 use catalog::{ask_table, ask_types, first};
 use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
+use paceline_line::prospect::NOT_PLAIN;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::dealing::DealPlan;
@@ -93,14 +94,14 @@ async fn learn(
     proxy: &Proxy,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {
-        return Ok(Some(unknown()));
+        return Ok(Some(Learned::refused(NOT_DESCRIBED)));
     };
     let (templates, declared) = (&proxy.templates, &proxy.config.declared);
     match inquire(conn, template, statement, settings, templates, declared).await {
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
-        Err(ServerError::Refused(_)) => Ok(Some(unknown())),
+        Err(ServerError::Refused(_)) => Ok(Some(Learned::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
     }
 }
@@ -132,16 +133,6 @@ fn is_busy(error: &[u8]) -> bool {
     matches!(backend::error_field(body, b'C'), Some("55P03" | "57014"))
 }
 
-/// What is assumed of a template about which nothing can be found out.
-fn unknown() -> Learned {
-    Learned {
-        plan: Err("it could not be described".to_owned()),
-        plain_read: false,
-        taints: true,
-        declared: false,
-    }
-}
-
 async fn ask(
     conn: &mut ServerConn,
     template: &Template,
@@ -170,24 +161,30 @@ async fn ask(
     };
     let same = !statement.names_moment && !statement.samples;
     let read = statement.effect == Effect::Read && same;
+    let plain_read = match &plan {
+        _ if read && plain => Ok(()),
+        // That it cannot become one call for many, or means its moment, says more.
+        Err(why) if takes_many(&declared) || statement.names_moment => Err(why.clone()),
+        _ => Err(NOT_PLAIN.to_owned()),
+    };
     Ok(Learned {
         declared: is_asked(&declared, &plan),
         plan,
-        plain_read: read && plain,
+        plain_read,
         taints,
     })
+}
+
+/// Does it call a function of which one call shall take for many?
+fn takes_many(declared: &[(Name, Role)]) -> bool {
+    declared.iter().any(|(_, role)| role.limit().is_some())
 }
 
 /// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
 /// become one call.
 fn is_asked(declared: &[(Name, Role)], plan: &Result<GroupPlan, String>) -> bool {
-    declared.iter().any(|(_, role)| match role {
-        Role::Group
-        | Role::Take {
-            limit_argument: None,
-        } => true,
-        Role::Take { .. } => plan.is_ok(),
-    })
+    let asks = |role: Role| role.limit().is_none() || plan.is_ok();
+    declared.iter().any(|(_, role)| asks(*role))
 }
 
 async fn ask_plan(
@@ -210,20 +207,20 @@ async fn ask_plan(
     if let Some(insert) = &statement.insert {
         return ask_insert(conn, template, insert, templates).await;
     }
+    let calls = statement.call.as_ref();
     for (name, role) in declared {
-        if let Role::Take {
-            limit_argument: Some(limit),
-        } = role
-            && let Some(call) = statement
-                .call
-                .as_ref()
-                .filter(|call| call.function == *name)
+        if let Some(limit) = role.limit()
+            && let Some(call) = calls.filter(|call| call.function == *name)
         {
-            let plan = ask_call(conn, template, call, *limit, templates).await?;
+            let plan = ask_call(conn, template, call, limit, templates).await?;
             return Ok(plan.map(deal));
         }
     }
-    Ok(Err(NO_SHAPE.to_owned()))
+    let why = match takes_many(declared) {
+        true => OTHER_CALL,
+        false => NO_SHAPE,
+    };
+    Ok(Err(why.to_owned()))
 }
 
 async fn ask_fold(
@@ -253,6 +250,9 @@ async fn ask_fold(
 
 pub(crate) const NO_SHAPE: &str =
     "not a single-row UPDATE or INSERT, and not a consumer of a queue";
+pub(crate) const OTHER_CALL: &str =
+    "it calls the declared function otherwise than by SELECT … FROM f(…) and nothing else";
+const NOT_DESCRIBED: &str = "it could not be described";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";

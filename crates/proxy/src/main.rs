@@ -8,6 +8,7 @@ mod config;
 mod explain;
 mod learn;
 mod log;
+mod metrics;
 mod pool;
 mod proxy;
 mod room;

@@ -5,12 +5,15 @@
 
 mod groups;
 mod known;
+mod load;
 mod seat;
 mod tend;
 
 pub(crate) use known::Knowledge;
+pub(crate) use load::Load;
 pub(crate) use seat::{Delivery, Row, Seat, Submitted, Waiter};
 
+use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};
 use crate::status::Counters;
@@ -19,10 +22,10 @@ use known::Known;
 use paceline_line::learned::Policy;
 use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
-use paceline_line::tally::Tallies;
+use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, oneshot};
@@ -38,6 +41,8 @@ pub(crate) struct Pool {
     pub(crate) address: Arc<Address>,
     /// What may travel together.
     pub(crate) policy: Policy,
+    /// What metrics call it.
+    pub(crate) labels: PoolLabels,
     size: usize,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
@@ -46,6 +51,10 @@ pub(crate) struct Pool {
     learned_more: Notify,
     /// Units that were neither a single read nor a single write.
     pub(crate) leases: AtomicU64,
+    /// How large its groups were.
+    pub(crate) sizes: GroupSizes,
+    /// Clients that are logged in.
+    pub(crate) clients: AtomicUsize,
 }
 
 struct Inner {
@@ -70,7 +79,13 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        labels: PoolLabels,
+        address: Address,
+        policy: Policy,
+        size: usize,
+    ) -> Self {
         let settings = &proxy.config.paceline;
         let limits = Limits {
             group_size_max: settings.group_size_max,
@@ -80,6 +95,7 @@ impl Pool {
         Self {
             address: Arc::new(address),
             policy,
+            labels,
             size,
             inner: Mutex::new(Inner {
                 line: Line::new(limits),
@@ -88,7 +104,7 @@ impl Pool {
                 opening: 0,
                 grow_not_before: Instant::now(),
                 learned: HashMap::new(),
-                tallies: Tallies::default(),
+                tallies: Tallies::new(Arc::clone(&proxy.names)),
                 accepted: HashSet::new(),
                 welcomes: HashMap::new(),
                 tended: false,
@@ -96,6 +112,8 @@ impl Pool {
             look_again: Notify::new(),
             learned_more: Notify::new(),
             leases: AtomicU64::new(0),
+            sizes: GroupSizes::default(),
+            clients: AtomicUsize::new(0),
             proxy,
         }
     }
@@ -192,6 +210,7 @@ impl Pool {
         again: Vec<(Entry<Waiter>, Again)>,
     ) -> Option<Departure<Waiter>> {
         let now = Instant::now();
+        self.counters().came_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again);
         inner.line.land(now, keys);
@@ -206,6 +225,7 @@ impl Pool {
     /// A trip's connection is lost.
     pub(crate) fn wreck(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
         let now = Instant::now();
+        self.counters().came_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again);
         inner.line.land(now, keys);
@@ -226,6 +246,7 @@ impl Pool {
     /// Members of a pipeline that has come to a halt go elsewhere.
     pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
         let now = Instant::now();
+        self.counters().came_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again);
         self.dispatch(&mut inner, now);
@@ -239,7 +260,6 @@ impl Pool {
             if entry.unit.answer.is_closed() {
                 continue;
             }
-            Counters::count(&self.counters().solo_fallbacks);
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.slip.group;
             match (how, entry.slip.key) {

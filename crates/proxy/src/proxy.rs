@@ -2,6 +2,7 @@
 
 use crate::cancel::Cancels;
 use crate::config::Config;
+use crate::metrics::PoolLabels;
 use crate::pool::Pool;
 use crate::room::Rooms;
 use crate::server::Address;
@@ -9,10 +10,12 @@ use crate::status::Counters;
 use paceline_line::learned::Policy;
 use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::chain;
+use paceline_line::tally::Names;
 use paceline_line::template::Templates;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 use tokio::sync::watch;
 
 /// State of the process.
@@ -33,6 +36,12 @@ pub(crate) struct Proxy {
     pub(crate) cancels: Cancels,
     /// Clients that are connected.
     pub(crate) clients: AtomicUsize,
+    /// Connections that were accepted, whatever came of them.
+    pub(crate) accepted: AtomicU64,
+    /// Names for templates in metrics.
+    pub(crate) names: Arc<Names>,
+    /// When it began.
+    pub(crate) started: SystemTime,
     /// Turns true when the process shuts down.
     pub(crate) closing: watch::Receiver<bool>,
     pools: Mutex<HashMap<(String, String), Arc<Pool>>>,
@@ -50,6 +59,9 @@ impl Proxy {
             rooms: Arc::default(),
             cancels: Cancels::default(),
             clients: AtomicUsize::new(0),
+            accepted: AtomicU64::new(0),
+            names: Arc::default(),
+            started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
             config,
@@ -81,7 +93,8 @@ impl Proxy {
             database: on_server,
         };
         let size = self.config.pool_size(entry, user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
+        let labels = PoolLabels::new(pools.len(), database, user);
+        let pool = Arc::new(Pool::new(Arc::clone(self), labels, address, policy, size));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)
     }

@@ -2,6 +2,7 @@
 
 use crate::client;
 use crate::config::Settings;
+use crate::metrics;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use anyhow::Context;
@@ -29,9 +30,16 @@ pub(crate) async fn serve(config: crate::config::Config, signals: Signals) -> an
     let (close, closing) = watch::channel(false);
     let proxy = Arc::new(Proxy::new(config, closing));
     let settings = &proxy.config.paceline;
-    let tcp = listen(settings.listen)?;
+    let tcp = listen(settings.listen, "--listen")?;
     let address = tcp.local_addr()?;
     let unix = listen_unix(settings, address.port())?;
+    let metrics = settings.metrics_listen;
+    let metrics = metrics.map(|address| listen(address, "metrics_listen"));
+    if let Some(listener) = metrics.transpose()? {
+        let address = listener.local_addr()?;
+        tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
+        crate::log::say(&format!("metrics at http://{address}/metrics"));
+    }
     tokio::spawn(accept_tcp(Arc::clone(&proxy), tcp));
     let socket = unix.map(|(listener, socket)| {
         tokio::spawn(accept_unix(Arc::clone(&proxy), listener));
@@ -71,7 +79,8 @@ impl Signals {
     }
 }
 
-fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+/// `setting` is what would change the address.
+fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -79,7 +88,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
     bound.with_context(|| {
-        format!("cannot listen on {address}: stop what listens there, or choose another --listen")
+        format!("cannot listen on {address}: stop what listens there, or choose another {setting}")
     })
 }
 
@@ -132,12 +141,14 @@ async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener) {
 }
 
 fn welcome(proxy: &Arc<Proxy>, stream: Stream) {
+    proxy.accepted.fetch_add(1, Ordering::Relaxed);
     if !*proxy.closing.borrow() {
         tokio::spawn(client::serve(Arc::clone(proxy), stream));
     }
 }
 
-async fn accept_failed(error: &io::Error) {
+/// Notes it, and lets some time pass.
+pub(crate) async fn accept_failed(error: &io::Error) {
     tracing::warn!(%error, "a connection could not be accepted");
     tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
 }

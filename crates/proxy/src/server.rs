@@ -85,7 +85,8 @@ impl ServerError {
 /// Rows of one result, as text.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
-async fn connect(upstream: &Upstream) -> io::Result<Stream> {
+/// Opens a socket; nothing is said yet.
+pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Stream> {
     match &upstream.host {
         Host::Tcp(host) => {
             let stream = TcpStream::connect((host.as_str(), upstream.port)).await?;

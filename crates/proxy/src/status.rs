@@ -14,8 +14,8 @@ pub(crate) struct Counters {
     pub(crate) members: AtomicU64,
     /// Units in the largest one.
     pub(crate) largest_group: AtomicU64,
-    /// Units that left in a group and came back to run alone.
-    pub(crate) solo_fallbacks: AtomicU64,
+    /// Units that left with a group and came back.
+    pub(crate) fallbacks: AtomicU64,
     /// Groups that the server refused as a whole, and groups whose connection was lost.
     pub(crate) errors: AtomicU64,
     /// Un-hinted units that had to wait and could have travelled together.
@@ -31,6 +31,11 @@ impl Counters {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.members.fetch_add(members, Ordering::Relaxed);
         self.largest_group.fetch_max(members, Ordering::Relaxed);
+    }
+
+    /// Units left with a group and came back.
+    pub(crate) fn came_back(&self, units: usize) {
+        self.fallbacks.fetch_add(units as u64, Ordering::Relaxed);
     }
 
     /// Adds one.
@@ -73,17 +78,17 @@ impl Console for Board<'_> {
             groups,
             members,
             largest_group,
-            solo_fallbacks,
+            fallbacks,
             errors,
             would_have_grouped,
             waiting,
         } = self.counters;
         [
             ("errors", errors),
+            ("fallbacks", fallbacks),
             ("groups", groups),
             ("largest_group", largest_group),
             ("members", members),
-            ("solo_fallbacks", solo_fallbacks),
             ("waiting", waiting),
             ("would_have_grouped", would_have_grouped),
         ]
@@ -96,5 +101,36 @@ impl Console for Board<'_> {
 
     fn groups(&self) -> Table {
         self.pool.groups()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::proxy::Proxy;
+    use std::sync::Arc;
+    use tokio::sync::watch;
+
+    #[test]
+    fn every_counter_is_documented() {
+        let config = Config::for_upstream("postgres://db").unwrap();
+        let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+        let board = Board {
+            settings: &proxy.config.paceline,
+            for_autocommit: false,
+            counters: &proxy.counters,
+            pool: &proxy.pool("app", "rider").unwrap(),
+        };
+        let names: Vec<String> = board.status().into_iter().map(|(name, _)| name).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        let page = include_str!("../../../docs/groups.md");
+        for name in &names {
+            assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+        }
+        let rows = page
+            .lines()
+            .filter(|row| row.starts_with("| `Group_update_"));
+        assert_eq!(rows.count(), names.len());
     }
 }

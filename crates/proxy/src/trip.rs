@@ -216,7 +216,7 @@ impl Trip {
             }
         }
         self.count(dealt);
-        self.count_group();
+        self.count_group(pool);
         let again = self.take_again(dealt);
         pool.turn(conn, std::mem::take(&mut self.keys), again)
     }
@@ -238,10 +238,12 @@ impl Trip {
     }
 
     /// Counts the group itself when it is over.
-    fn count_group(&mut self) {
+    fn count_group(&mut self, pool: &Pool) {
         if let (Some(strategy), Some(batch)) = (self.strategy, &self.batch) {
             let committed = !strategy.reads() && !batch.failed();
-            self.served.count(strategy, batch.rows_written(), committed);
+            let rows = batch.rows_written();
+            let units = self.served.count(strategy, rows, committed);
+            pool.sizes.count(strategy, units);
         }
     }
 
@@ -285,7 +287,8 @@ impl Trip {
         if let Some(strategy) = self.strategy.filter(|strategy| strategy.reads()) {
             let alone = self.all_alone(Fallback::Lost);
             self.count(&alone);
-            self.served.count(strategy, 0, false);
+            let units = self.served.count(strategy, 0, false);
+            pool.sizes.count(strategy, units);
             return pool.wreck(keys, self.take_again(&alone));
         }
         let told = lost();

@@ -342,7 +342,16 @@ impl<'a> Rewriter<'a> {
         let mut exprs = self.changing_exprs();
         self.proposal.is_none()
             && (exprs.any(Expr::computes_without_columns)
+                || self.unfitting().next().is_some()
                 || self.carried.iter().any(|carried| carried.as_text))
+    }
+
+    /// Values that depend on no column, and might not fit into theirs.
+    fn unfitting(&self) -> impl Iterator<Item = (&'a Column, &'a Expr)> {
+        let assigned = self.assigned.iter().copied();
+        assigned.filter(|(column, expr)| {
+            expr.columns().is_empty() && !column::fits(expr, column, self.parameters)
+        })
     }
 
     /// What PostgreSQL may compute of a member before it looks at a row; of an upsert it is among what is proposed.
@@ -355,6 +364,9 @@ impl<'a> Rewriter<'a> {
         let mut computed = parts
             .map(|part| self.expr(&part, View::Before))
             .collect::<Result<Vec<_>, _>>()?;
+        for (column, expr) in self.unfitting() {
+            computed.push(column::converted(&self.expr(expr, View::Before)?, column));
+        }
         // What travels as text is read as an array.
         let texts = self.carried.iter().filter(|carried| carried.as_text);
         computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));

@@ -4,6 +4,7 @@
 mod rewrite;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 use pg_query::protobuf::{
     AExprKind, InsertStmt, LimitOption, LockClauseStrength, LockWaitPolicy, OverridingKind,

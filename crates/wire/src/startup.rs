@@ -71,6 +71,11 @@ impl Startup {
     }
 }
 
+/// Appends an `SSLRequest`: a server answers it by one byte, whatever it thinks of the client.
+pub fn write_ssl_request(out: &mut BytesMut) {
+    frame::write_untagged(out, |out| out.put_u32(SSL));
+}
+
 /// Reads the packet at the start of `buf` and how many bytes it takes; `None` while it is incomplete.
 pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
     let Some((&word, rest)) = buf.split_first_chunk::<4>() else {
@@ -162,5 +167,12 @@ mod tests {
             secret: 9,
         };
         assert_eq!(read(&out), Ok(Some((cancel, 16))));
+    }
+
+    #[test]
+    fn a_request_for_encryption_is_read_as_one() {
+        let mut out = BytesMut::new();
+        write_ssl_request(&mut out);
+        assert_eq!(read(&out).unwrap(), Some((Packet::Encryption, 8)));
     }
 }

@@ -20,7 +20,7 @@ const ALLOWED: Policy = Policy {
 fn learned() -> Learned {
     Learned {
         plan: Err("no shape".to_owned()),
-        plain_read: false,
+        plain_read: Err("not plain".to_owned()),
         taints: false,
         declared: false,
     }
@@ -65,7 +65,7 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
 #[test]
 fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
     let plain = Learned {
-        plain_read: true,
+        plain_read: Ok(()),
         ..learned()
     };
     let writes = Learned {

@@ -40,7 +40,7 @@ fn refused(text: &str, plain_read: bool) -> (Learned, Unit) {
 fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
     Learned {
         plan,
-        plain_read,
+        plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
         declared: false,
     }
@@ -159,12 +159,54 @@ fn the_reason_names_the_switch() {
     );
 }
 
+/// Of calls that a hint or a declaration asks to travel, and of one whose function is declared and cannot be called for many.
+#[test]
+fn why_a_call_travels_alone_is_what_stands_in_its_way() {
+    let on = Policy {
+        hotspot: true,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: false,
+    };
+    let off = Policy {
+        hotspot: false,
+        ..on
+    };
+    let call = |hints: &str, taints, declared| {
+        let (mut learned, unit) = refused(&format!("SELECT {hints} f(1)"), false);
+        (learned.taints, learned.declared) = (taints, declared);
+        (learned, unit)
+    };
+    let told = |case, policy| prospect(&case, policy).to_string();
+    let chain = "chain, once it is known to be short";
+    assert_eq!(told(call("", true, true), on), chain);
+    assert_eq!(
+        told(call("", true, true), off),
+        "solo: its declaration does not count: hotspot is off"
+    );
+    assert_eq!(told(call(HINTS[1], true, false), on), chain);
+    assert_eq!(
+        told(call(HINTS[1], true, false), off),
+        "solo: its hint does not count: hotspot is off"
+    );
+    assert_eq!(
+        told(call(HINTS[2], true, true), on),
+        "solo: whether TARGET_AFFECT_ROW is met is known only after it ran"
+    );
+    let not_plain = format!("solo: {NOT_PLAIN}");
+    assert_eq!(told(call("", true, false), on), not_plain);
+    let (_, unit) = call("", true, false);
+    let cannot = (Learned::refused("its limit is no integer"), unit);
+    assert_eq!(told(cannot, on), "solo: its limit is no integer");
+}
+
 #[test]
 fn every_reason_is_documented() {
     let page = include_str!("../../../../docs/groups.md");
     let reasons = [
         NO_HINT,
         HOTSPOT_OFF,
+        DECLARED_OFF,
         CHAINS_ONLY,
         PIPELINE_OFF,
         NOT_PLAIN,

@@ -81,12 +81,7 @@ impl Course {
         }
         let (sqlstate, message) = self.error()?;
         let why = refused(sqlstate, message)?;
-        Some(Some(Learned {
-            plan: Err(why),
-            plain_read: false,
-            taints: true,
-            declared: false,
-        }))
+        Some(Some(Learned::refused(why)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
 
-use super::{Fallback, Tally, Trips, load};
+use super::{Counted, Tally};
 use crate::line::Strategy;
 use crate::show::Table;
 use std::collections::BTreeMap;
@@ -89,50 +89,35 @@ struct Row {
     template: String,
     strategy: &'static str,
     units: u64,
-    /// `None` where there are none to count.
-    groups: Option<Groups>,
+    /// `None` where there are no groups to count.
+    groups: Option<Counted>,
     /// Of all units of the template.
     share: Option<f64>,
-    fallbacks: String,
     would_have_grouped: Option<u64>,
     reason: Option<String>,
-}
-
-#[derive(Debug)]
-struct Groups {
-    groups: u64,
-    largest: u64,
-    /// `None`: each member's own statement ran.
-    rows_written: Option<u64>,
-    /// `None`: reads.
-    commits_saved: Option<u64>,
 }
 
 impl Row {
     /// The rows of a template that has been used.
     fn of_template((text, seen): (String, Seen)) -> Vec<Self> {
         let tally = &seen.tally;
-        let all = tally.units();
-        let alone = load(&tally.alone);
+        let (all, alone) = (tally.units(), tally.alone());
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let share = (all > 0).then(|| (all - alone) as f64 / all as f64);
-        let template = shortened(&text);
+        let template = shortened(&text, TEMPLATE_CHARS_MAX);
         let together = Strategy::ALL.into_iter().filter_map(|strategy| {
-            let trips = tally.trips(strategy);
-            let fallbacks = fallbacks(trips);
-            let used = load(&trips.units) > 0 || !fallbacks.is_empty();
-            used.then(|| Self {
+            let counted = tally.counted(strategy)?;
+            Some(Self {
                 template: template.clone(),
                 strategy: strategy.name(),
-                units: load(&trips.units),
-                groups: Some(Groups::of(strategy, trips)),
+                units: counted.units,
+                groups: Some(counted),
                 share,
-                fallbacks,
                 ..Self::default()
             })
         });
         let mut rows: Vec<Self> = together.collect();
-        let would_have_grouped = load(&tally.would_have_grouped);
+        let would_have_grouped = tally.missed();
         if alone > 0 || would_have_grouped > 0 {
             rows.push(Self {
                 template,
@@ -150,59 +135,43 @@ impl Row {
     fn into_values(self) -> Vec<Option<String>> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let groups = self.groups.as_ref();
-        let units = self.units;
         vec![
             Some(self.template),
             Some(self.strategy.to_owned()),
-            Some(units.to_string()),
+            Some(self.units.to_string()),
             number(groups.map(|g| g.groups)),
-            groups.map(|g| g.mean(units)),
-            number(groups.map(|g| g.largest)),
+            groups.map(mean),
+            number(groups.map(|g| g.largest_group)),
             self.share.map(|share| format!("{share:.3}")),
             number(groups.and_then(|g| g.rows_written)),
             number(groups.and_then(|g| g.commits_saved)),
-            groups.map(|_| self.fallbacks),
+            groups.map(fallbacks),
             number(self.would_have_grouped),
             self.reason,
         ]
     }
 }
 
-impl Groups {
-    fn of(strategy: Strategy, trips: &Trips) -> Self {
-        let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
-        let writes = !strategy.reads();
-        Self {
-            groups: load(&trips.groups),
-            largest: load(&trips.largest_group),
-            rows_written: one_statement.then(|| load(&trips.rows_written)),
-            commits_saved: writes.then(|| load(&trips.commits_saved)),
-        }
-    }
-
-    fn mean(&self, units: u64) -> String {
-        #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
-        let mean = units as f64 / self.groups.max(1) as f64;
-        format!("{mean:.1}")
-    }
+fn mean(counted: &Counted) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+    let mean = counted.units as f64 / counted.groups.max(1) as f64;
+    format!("{mean:.1}")
 }
 
 /// `error=3 timeout=1`
-fn fallbacks(trips: &Trips) -> String {
-    let counts = Fallback::NAMES.iter().zip(&trips.fallbacks);
-    let named = counts.map(|((_, name), count)| (name, load(count)));
+fn fallbacks(counted: &Counted) -> String {
+    let named = counted.fallbacks.iter();
     let parts: Vec<String> = named
-        .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name}={count}"))
         .collect();
     parts.join(" ")
 }
 
 /// A text on one line, not too long.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     let line = line.join(" ");
-    match line.char_indices().nth(TEMPLATE_CHARS_MAX) {
+    match line.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }

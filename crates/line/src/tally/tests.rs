@@ -114,8 +114,12 @@ fn templates_of_the_same_text_share_their_rows() {
     let template = |literal| templates.simple(&format!("{text}{literal}")).template;
     let all = ["1", "2", "1.5"].map(|literal| tallies.of(&template(literal)));
     all.iter().for_each(|tally| tally.goes_alone());
-    assert_eq!(tallies.all().len(), 3, "two templates, and the others");
-    let seen = tallies.all();
+    assert_eq!(
+        tallies.census().by_template().len(),
+        3,
+        "two templates, and the others"
+    );
+    let seen = tallies.census().by_template();
     let shown = rows(seen.iter().map(|tally| (tally, None)).collect(), 0);
     assert_eq!(shown, [format!("{text}$1|solo|3|-|-|-|0.000|-|-|-|0|-")]);
 }
@@ -139,9 +143,14 @@ fn of_too_many_the_least_used_are_counted_together() {
         let tally = tallies.of(&template(n));
         (0..=n).for_each(|_| tally.goes_alone());
         all += n + 1;
-        assert!(tallies.all().len() <= TALLIES_MAX + 1);
+        assert!(tallies.census().by_template().len() <= TALLIES_MAX + 1);
     }
-    let counted: u64 = tallies.all().iter().map(|tally| tally.units()).sum();
+    let counted: u64 = tallies
+        .census()
+        .by_template()
+        .iter()
+        .map(|tally| tally.units())
+        .sum();
     assert_eq!(counted, all as u64);
     let half = TALLIES_MAX / 2;
     let others: usize = (1..=half).sum();
@@ -179,4 +188,101 @@ fn every_column_and_reason_is_documented() {
     let limit = format!("at most {TEMPLATE_CHARS_MAX} characters");
     assert!(page.contains(&limit), "{limit}");
     assert!(page.contains("1,000 are, per pool") && TALLIES_MAX == 1_000);
+}
+
+/// Fills the pool with templates that are used more often than those before, so that these are forgotten.
+fn crowd(templates: &Templates, tallies: &mut Tallies, round: usize) {
+    for n in 0..TALLIES_MAX {
+        let tally = tallies.of(&templates.prepared(&format!("{round} {n}"), &[]));
+        (0..9 * round).for_each(|_| tally.goes_alone());
+    }
+}
+
+fn counted(tallies: &Tallies) -> (u64, u64) {
+    let all = tallies.census().by_template();
+    let others = all.iter().filter(|tally| tally.template().is_none());
+    let sum = others.map(|tally| tally.units()).sum();
+    (sum, all.iter().map(|tally| tally.units()).sum())
+}
+
+#[test]
+fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let held = tallies.of(&templates.prepared("held", &[]));
+    crowd(&templates, &mut tallies, 1);
+    assert!(held.is_forgotten());
+    let (others, all) = counted(&tallies);
+    held.goes_alone();
+    served(&[&held; 3]).count(Strategy::Fold, 1, true);
+    assert_eq!(counted(&tallies), (others + 4, all + 4));
+    crowd(&templates, &mut tallies, 2);
+    let (_, all) = counted(&tallies);
+    held.goes_alone();
+    assert_eq!(counted(&tallies).1, all + 1);
+    // Nobody counts on it any more: its counts stay.
+    drop(held);
+    crowd(&templates, &mut tallies, 3);
+    assert!(tallies.leaving.is_empty());
+    assert_eq!(counted(&tallies).1, all + 1 + 27 * TALLIES_MAX as u64);
+    let census = tallies.census().by_template();
+    let fold = census.last().unwrap().counted(Strategy::Fold).unwrap();
+    assert_eq!((fold.units, fold.rows_written), (3, Some(1)));
+}
+
+/// A census is looked at while others go on counting, and forgetting.
+#[test]
+fn a_census_counts_nothing_twice() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    tallies.of(&templates.prepared("early", &[])).goes_alone();
+    let census = tallies.census();
+    crowd(&templates, &mut tallies, 1);
+    let all = census.by_template();
+    let units: Vec<u64> = all.iter().map(|tally| tally.units()).collect();
+    // The early one, and the half of the crowd that was forgotten with it.
+    assert_eq!(units, [1, 9 * (TALLIES_MAX as u64 / 2 - 1)]);
+}
+
+#[test]
+fn names_are_given_back_and_the_same_text_has_one() {
+    let (templates, names) = (Templates::default(), Arc::<Names>::default());
+    let mut tallies = Tallies::new(Arc::clone(&names));
+    let mut others = Tallies::new(Arc::clone(&names));
+    let named = |tallies: &Tallies| tallies.census().by_name().len() - 1;
+    for types in [&[0, 0][..], &[0, 1, 0, 0, 0, 23]] {
+        tallies.of(&templates.prepared("the same", types));
+    }
+    assert_eq!(named(&tallies), 2);
+    crowd(&templates, &mut others, 1);
+    assert_eq!(named(&others), NAMES_MAX - 1);
+    drop(tallies);
+    others.of(&templates.prepared("one more", &[]));
+    assert_eq!(
+        named(&others),
+        TALLIES_MAX / 2,
+        "half of them was forgotten"
+    );
+    drop(others);
+    let left: Vec<_> = std::iter::from_fn(|| names.take()).collect();
+    assert_eq!(left.len(), NAMES_MAX);
+}
+
+/// The published test values of FNV-1a.
+#[test]
+fn the_id_of_a_text_never_changes() {
+    let ids = ["", "a", "foobar"].map(text_id);
+    assert_eq!(ids, [0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968]);
+}
+
+#[test]
+fn sizes_of_groups_are_counted_in_buckets() {
+    let sizes = GroupSizes::default();
+    for units in [1, 2, 3, 4, 5, 1024, 1025, 0] {
+        sizes.count(Strategy::Fold, units);
+    }
+    let mut folds = sizes.of(Strategy::Fold).unwrap();
+    assert_eq!(folds.groups, [1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
+    assert_eq!(folds.units, 15 + 1024 + 1025);
+    assert_eq!(sizes.of(Strategy::Take), None);
+    folds.add(&folds.clone());
+    assert_eq!((folds.groups[2], folds.units), (4, 2 * (15 + 1024 + 1025)));
 }

@@ -62,10 +62,23 @@ pub(super) struct ExplainArguments {
 
     /// PostgreSQL server whose catalog is asked: postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
-    /// The statement is described there, never run. Without this only the text is looked at. A
-    /// database that the URL does not name has the user's name.
+    /// The statement is described there, never run. Without this the server is that of --config;
+    /// without either only the text is looked at. A database that the URL does not name has the
+    /// user's name.
     #[arg(verbatim_doc_comment, long, value_name = "URL")]
     pub(super) upstream: Option<String>,
+
+    /// The front end's configuration file: its servers, settings, switches and declared functions
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// The database of the file that the client asks for, if there are several
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub(super) database: Option<String>,
+
+    /// The client's user; it also logs in to the server, unless the URL names another one
+    #[arg(long, value_name = "NAME")]
+    pub(super) user: Option<String>,
 
     /// A setting of the front end, as for serve; may be repeated, the last one counts
     #[arg(long, value_name = "KEY=VALUE")]

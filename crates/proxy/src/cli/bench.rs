@@ -1,5 +1,8 @@
 //! The command line of `paceline bench`: what to run, against whom, what to keep.
 
+#[cfg(test)]
+mod tests;
+
 use super::CliError;
 use super::machine::Machine;
 use crate::config::{Config, Host, Upstream};

@@ -12,7 +12,7 @@ fn machine() -> Machine {
     }
 }
 
-fn resolve(line: &[&str]) -> Result<Command, String> {
+pub(super) fn resolve(line: &[&str]) -> Result<Command, String> {
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
     Command::resolve(arguments, &machine()).map_err(|error| error.to_string())
 }
@@ -24,7 +24,7 @@ fn serve(line: &[&str]) -> Serve {
     }
 }
 
-fn refused(line: &[&str]) -> String {
+pub(super) fn refused(line: &[&str]) -> String {
     resolve(line).expect_err("should be refused")
 }
 
@@ -321,96 +321,78 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }
 
-fn bench(line: &[&str]) -> Bench {
-    match resolve(&[&["bench"], line].concat()) {
-        Ok(Command::Bench(bench)) => *bench,
+fn question(line: &[&str]) -> Explain {
+    let line = [&["explain", "SELECT 1"], line].concat();
+    match resolve(&line) {
+        Ok(Command::Explain(explain)) => *explain,
         other => panic!("{line:?}: {other:?}"),
     }
 }
 
+const SHOP: &str = "[paceline]\nhotspot = false\n[[group]]\nfunction = \"buy\"
+    [databases.shop]\nprimary = \"postgres://svc@db/app\"
+    [databases.shop.users.svc]\nhotspot_for_autocommit = true
+    [databases.shop.users.web]\nhotspot_for_autocommit = false\n";
+const ANY: &str =
+    "[databases.\"*\"]\nprimary = \"postgres://any\"\nhotspot_for_autocommit = true\n";
+
 #[test]
-fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
-    let bench = bench(&[]);
+fn explain_goes_by_the_file_that_serve_goes_by() {
+    let folder = Folder::new("explain");
+    let file = folder.file(SHOP);
+    let config = ["--config", &file];
+    let asked = question(&config);
+    let upstream = asked.upstream.unwrap();
     assert_eq!(
-        bench.stand,
-        Some("/home/rider/.local/share/paceline-bench".into())
+        (upstream.to_string().as_str(), upstream.user.as_deref()),
+        ("db:5432/app", Some("svc"))
     );
-    let order = bench.order;
-    let chosen = order
-        .choices
-        .iter()
-        .map(|choice| (choice.scenario.name, choice.variant.name));
-    let first = paceline_lab::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
-    assert_eq!(chosen.collect::<Vec<_>>(), first);
-    assert_eq!((order.rounds, order.duration), (1, Duration::from_secs(3)));
-    assert_eq!(order.command, "paceline bench");
+    assert_eq!(asked.declared.len(), 1);
+    assert!(!asked.settings.hotspot && asked.settings.hotspot_for_autocommit);
+    // Another client of it: the server's user stays.
+    let asked = question(&[&config[..], &["--user", "web", "--set", "hotspot=on"]].concat());
+    assert_eq!(asked.upstream.unwrap().user.as_deref(), Some("svc"));
+    assert!(asked.settings.hotspot && !asked.settings.hotspot_for_autocommit);
+    // Another server, the same switches and functions.
+    let asked = question(&[&config[..], &["--upstream", "postgres://me@here"]].concat());
+    assert_eq!(asked.upstream.unwrap().to_string(), "here:5432");
+    assert!(asked.settings.hotspot_for_autocommit && asked.declared.len() == 1);
 }
 
 #[test]
-fn bench_takes_targets_clients_and_variants() {
-    let line = [
-        "hot-row",
-        "--variant",
-        "8-rows,hinted",
-        "--clients",
-        "1,64",
-        "--against",
-        "direct=postgres://a:s%40crét@h:1/d",
-        "--against",
-        "bouncer=postgres://b@[::1]:6432",
-        "--think",
-        "10ms",
-    ];
-    let bench = bench(&line);
-    assert_eq!(bench.stand, None);
-    let order = bench.order;
+fn explain_asks_which_database_if_the_file_leaves_that_open() {
+    let folder = Folder::new("which");
+    let file = folder.file(&format!("{SHOP}{ANY}"));
+    let only = question(&["--config", &file]).upstream.unwrap();
+    assert_eq!(only.to_string(), "db:5432/app");
+    let line = ["--config", &file, "--database", "other", "--user", "web"];
+    let other = question(&line);
+    assert!(other.settings.hotspot_for_autocommit);
+    let upstream = other.upstream.unwrap();
     assert_eq!(
-        order
-            .targets
-            .iter()
-            .map(|target| format!("{target:?}"))
-            .collect::<Vec<_>>(),
-        ["direct=h:1/d as a", "bouncer=[::1]:6432/b as b"]
+        (upstream.to_string().as_str(), upstream.user.as_deref()),
+        ("any:5432/other", Some("web"))
     );
-    assert_eq!(order.targets[0].password.as_deref(), Some("s@crét"));
-    assert_eq!((order.rounds, order.think), (3, Duration::from_millis(10)));
-    let names = order.choices.iter().map(|choice| choice.variant.name);
-    assert_eq!(names.collect::<Vec<_>>(), ["hinted", "8-rows"]);
-    assert!(order.choices.iter().all(|choice| choice.clients == [1, 64]));
-    assert!(!order.command.contains("s%40"), "{}", order.command);
-    assert!(
-        order.command.contains("direct=postgres://a@h:1/d"),
-        "{}",
-        order.command
+    let explain =
+        |more: &[&str]| refused(&[&["explain", "SELECT 1", "--config", &file], more].concat());
+    folder.file(ANY);
+    assert!(explain(&[]).ends_with(
+        "names no database by its name; add --database NAME to say which one clients ask for"
+    ));
+    let second = SHOP.replace("shop", "store").replace(
+        "[paceline]\nhotspot = false\n[[group]]\nfunction = \"buy\"",
+        "",
     );
-}
-
-#[test]
-fn bench_refuses_what_it_does_not_know() {
-    for (line, told) in [
-        (
-            &["cold-row"][..],
-            "there is no scenario \"cold-row\"; there is hot-row",
-        ),
-        (
-            &["hot-row", "--variant", "lukewarm"],
-            "there is no variant \"lukewarm\"; there is hinted",
-        ),
-        (&["--against", "postgres://u@h/d"], "--against wants a name"),
-        (&["--against", "d=postgres://h/d"], "names no user"),
-        (&["--clients", "0"], "0 is not in 1..=100000"),
-        (&["--duration", "soon"], "write seconds"),
-        (&["--rate", "0"], "more than 0"),
-        (
-            &["--against", "d=postgres://u:se/cret@h/d"],
-            "percent-encode",
-        ),
-    ] {
-        let refused = refused(&[&["bench"], line].concat());
-        assert!(refused.contains(told), "{line:?}: {refused}");
-        assert!(
-            !refused.contains("cret"),
-            "the password is shown: {refused}"
-        );
-    }
+    folder.file(&format!("{SHOP}{second}"));
+    assert!(explain(&[]).contains("names several databases; add --database NAME"));
+    assert!(explain(&["--database", "x"]).contains("has no database x"));
+    // Where the server is given, it need not be said.
+    let line = ["--config", &file, "--upstream", "postgres://me@here"];
+    assert!(!question(&line).settings.hotspot_for_autocommit);
+    folder.file("[[group]]\nfunction = \"buy\"");
+    let embedded = question(&["--config", &file]);
+    assert!(embedded.upstream.is_none() && embedded.declared.len() == 1);
+    folder.file("[paceline]\nhotspt = true");
+    assert!(explain(&[]).contains("did you mean \"hotspot\"?"));
+    assert!(refused(&["explain", "SELECT 1", "--database", "x"]).contains("--config"));
 }

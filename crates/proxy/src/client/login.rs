@@ -42,12 +42,25 @@ impl From<ErrorResponse> for Refusal {
     }
 }
 
-/// Counts a client as long as it lives.
-pub(super) struct Place(Arc<Proxy>);
+/// Counts a client as long as it lives, and once it is logged in among those of its pool.
+pub(super) struct Place {
+    proxy: Arc<Proxy>,
+    pool: Option<Arc<Pool>>,
+}
+
+impl Place {
+    fn enter(&mut self, pool: &Arc<Pool>) {
+        pool.clients.fetch_add(1, Ordering::Relaxed);
+        self.pool = Some(Arc::clone(pool));
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.clients.fetch_sub(1, Ordering::Relaxed);
+        self.proxy.clients.fetch_sub(1, Ordering::Relaxed);
+        if let Some(pool) = &self.pool {
+            pool.clients.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -93,7 +106,7 @@ struct Login {
 async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
     let startup = read_startup(proxy, stream, &mut input).await?;
-    let place = take_place(proxy)?;
+    let mut place = take_place(proxy)?;
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
         ErrorResponse::fatal(
@@ -133,6 +146,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     }
     backend::write_backend_key(&mut out, registration.process, registration.secret);
     Status::Idle.write(&mut out);
+    place.enter(&pool);
     stream.write_all(&mut out).await?;
     Ok(Login {
         pool,
@@ -177,7 +191,10 @@ async fn read_startup(
 
 fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
     let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
-    let place = Place(Arc::clone(proxy));
+    let place = Place {
+        proxy: Arc::clone(proxy),
+        pool: None,
+    };
     if others < proxy.config.paceline.max_client_conn {
         return Ok(place);
     }

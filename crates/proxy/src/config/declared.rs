@@ -42,6 +42,16 @@ pub(crate) enum Role {
     Group,
 }
 
+impl Role {
+    /// The argument that says how many rows one call shall take for many; `None`: calls only share a transaction.
+    pub(crate) fn limit(self) -> Option<usize> {
+        match self {
+            Role::Take { limit_argument } => limit_argument,
+            Role::Group => None,
+        }
+    }
+}
+
 impl Reader {
     /// Reads `[[take]]` or `[[group]]`.
     pub(super) fn declared(

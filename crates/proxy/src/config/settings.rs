@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     /// Folder for the Unix socket `.s.PGSQL.PORT`; `None` for no Unix socket.
     pub(crate) unix_socket_dir: Option<PathBuf>,
+    /// TCP address for metrics and health, any address; `None` for none. Port 0 lets the system choose.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// Most server connections of one pool, 1 to 10,000.
     pub(crate) default_pool_size: usize,
     /// Most client connections in all, 1 to 1,000,000.
@@ -61,6 +63,7 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 6432)),
             unix_socket_dir: None,
+            metrics_listen: None,
             default_pool_size: 20,
             max_client_conn: 10_000,
             max_prepared_statements: 200,
@@ -94,6 +97,7 @@ pub(crate) struct Key {
 #[derive(Debug)]
 enum Kind {
     Listen(fn(&mut Settings) -> &mut SocketAddr),
+    Address(fn(&mut Settings) -> &mut Option<SocketAddr>),
     Folder(fn(&mut Settings) -> &mut Option<PathBuf>),
     Switch(fn(&mut Settings) -> &mut bool),
     Count {
@@ -127,6 +131,11 @@ pub(crate) static KEYS: &[Key] = &[
         name: "unix_socket_dir",
         meaning: "Folder in which clients find the Unix socket .s.PGSQL.PORT; \"\" for no Unix socket",
         kind: Kind::Folder(|settings| &mut settings.unix_socket_dir),
+    },
+    Key {
+        name: "metrics_listen",
+        meaning: "Where /metrics, /health and /ready are served, to anybody who can connect; \"\" for nowhere",
+        kind: Kind::Address(|settings| &mut settings.metrics_listen),
     },
     Key {
         name: "default_pool_size",
@@ -254,7 +263,7 @@ impl Key {
     /// The unit of a bare number, `–` where there is none.
     pub(crate) fn unit(&self) -> &'static str {
         match &self.kind {
-            Kind::Listen(_) => "address:port",
+            Kind::Listen(_) | Kind::Address(_) => "address:port",
             Kind::Folder(_) => "path",
             Kind::Switch(_) => "–",
             Kind::Count { unit, .. } => unit,
@@ -266,6 +275,7 @@ impl Key {
     pub(crate) fn limits(&self) -> String {
         match &self.kind {
             Kind::Listen(_) => "loopback".to_owned(),
+            Kind::Address(_) => "any".to_owned(),
             Kind::Folder(_) => "absolute".to_owned(),
             Kind::Switch(_) => "true, false".to_owned(),
             Kind::Count { limits, .. } => format!("{} to {}", limits.start(), limits.end()),
@@ -279,6 +289,10 @@ impl Key {
         let settings = &mut settings;
         match &self.kind {
             Kind::Listen(field) => format!("\"{}\"", field(settings)),
+            Kind::Address(field) => match field(settings) {
+                Some(address) => format!("\"{address}\""),
+                None => "\"\"".to_owned(),
+            },
             Kind::Folder(field) => match field(settings) {
                 Some(folder) => format!("\"{}\"", folder.display()),
                 None => "\"\"".to_owned(),
@@ -296,6 +310,7 @@ impl Kind {
     fn apply(&self, settings: &mut Settings, written: Written<'_>) -> Result<(), ValueError> {
         match self {
             Kind::Listen(field) => *field(settings) = value::listen(written)?,
+            Kind::Address(field) => *field(settings) = value::address(written)?,
             Kind::Folder(field) => *field(settings) = value::folder(written)?,
             Kind::Switch(field) => *field(settings) = value::switch(written)?,
             Kind::Count { limits, field, .. } => *field(settings) = value::count(written, limits)?,

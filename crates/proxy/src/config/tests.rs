@@ -29,6 +29,7 @@ fn every_setting_is_read_into_its_own_field() {
         [paceline]
         listen = "[::1]:7000"
         unix_socket_dir = "/run/paceline"
+        metrics_listen = "0.0.0.0:9127"
         default_pool_size = 3
         max_client_conn = 4
         max_prepared_statements = 5
@@ -49,6 +50,7 @@ fn every_setting_is_read_into_its_own_field() {
     let expected = Settings {
         listen: "[::1]:7000".parse().unwrap(),
         unix_socket_dir: Some("/run/paceline".into()),
+        metrics_listen: Some("0.0.0.0:9127".parse().unwrap()),
         default_pool_size: 3,
         max_client_conn: 4,
         max_prepared_statements: 5,
@@ -146,6 +148,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
     assert_eq!(
         refused("[paceline]\n\ndefualt_pool_size = 3"),
         "paceline.toml:3: unknown key \"defualt_pool_size\" in [paceline]; did you mean \"default_pool_size\"?"
+    );
+    assert_eq!(
+        refused("[paceline]\nmetric_listen = \"\""),
+        "paceline.toml:2: unknown key \"metric_listen\" in [paceline]; did you mean \"metrics_listen\"?"
     );
     assert_eq!(
         refused("[paceline]\ncolour = 3"),

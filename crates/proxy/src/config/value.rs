@@ -166,20 +166,32 @@ pub(super) fn time(
 
 /// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Loopback only, as long as client login is trust.
 pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
-    let address = match written {
-        Written::Argument(text) | Written::Text(text) => parse_listen(text.trim()),
-        _ => None,
-    };
-    let address = address.ok_or_else(|| ValueError::Kind {
-        got: written.describe(),
-        wanted: "an address and port",
-        example: "127.0.0.1:6432 or [::1]:6432",
-    })?;
+    let address = any_address(written, "127.0.0.1:6432 or [::1]:6432")?;
     if address.ip().to_canonical().is_loopback() {
         Ok(address)
     } else {
         Err(ValueError::NotLoopback(address))
     }
+}
+
+/// Reads an address to listen on, whoever can reach it; empty is none.
+pub(super) fn address(written: Written<'_>) -> Result<Option<SocketAddr>, ValueError> {
+    match written {
+        Written::Argument("") | Written::Text("") => Ok(None),
+        _ => any_address(written, "127.0.0.1:9127, or \"\" for none").map(Some),
+    }
+}
+
+fn any_address(written: Written<'_>, example: &'static str) -> Result<SocketAddr, ValueError> {
+    let address = match written {
+        Written::Argument(text) | Written::Text(text) => parse_listen(text.trim()),
+        _ => None,
+    };
+    address.ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted: "an address and port",
+        example,
+    })
 }
 
 fn parse_listen(text: &str) -> Option<SocketAddr> {

@@ -1,15 +1,13 @@
 //! What is known of a statement, in lines of a label and a text.
 
-use crate::learn::NO_SHAPE;
 use paceline_line::learned::{Learned, Policy};
-use paceline_line::line::Strategy;
 use paceline_line::prospect::{Outlook, Prospect};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::template::{Simple, Template};
 use paceline_sql::dealing::{Dealing, OwnParameter};
 use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
 use paceline_sql::merge::upsert::{Then, Upsert};
-use paceline_sql::{Effect, KeyValue, LiteralKind, Statement, quote_literal};
+use paceline_sql::{KeyValue, LiteralKind, quote_literal};
 use std::collections::BTreeSet;
 
 /// Characters of a label, the space behind it included.
@@ -62,23 +60,11 @@ pub(super) fn lease(simple: &Simple, why: &str) -> String {
 }
 
 /// Of a statement about which only its text is known.
-pub(super) fn of_shape(simple: &Simple, statement: &Statement, policy: Policy) -> String {
-    let plan = match (&statement.update, &statement.take, &statement.insert) {
-        (Some(_), ..) => Ok(Strategy::Fold),
-        (_, Some(_), _) => Ok(Strategy::Take),
-        (.., Some(_)) => Ok(Strategy::Merge),
-        (None, None, None) => Err(NO_SHAPE),
-    };
-    let outlook = Outlook {
-        plan,
-        plain_read: true,
-        taints: false,
-        declared: false,
-    };
+pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) -> String {
     let mut lines = Lines::about(simple);
     lines.say(
         "catalog",
-        "not asked (no --upstream): the tables may yet forbid what follows",
+        "not asked (no server is named): the tables may yet forbid what follows",
     );
     prospects(&mut lines, &simple.template, outlook, policy);
     lines.finish()
@@ -109,9 +95,6 @@ fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, polic
     let hinted = template.hints().commit_on_success;
     let now = Prospect::of(template, outlook, policy, hinted);
     lines.say("as it is", now.to_string());
-    if template.effect() != Some(&Effect::Write) {
-        return;
-    }
     let with_hint = Prospect::of(template, outlook, policy, true);
     if with_hint != now {
         lines.say(

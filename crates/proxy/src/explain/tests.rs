@@ -1,12 +1,14 @@
 //! What is told of a text alone. (What PostgreSQL adds is tested end to end.)
 
 use super::*;
+use crate::config::{Config, Settings};
 
 fn question(sql: &str, upstream: Option<&str>) -> Explain {
-    let upstream = upstream.map(|url| crate::config::Config::upstream("--upstream", url).unwrap());
+    let upstream = upstream.map(|url| Config::upstream("--upstream", url).unwrap());
     Explain {
         sql: sql.to_owned(),
         upstream,
+        declared: Vec::new(),
         settings: Settings::default(),
         verbose: false,
     }
@@ -36,7 +38,7 @@ fn a_text_is_told_with_its_literals_taken_out() {
     let expected = "\
 template    UPDATE t SET n = n - $1, s = $2 WHERE id = $3
 literals    $1 = 1.5, $2 = 'it''s', $3 = 7
-catalog     not asked (no --upstream): the tables may yet forbid what follows
+catalog     not asked (no server is named): the tables may yet forbid what follows
 as it is    solo: it has no hint, and hotspot_for_autocommit is off
 hint        fold; with /*+ COMMIT_ON_SUCCESS */
 switch      fold; with hotspot_for_autocommit";
@@ -83,6 +85,40 @@ fn a_hint_and_a_setting_count() {
     asked.settings.hotspot = false;
     let off = "solo: its hint does not count: hotspot is off";
     assert_eq!(line(&asked, "as it is").as_deref(), Some(off));
+}
+
+/// Without a server, functions are known by the names that the text gives them.
+#[test]
+fn declared_functions_are_known_by_name() {
+    let lists = "[[take]]\nfunction = \"q.read\"\nlimit_argument = 2\n[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"";
+    let told = |sql: &str, hotspot| {
+        let mut asked = question(sql, None);
+        asked.declared = Config::from_toml(lists, "").unwrap().declared;
+        asked.settings.hotspot = hotspot;
+        line(&asked, "as it is").unwrap()
+    };
+    let chain = "chain, once it is known to be short";
+    for (sql, expected) in [
+        ("SELECT * FROM q.read('a', $1)", "take"),
+        ("SELECT pop('a')", chain),
+        ("SELECT buy(1)", chain),
+        ("SELECT buy(n) FROM q.read('a', 1) AS r(n)", chain),
+        ("INSERT INTO t SELECT buy(1)", chain),
+    ] {
+        assert_eq!(told(sql, true), expected, "{sql}");
+    }
+    let other = "solo: it calls the declared function otherwise than by SELECT … FROM f(…) and nothing else";
+    for sql in [
+        "SELECT q.read('a', 1)",
+        "SELECT * FROM q.read('a', 1) WHERE id > 1",
+        "INSERT INTO t SELECT q.read('a', 1)",
+    ] {
+        assert_eq!(told(sql, true), other, "{sql}");
+    }
+    let off = "solo: its declaration does not count: hotspot is off";
+    assert_eq!(told("SELECT buy(1)", false), off);
+    let read = told("SELECT read('a', 1)", true);
+    assert!(read.starts_with("share"), "of another schema: {read}");
 }
 
 #[test]

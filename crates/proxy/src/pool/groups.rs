@@ -25,18 +25,20 @@ impl Pool {
         tally::table(seen.collect(), self.leases.load(Ordering::Relaxed))
     }
 
-    /// The tallies, each with what is known of its template. All that is done under the lock.
+    /// The tallies, each with what is known of its template.
     fn tallies(&self) -> Vec<(Arc<Tally>, Option<Arc<Learned>>)> {
         let inner = self.lock();
         let learned = inner.learned.iter().filter_map(|((id, _), known)| {
             let Stage::Learned(learned, _) = &known.stage else {
                 return None;
             };
-            Some((*id, learned))
+            Some((*id, Arc::clone(learned)))
         });
-        let learned: HashMap<u64, &Arc<Learned>> = learned.collect();
-        let of = |tally: &Tally| learned.get(&tally.template()?.id).map(|l| Arc::clone(l));
-        let all = inner.tallies.all().into_iter();
+        let learned: HashMap<u64, Arc<Learned>> = learned.collect();
+        let census = inner.tallies.census();
+        drop(inner);
+        let of = |tally: &Tally| learned.get(&tally.template()?.id).map(Arc::clone);
+        let all = census.by_template().into_iter();
         all.map(|tally| (Arc::clone(&tally), of(&tally))).collect()
     }
 

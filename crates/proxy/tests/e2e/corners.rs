@@ -8,14 +8,13 @@ use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage, assert_same, until};
 
 const SETUP: &str = "
-    CREATE TABLE t (id int PRIMARY KEY, n int, tags text[]);
+    CREATE TABLE t (id int PRIMARY KEY, n int, tags text[], note varchar(8), small smallint, amount numeric(4, 1));
     CREATE TABLE moment (at timestamptz PRIMARY KEY);
     CREATE TABLE serial (id bigserial, n int)";
 const FILL: &str =
     "DELETE FROM t; INSERT INTO t VALUES (1, 0); DELETE FROM moment; DELETE FROM serial;
     ALTER SEQUENCE serial_id_seq RESTART";
-const CONTENT: &str =
-    "SELECT id, n, tags FROM t UNION ALL SELECT id, n, NULL FROM serial ORDER BY 1, 2";
+const CONTENT: &str = "SELECT id, n, tags, note, small, amount FROM t UNION ALL SELECT id, n, NULL, NULL, NULL, NULL FROM serial ORDER BY 1, 2";
 
 fn stage() -> Stage {
     let stage = Stage::for_groups();
@@ -99,6 +98,27 @@ fn what_fails_without_a_row_fails() {
     let values: [&[&str]; 4] = [&["7", "{}"], &["8", "{bad"], &["8", "{a}"], &["1", "{bad"]];
     check(&stage, &prepared(tags, &values));
     check(&stage, &simple(&tags.replace("$2", "'$2'"), &values));
+}
+
+/// PostgreSQL fits a value into its column when it plans, whether there is a row or not.
+#[test]
+fn a_value_that_does_not_fit_fails_without_a_row() {
+    let stage = stage();
+    for (column, good, bad) in [
+        ("note", "'short'", "'too long for it'"),
+        ("note", "'short'", "'spaces  '"),
+        ("small", "7", "70000"),
+        ("amount", "7.5", "70000.5"),
+    ] {
+        let values: [&[&str]; 4] = [&[good, "1"], &[bad, "9"], &[bad, "1"], &[good, "1"]];
+        let update = format!("UPDATE t SET {column} = $1 WHERE id = $2");
+        check(&stage, &simple(&update, &values));
+        check(&stage, &simple(&format!("{update} AND n > 5"), &values));
+        let upsert = format!(
+            "INSERT INTO t (id, n) VALUES ($2, 1) ON CONFLICT (id) DO UPDATE SET {column} = $1 WHERE t.n > 5"
+        );
+        check(&stage, &simple(&upsert, &values));
+    }
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn check_all(prepared: bool) {
     let counters = stage.counters();
     let groups = ONE_CALL.len() as i64;
     let expected = (groups, groups * CLIENTS as i64, 0);
-    let found = (counters.groups, counters.members, counters.solo_fallbacks);
+    let found = (counters.groups, counters.members, counters.fallbacks);
     assert!(
         found == expected || stage.target() == Target::Bare,
         "{counters:?}"

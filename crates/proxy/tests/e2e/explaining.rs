@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use crate::harness::message::unit;
+use crate::harness::caretaker;
+use crate::harness::message::{query, unit};
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage};
 
@@ -294,4 +295,134 @@ fn nothing_is_run() {
     assert_eq!(code, Some(1));
     assert!(complaint.contains("lock timeout"), "{complaint}");
     direct.ok("ROLLBACK");
+}
+
+const FUNCTIONS: &str = "
+    CREATE SCHEMA q;
+    CREATE FUNCTION q.read(lane int, qty int) RETURNS SETOF job LANGUAGE sql AS 'DELETE FROM job WHERE id IN (SELECT id FROM job WHERE job.lane = read.lane ORDER BY id LIMIT qty FOR UPDATE SKIP LOCKED) RETURNING *';
+    CREATE FUNCTION q.vague(lane int, qty numeric) RETURNS SETOF job LANGUAGE sql AS 'SELECT * FROM job';
+    CREATE FUNCTION buy(item int) RETURNS int LANGUAGE sql AS 'UPDATE stock SET qty = qty - 1 WHERE id = item RETURNING qty';
+    CREATE FUNCTION sell(item int) RETURNS int LANGUAGE sql AS 'UPDATE stock SET qty = qty + 1 WHERE id = item RETURNING qty';";
+
+const DECLARED: &str = r#"
+    [[take]]
+    function = "q.read"
+    limit_argument = 2
+    [[take]]
+    function = "q.vague"
+    limit_argument = 2
+    [[group]]
+    function = "buy"
+    "#;
+
+/// The file of a front end before this stage's server; `more` is what is different.
+fn config(stage: &Stage, more: &str) -> String {
+    let file = caretaker::folder("x").join("paceline.toml");
+    let url = stage.direct_url();
+    let text = format!(
+        "{more}\n{DECLARED}\n[databases.app]\nprimary = \"{url}\"\n[databases.app.users.fast]\nhotspot_for_autocommit = true"
+    );
+    std::fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// What is told of the statement as it is.
+#[track_caller]
+fn as_it_is(arguments: &[&str]) -> String {
+    let (code, told, complaint) = explain(arguments);
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{arguments:?}");
+    let line = told.lines().find_map(|line| line.strip_prefix("as it is"));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_configuration_file_tells_servers_switches_and_functions() {
+    let stage = stage();
+    stage.direct().ok(FUNCTIONS);
+    let file = config(&stage, "");
+    let told = |sql: &str, more: &[&str]| as_it_is(&[&[sql, "--config", &file], more].concat());
+    let chain = "chain, once it is known to be short";
+    assert_eq!(told("SELECT id FROM q.read(1, 2)", &[]), "take");
+    assert_eq!(told("SELECT buy(1)", &[]), chain);
+    let update = "UPDATE stock SET qty = 1 WHERE id = 1";
+    assert_eq!(told(update, &[]), UNHINTED[12..]);
+    assert_eq!(told(update, &["--user", "fast"]), "fold");
+    let (_, whole, _) = explain(&[update, "--config", &file]);
+    let place = format!(
+        "asked at 127.0.0.1:{}/{} as postgres",
+        stage.cluster.port(),
+        stage.database
+    );
+    assert!(whole.contains(&place), "{whole}");
+    // Another server, by the same file; there is no such table.
+    let elsewhere = format!(
+        "postgres://postgres@127.0.0.1:{}/postgres",
+        stage.cluster.port()
+    );
+    let (code, _, complaint) = explain(&[update, "--config", &file, "--upstream", &elsewhere]);
+    assert_eq!(code, Some(1));
+    assert!(
+        complaint.contains("\"stock\" does not exist"),
+        "{complaint}"
+    );
+    let (code, _, complaint) = explain(&["SELECT 1", "--config", "/nothing.toml"]);
+    assert_eq!(
+        (code, complaint.lines().count()),
+        (Some(1), 1),
+        "{complaint}"
+    );
+    assert!(
+        complaint.starts_with("paceline: cannot read /nothing.toml"),
+        "{complaint}"
+    );
+}
+
+/// By explain and by SHOW GROUPS, in the same words.
+#[test]
+fn why_declared_functions_do_not_travel_is_told() {
+    let stage = Stage::on_shared().declare(DECLARED).open();
+    stage.direct().ok(SETUP);
+    stage.direct().ok(FUNCTIONS);
+    let file = config(&stage, "");
+    let other =
+        "it calls the declared function otherwise than by SELECT … FROM f(…) and nothing else";
+    let vague = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
+    let volatile = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
+    for (sql, why) in [
+        ("SELECT max(id) FROM q.read(1, 2)", FOREIGN),
+        ("SELECT id FROM q.read(1, 2) WHERE id > 3", other),
+        ("SELECT id FROM q.vague(1, 2)", vague),
+        ("SELECT id FROM q.read(own(1), 2)", FOREIGN),
+        ("SELECT sell(1)", volatile),
+    ] {
+        let told = as_it_is(&[sql, "--config", &file]);
+        let told = told
+            .strip_prefix("solo: ")
+            .unwrap_or_else(|| panic!("{sql}: {told}"));
+        assert_eq!(told, why, "{sql}");
+        if stage.target() == Target::Paceline {
+            assert_eq!(reason(&stage, sql), told, "{sql}");
+        }
+    }
+    let (_, told, _) = explain(&["SELECT sell(1)", "--config", &file]);
+    assert!(
+        told.trim_end().ends_with(CHAIN),
+        "what a hint would change: {told}"
+    );
+    let off = config(&stage, "[paceline]\nhotspot = false");
+    let told = as_it_is(&["SELECT buy(1)", "--config", &off]);
+    assert_eq!(told, "solo: its declaration does not count: hotspot is off");
+}
+
+/// Runs it once, and returns what SHOW GROUPS then says of it.
+#[track_caller]
+fn reason(stage: &Stage, sql: &str) -> String {
+    let (_, told, _) = explain(&[sql]);
+    let template = told.lines().next().unwrap()[12..].to_owned();
+    let mut client = stage.client();
+    client.ask(&query(sql));
+    stage.await_learning();
+    let rows = client.ok("SHOW GROUPS").rows();
+    let row = rows.iter().find(|row| row[0].as_ref() == Some(&template));
+    row.unwrap().last().unwrap().clone().unwrap()
 }

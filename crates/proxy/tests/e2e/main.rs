@@ -29,6 +29,7 @@ mod load;
 mod login;
 mod manners;
 mod merge;
+mod metrics;
 mod order_variants;
 mod orders;
 mod outsider;

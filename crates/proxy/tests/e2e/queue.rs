@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::driver::connect;
 use crate::harness::gate::lock_waiters;
-use crate::harness::message::unit;
+use crate::harness::message::{query, unit};
 use crate::harness::stage::Target;
 use crate::harness::together::Tables;
 use crate::harness::{Gate, Stage, until, wait};
@@ -123,6 +123,34 @@ fn an_error_reaches_its_consumer_alone() {
     }
     assert_eq!(ids, ["1", "2", "3", "4", "5", "6", "7"]);
     assert_eq!(direct.number("SELECT count(*) FROM q"), 7);
+}
+
+/// PostgreSQL fits a value into its column when it plans, so who brings one that is too long is told although there is
+/// nothing to take.
+#[test]
+fn a_value_that_does_not_fit_is_an_error_of_an_empty_queue_too() {
+    let stage = stage();
+    stage
+        .direct()
+        .ok("ALTER TABLE q ADD note varchar(8); ALTER TABLE done ADD note varchar(8)");
+    for sql in [
+        "UPDATE q SET state = 'taken', note = $1 WHERE id = (SELECT id FROM q WHERE state = 'none' ORDER BY id LIMIT 1 FOR UPDATE)",
+        "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q WHERE state = 'none' ORDER BY id LIMIT 1) RETURNING id) INSERT INTO done (id, note) SELECT id, $1::text FROM t",
+    ] {
+        let ask = |note| query(&sql.replace("$1", note));
+        stage.client().ask(&ask("'fits'")).expect_ok(sql);
+        let mut clients = stage.clients(3);
+        let mut gate = Gate::close(&stage);
+        for (client, note) in clients
+            .iter_mut()
+            .zip(["'fits'", "'too long for it'", "''"])
+        {
+            gate.submit(client, &ask(note));
+        }
+        gate.open();
+        let states = clients.iter_mut().map(|client| client.reply().sqlstate());
+        assert_eq!(states.collect::<Vec<_>>(), ["", "22001", ""], "{sql}");
+    }
 }
 
 /// A worker beside Paceline holds the head of the queue: who skips locked rows goes on behind it, who does not waits.

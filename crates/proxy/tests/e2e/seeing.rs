@@ -189,6 +189,7 @@ fn a_member_that_violates_comes_back_by_name() {
     ];
     // The third one and the one behind it came back; both then went alone.
     assert_eq!(row(&rows, template, "fold", &columns), "2 1 1 1 error=2");
+    assert_eq!(stage.counters().fallbacks, 2);
     assert_eq!(row(&rows, template, "solo", &["units"]), "3");
 }
 
@@ -324,6 +325,7 @@ fn reads_that_are_held_up_come_back_by_name() {
     }
     let rows = groups(&mut client);
     assert_eq!(row(&rows, READ, "pipeline", &["units", "groups"]), "0 0");
+    assert_eq!(stage.counters().fallbacks, 3);
     assert_eq!(row(&rows, READ, "solo", &["units"]), (runs + 3).to_string());
 }
 

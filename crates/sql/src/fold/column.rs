@@ -1,6 +1,7 @@
 //! Columns and their types: which make a key, which may be assigned, and what a cast would cut.
 
 use super::{KeyClass, KeyColumn, Refusal, TypeName};
+use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::{KeyValue, LiteralKind, Update};
 
@@ -10,6 +11,8 @@ const UUID: u32 = 2950;
 const TEXTS: [u32; 2] = [25, 1043];
 /// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
 const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
+/// The same by name: between them nothing is converted.
+const TEXT_NAMES: [&str; 2] = ["text", "character varying"];
 const VARCHAR: u32 = 1043;
 /// Its literals mean something else under a modifier than as parameters.
 const INTERVAL: u32 = 1186;
@@ -114,6 +117,30 @@ pub(crate) fn is_cut(column: &Column) -> bool {
         VARCHAR => limited && of_domain,
         INTERVAL => limited,
         other => CUT_BY_CASTS.contains(&other) || (limited && column.array),
+    }
+}
+
+/// Whether nothing can fail on the way of `expr` into `column`: its parameters are of the column's own type, which has no
+/// limit.
+pub(crate) fn fits(expr: &Expr, column: &Column, parameters: &[TypeName]) -> bool {
+    let same = |number: &u32| {
+        parameter_type(parameters, *number).is_ok_and(|name| {
+            let texts = [name.sql.as_str(), &column.bare_type_name];
+            texts[0] == texts[1] || texts.iter().all(|text| TEXT_NAMES.contains(text))
+        })
+    };
+    column.type_modifier == -1 && expr.parameters().iter().all(same)
+}
+
+/// SQL of a `value` on its way into `column`, with the errors of an assignment.
+pub(crate) fn converted(value: &str, column: &Column) -> String {
+    match char_limit(column) {
+        // A cast would cut.
+        Some(_) => format!(
+            "pg_catalog.\"varchar\"(({value})::pg_catalog.varchar, {}, false)",
+            column.type_modifier
+        ),
+        None => format!("({value})::{}", column.type_name),
     }
 }
 

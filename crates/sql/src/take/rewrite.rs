@@ -5,7 +5,7 @@
 //! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
 //! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
 
-use super::{CTID, Onward, Take, returned_exprs};
+use super::{CTID, Onward, Take, returned_exprs, unseen};
 use crate::dealing::{
     Dealing, FEW, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
 };
@@ -187,9 +187,9 @@ impl<'a> Rewriter<'a> {
         };
         let (many, few) = self.picked()?;
         let fingerprints = self.fingerprints();
-        let changing = self.take.changing();
-        let computes = |e: &&Expr| e.computes_without_columns() && !e.parameters().is_empty();
-        let may_fail_unseen = self.own.has_arrays() || changing.iter().any(computes);
+        let onto = self.onto.map(|(_, table)| table);
+        let may_fail_unseen =
+            self.own.has_arrays() || unseen::may_fail(self.take, self.queue, onto, self.parameters);
         Ok(Dealing {
             queue: true,
             text: text(many),

@@ -152,6 +152,35 @@ fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
     }
 }
 
+/// PostgreSQL fits a consumer's own value into its column when it plans, whether there is a row or not.
+#[test]
+fn a_value_that_may_not_fit_its_column_may_fail_without_a_row() {
+    let claim =
+        "UPDATE q SET prio = $1, lane = $2 WHERE id = (SELECT id FROM q WHERE prio > 3 LIMIT 1)";
+    let column = |type_modifier, bare_type_name: &str| {
+        let mut queue = queue();
+        queue.columns[2].type_modifier = type_modifier;
+        queue.columns[2].bare_type_name = bare_type_name.to_owned();
+        rewritten(claim, &queue, 2, 0).unwrap().may_fail_unseen
+    };
+    assert!(!column(-1, "integer"));
+    assert!(column(-1, "smallint"));
+    assert!(column(12, "integer"));
+    let moves = |values: &str| {
+        let sql = format!(
+            "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done (id, p) SELECT {values} FROM t"
+        );
+        let mut done = table("done", &["id", "p"]);
+        done.extent.tree = vec![16_600];
+        done.columns[1].type_modifier = 12;
+        let dealing = rewrite(&take(&sql).unwrap(), &queue(), Some(&done), &types(1), &[]);
+        dealing.unwrap().may_fail_unseen
+    };
+    assert!(moves("id, $1"));
+    assert!(!moves("$1, id"));
+    assert!(!moves("id, id"));
+}
+
 #[test]
 fn a_claim_must_not_be_claimable_again() {
     let text = text_of(CLAIM, 3, 3);

@@ -143,9 +143,9 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         lock_type: true,
         pipeline,
     };
-    let learned = |plain_read| Learned {
+    let learned = |plain_read: bool| Learned {
         plan: Err(String::new()),
-        plain_read,
+        plain_read: plain_read.then_some(()).ok_or(String::new()),
         taints: false,
         declared: false,
     };

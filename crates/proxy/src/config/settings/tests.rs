@@ -30,6 +30,7 @@ fn set_refused(assignment: &str) -> String {
 fn what_a_key_shows_is_read_back() {
     let mut other = Settings {
         unix_socket_dir: Some("/run".into()),
+        metrics_listen: Some("[::1]:9127".parse().unwrap()),
         ..Settings::default()
     };
     other.server_connect_timeout = Duration::from_millis(1500);
@@ -85,6 +86,14 @@ fn values_of_another_kind_are_refused() {
         ),
         ("unix_socket_dir = \"run\"", "not an absolute path"),
         ("listen = []", "a list is not an address"),
+        (
+            "metrics_listen = 9127",
+            "9127 is not an address and port; write 127.0.0.1:9127, or \"\" for none",
+        ),
+        (
+            "metrics_listen = \"metrics:9127\"",
+            "\"metrics:9127\" is not an address and port",
+        ),
     ] {
         let message = refused(&format!("[paceline]\n{line}"));
         let key = line.split_once(' ').unwrap().0;
@@ -142,6 +151,27 @@ fn set_reads_numbers_and_durations_without_quotes() {
     assert_eq!(
         wait("hotspot_update_max_wait_time=2ms"),
         Ok(Duration::from_millis(2))
+    );
+}
+
+/// Metrics are for whoever the operator lets connect.
+#[test]
+fn metrics_may_be_served_to_other_machines() {
+    let listen = |text: &str| {
+        let config = set(&format!("metrics_listen={text}"));
+        config.map(|config| config.paceline.metrics_listen)
+    };
+    for (text, expected) in [
+        ("0.0.0.0:9127", "0.0.0.0:9127"),
+        ("[::]:0", "[::]:0"),
+        ("localhost:9127", "127.0.0.1:9127"),
+    ] {
+        assert_eq!(listen(text), Ok(Some(expected.parse().unwrap())), "{text}");
+    }
+    assert_eq!(listen(""), Ok(None));
+    assert_eq!(
+        listen("9127").unwrap_err(),
+        "--set metrics_listen=9127: metrics_listen: 9127 is not an address and port; write 127.0.0.1:9127, or \"\" for none"
     );
 }
 

@@ -34,12 +34,7 @@ impl Scene {
 
     /// PostgreSQL has answered.
     fn learn(&self, text: &str, plan: &str) {
-        let learned = Learned {
-            plan: Err(plan.to_owned()),
-            plain_read: false,
-            taints: false,
-            declared: false,
-        };
+        let learned = Learned::refused(plan);
         self.pool.learn(self.template(text).id, 0, Some(learned));
     }
 

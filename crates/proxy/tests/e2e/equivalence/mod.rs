@@ -1,8 +1,14 @@
 //! Equivalence as a property: generated tables, templates of updates, inserts and upserts, and units, forced to travel together in a known order,
 //! are answered message by message as if they had run one at a time in that order on bare PostgreSQL, and leave the same
-//! table behind. `PACELINE_SEED` repeats a run, `PACELINE_E2E_CASES` makes it longer.
+//! table behind. Consumers of a queue are tried in [`takes`], reads that are asked by many in [`shares`]. `PACELINE_SEED` repeats a run, `PACELINE_E2E_CASES` makes it longer.
 
+mod consumer;
+mod question;
+mod queue;
+mod search;
+mod shares;
 mod table;
+mod takes;
 mod template;
 mod unit;
 mod values;
@@ -140,24 +146,32 @@ impl Case {
     }
 }
 
-/// Runs generated cases on `stage`, all of whose `servers` server connections are held up while the units arrive.
-#[track_caller]
-fn check_cases(name: &str, stage: &Stage, servers: usize, grouped_percent: usize) {
-    let seed = seed(SEED) ^ name.bytes().map(u64::from).sum::<u64>();
-    let cases = std::env::var("PACELINE_E2E_CASES")
+/// How many cases a property is tried with: as many as are asked for, else `default`.
+fn cases(default: usize) -> usize {
+    std::env::var("PACELINE_E2E_CASES")
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(CASES);
-    // A plan for given values may raise at Bind the error of a part that a generic plan, after five executions, never
-    // evaluates.
+        .unwrap_or(default)
+}
+
+/// A plan for given values may raise at Bind the error of a part that a generic plan, after five executions, never
+/// evaluates.
+fn force_custom_plans(stage: &Stage) {
     let database = &stage.database;
     stage.direct().ok(&format!(
         "ALTER DATABASE \"{database}\" SET plan_cache_mode = force_custom_plan"
     ));
+}
+
+/// Runs generated cases on `stage`, all of whose `servers` server connections are held up while the units arrive.
+#[track_caller]
+fn check_cases(name: &str, stage: &Stage, servers: usize, grouped_percent: usize) {
+    let seed = seed(SEED) ^ name.bytes().map(u64::from).sum::<u64>();
+    force_custom_plans(stage);
     let mut bare = stage.direct();
     bare.ok(table::DOMAINS);
     let mut units = 0;
-    for number in 0..cases {
+    for number in 0..cases(CASES) {
         let mut rng = Rng::new(seed.wrapping_add(number as u64 * 7919));
         let case = Case::generate(&mut rng, &mut bare);
         units += case.units.len();

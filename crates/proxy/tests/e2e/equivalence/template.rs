@@ -7,7 +7,7 @@ use crate::harness::message;
 use crate::harness::raw::RawClient;
 
 /// A statement with holes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Template {
     /// The text around the holes: one more than there are holes.
     pub(super) text: Vec<String>,
@@ -59,6 +59,38 @@ impl Template {
             name: format!("template{number}"),
         };
         template.types = types(oracle, &template.parametrised()).unwrap_or_default();
+        template
+    }
+
+    /// A statement whose holes stand as `{name}` in `pattern`; `roles` are theirs, in order.
+    pub(super) fn of_pattern(
+        name: String,
+        pattern: &str,
+        roles: Vec<Role>,
+        oracle: &mut RawClient,
+    ) -> Template {
+        let text = pattern.split('{').enumerate().map(|(number, part)| {
+            let text = part.split_once('}').map(|(_, text)| text);
+            text.filter(|_| number > 0).unwrap_or(part).to_owned()
+        });
+        let mut template = Template {
+            text: text.collect(),
+            holes: roles,
+            types: Vec::new(),
+            number_keys: Vec::new(),
+            inserts: false,
+            name,
+        };
+        template.types = types(oracle, &template.parametrised()).unwrap_or_default();
+        template
+    }
+
+    /// The same with a part of its text exchanged.
+    pub(super) fn replaced(&self, part: &str, by: &str) -> Template {
+        let mut template = self.clone();
+        for text in &mut template.text {
+            *text = text.replace(part, by);
+        }
         template
     }
 

@@ -52,6 +52,17 @@ impl Unit {
                 role => role.sample(rng),
             })
             .collect();
+        Unit::of(number, template, values, oracle, rng)
+    }
+
+    /// These values, sent in a way that `rng` decides.
+    pub(super) fn of(
+        number: usize,
+        template: &Template,
+        values: Vec<Value>,
+        oracle: &mut RawClient,
+        rng: &mut Rng,
+    ) -> Unit {
         let way = if rng.chance(45) {
             Way::Simple(literals(template, &values, rng))
         } else {

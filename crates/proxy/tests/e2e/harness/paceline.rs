@@ -48,6 +48,17 @@ impl Paceline {
         self.child.id()
     }
 
+    /// Where it serves metrics: address and port.
+    #[track_caller]
+    pub(crate) fn metrics(&self) -> String {
+        let log = self.log.lock().unwrap();
+        let mut found = log.iter().filter_map(|line| {
+            let (_, url) = line.split_once("metrics at http://")?;
+            url.strip_suffix("/metrics")
+        });
+        found.next().unwrap().to_owned()
+    }
+
     /// Resident memory in KiB: now, or the most it ever was (`VmRSS`, `VmHWM`).
     pub(crate) fn memory_kib(&self, which: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();

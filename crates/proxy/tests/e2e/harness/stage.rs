@@ -46,7 +46,7 @@ pub(crate) struct Counters {
     pub(crate) groups: i64,
     pub(crate) members: i64,
     pub(crate) largest_group: i64,
-    pub(crate) solo_fallbacks: i64,
+    pub(crate) fallbacks: i64,
     pub(crate) would_have_grouped: i64,
     pub(crate) waiting: i64,
 }
@@ -208,7 +208,7 @@ impl Counters {
             groups: value("Group_update_groups"),
             members: value("Group_update_members"),
             largest_group: value("Group_update_largest_group"),
-            solo_fallbacks: value("Group_update_solo_fallbacks"),
+            fallbacks: value("Group_update_fallbacks"),
             would_have_grouped: value("Group_update_would_have_grouped"),
             waiting: value("Group_update_waiting"),
         }

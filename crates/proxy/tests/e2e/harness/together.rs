@@ -65,7 +65,7 @@ impl Tables {
             self.compare(stage, sql, prepared);
             let counters = stage.counters();
             let expected = (groups, groups * CLIENTS as i64, 0);
-            let found = (counters.groups, counters.members, counters.solo_fallbacks);
+            let found = (counters.groups, counters.members, counters.fallbacks);
             let together = found == expected || stage.target() == Target::Bare;
             assert!(together, "{sql}: {counters:?}");
         }
@@ -73,7 +73,7 @@ impl Tables {
 }
 
 /// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
-fn sorted(reply: &Reply) -> Vec<Message> {
+pub(crate) fn sorted(reply: &Reply) -> Vec<Message> {
     let mut messages = reply.0.clone();
     messages
         .chunk_by_mut(|a, b| a.tag == b'D' && b.tag == b'D')

@@ -389,6 +389,40 @@ fn what_may_fail_without_a_row_is_marked() {
 }
 
 #[test]
+fn a_value_that_may_not_fit_is_converted_for_every_member() {
+    let limited = stock_with("note", |column| {
+        column.type_oid = 1043;
+        column.type_name = "character varying(8)".to_owned();
+        column.bare_type_name = "character varying".to_owned();
+        column.type_modifier = 12;
+    });
+    let fold = folded(
+        "UPDATE stock SET note = $1 WHERE id = $2",
+        &limited,
+        &["text", "bigint"],
+        &[],
+    );
+    assert!(fold.may_fail_unseen);
+    let converted = "[f.pos + 1])))::pg_catalog.varchar, 12, false)";
+    assert!(fold.many_rows.contains(converted), "{}", fold.many_rows);
+    // What a row holds fits already, or fails with it.
+    let of_row = folded(
+        "UPDATE stock SET note = note || 'x' WHERE id = $1",
+        &limited,
+        &["bigint"],
+        &[],
+    );
+    assert!(!of_row.may_fail_unseen);
+    let whole = folded(
+        "UPDATE stock SET qty = $1 WHERE id = $2",
+        &stock(),
+        &["bigint", "bigint"],
+        &[],
+    );
+    assert!(whole.may_fail_unseen && whole.many_rows.contains("::integer) >= 0"));
+}
+
+#[test]
 fn guards_and_assignments_read_the_row_before_the_member() {
     let sql = "UPDATE stock SET qty = qty - $1, price = qty WHERE id = $2 AND qty >= $1";
     let text = folded(sql, &stock(), &["integer", "bigint"], &[]).one_row;

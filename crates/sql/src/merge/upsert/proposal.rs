@@ -146,6 +146,9 @@ impl Proposal<'_> {
         let parts = exprs.iter();
         let parts = parts.flat_map(|expr| expr.parts_without_columns(&|n| n >= PROPOSED));
         let mut computed: Vec<Expr> = parts.collect();
+        for (name, expr) in &change.assignments {
+            computed.extend(self.unfitting(name, expr)?);
+        }
         for number in exprs.iter().flat_map(|expr| expr.parameters()) {
             let name = self.parameters.get((number as usize).wrapping_sub(1));
             if name.is_some_and(|name| name.array) {
@@ -154,6 +157,21 @@ impl Proposal<'_> {
             }
         }
         Ok(computed)
+    }
+
+    /// The conversion of a value of DO UPDATE that depends on nothing else, and might not fit into its column.
+    fn unfitting(&self, name: &str, expr: &Expr) -> Result<Option<Expr>, Refusal> {
+        let column = self.table.column(name);
+        let column = column.ok_or_else(|| Refusal::Column(name.to_owned()))?;
+        let depends =
+            !expr.columns().is_empty() || expr.parameters().iter().any(|n| *n >= PROPOSED);
+        if depends || fold::column::fits(expr, column, self.parameters) {
+            return Ok(None);
+        }
+        let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
+        let sql = sql.map_err(|_| Refusal::Expression)?;
+        let converted = Expr::parse(&fold::column::converted(&sql, column));
+        converted.map(Some).map_err(|_| Refusal::Expression)
     }
 
     /// What PostgreSQL asks of a row before it looks for a conflict.

@@ -186,3 +186,18 @@ fn a_key_that_is_rounded_on_its_way_cannot_be_told_again() {
     let refused = rewritten_on(&table, sql, &["numeric", "integer"]);
     assert_eq!(refused.unwrap_err(), Refusal::Conflict);
 }
+
+#[test]
+fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
+    let sql = "INSERT INTO degree (id, degree) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET name = $2 WHERE degree.degree > 5";
+    let upsert = rewritten(sql, &["bigint", "text"]).unwrap();
+    let converted = "\"varchar\"((k.p2)::varchar, 12, false)";
+    assert!(upsert.insert.contains(converted), "{}", upsert.insert);
+    let fitting = sql.replace("name = $2", "degree = $2");
+    let upsert = rewritten(&fitting, &["bigint", "integer"]).unwrap();
+    assert!(
+        !upsert.insert.contains("num_nulls(k.p2"),
+        "{}",
+        upsert.insert
+    );
+}

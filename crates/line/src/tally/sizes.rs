@@ -1,0 +1,63 @@
+//! How large groups were, by strategy, in buckets: one addition per group, without a lock.
+
+use super::{add, load};
+use crate::line::Strategy;
+use std::sync::atomic::AtomicU64;
+
+/// The largest group of each bucket; a further one takes all that are larger.
+pub const SIZE_BOUNDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+const BUCKETS: usize = SIZE_BOUNDS.len() + 1;
+
+/// The groups of a pool.
+#[derive(Debug, Default)]
+pub struct GroupSizes([Buckets; Strategy::ALL.len()]);
+
+#[derive(Debug, Default)]
+struct Buckets {
+    groups: [AtomicU64; BUCKETS],
+    units: AtomicU64,
+}
+
+/// The groups of one strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// How many had a size of each bucket; those of smaller buckets are not among them.
+    pub groups: [u64; BUCKETS],
+    /// The units in all of them.
+    pub units: u64,
+}
+
+impl GroupSizes {
+    /// A group has answered so many units. One that answered none is no group.
+    pub fn count(&self, strategy: Strategy, units: u64) {
+        let bucket = SIZE_BOUNDS.partition_point(|bound| *bound < units);
+        if let Some(buckets) = self.0.get(strategy as usize)
+            && let Some(groups) = buckets.groups.get(bucket)
+            && units > 0
+        {
+            add(groups, 1);
+            add(&buckets.units, units);
+        }
+    }
+
+    /// What was counted of one strategy; `None`: nothing.
+    pub fn of(&self, strategy: Strategy) -> Option<Sizes> {
+        let buckets = self.0.get(strategy as usize)?;
+        let sizes = Sizes {
+            groups: std::array::from_fn(|bucket| buckets.groups.get(bucket).map_or(0, load)),
+            units: load(&buckets.units),
+        };
+        (sizes.units > 0).then_some(sizes)
+    }
+}
+
+impl Sizes {
+    /// Counts the groups of another pool, too.
+    pub fn add(&mut self, other: &Self) {
+        for (groups, more) in self.groups.iter_mut().zip(other.groups) {
+            *groups += more;
+        }
+        self.units += other.units;
+    }
+}

@@ -1,0 +1,101 @@
+//! Command lines of `bench` and what they resolve to.
+
+use std::time::Duration;
+
+use super::Bench;
+use crate::cli::Command;
+use crate::cli::tests::{refused, resolve};
+
+fn bench(line: &[&str]) -> Bench {
+    match resolve(&[&["bench"], line].concat()) {
+        Ok(Command::Bench(bench)) => *bench,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
+    let bench = bench(&[]);
+    assert_eq!(
+        bench.stand,
+        Some("/home/rider/.local/share/paceline-bench".into())
+    );
+    let order = bench.order;
+    let chosen = order
+        .choices
+        .iter()
+        .map(|choice| (choice.scenario.name, choice.variant.name));
+    let first = paceline_lab::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
+    assert_eq!(chosen.collect::<Vec<_>>(), first);
+    assert_eq!((order.rounds, order.duration), (1, Duration::from_secs(3)));
+    assert_eq!(order.command, "paceline bench");
+}
+
+#[test]
+fn bench_takes_targets_clients_and_variants() {
+    let line = [
+        "hot-row",
+        "--variant",
+        "8-rows,hinted",
+        "--clients",
+        "1,64",
+        "--against",
+        "direct=postgres://a:s%40crét@h:1/d",
+        "--against",
+        "bouncer=postgres://b@[::1]:6432",
+        "--think",
+        "10ms",
+    ];
+    let bench = bench(&line);
+    assert_eq!(bench.stand, None);
+    let order = bench.order;
+    assert_eq!(
+        order
+            .targets
+            .iter()
+            .map(|target| format!("{target:?}"))
+            .collect::<Vec<_>>(),
+        ["direct=h:1/d as a", "bouncer=[::1]:6432/b as b"]
+    );
+    assert_eq!(order.targets[0].password.as_deref(), Some("s@crét"));
+    assert_eq!((order.rounds, order.think), (3, Duration::from_millis(10)));
+    let names = order.choices.iter().map(|choice| choice.variant.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["hinted", "8-rows"]);
+    assert!(order.choices.iter().all(|choice| choice.clients == [1, 64]));
+    assert!(!order.command.contains("s%40"), "{}", order.command);
+    assert!(
+        order.command.contains("direct=postgres://a@h:1/d"),
+        "{}",
+        order.command
+    );
+}
+
+#[test]
+fn bench_refuses_what_it_does_not_know() {
+    for (line, told) in [
+        (
+            &["cold-row"][..],
+            "there is no scenario \"cold-row\"; there is hot-row",
+        ),
+        (
+            &["hot-row", "--variant", "lukewarm"],
+            "there is no variant \"lukewarm\"; there is hinted",
+        ),
+        (&["--against", "postgres://u@h/d"], "--against wants a name"),
+        (&["--against", "d=postgres://h/d"], "names no user"),
+        (&["--clients", "0"], "0 is not in 1..=100000"),
+        (&["--duration", "soon"], "write seconds"),
+        (&["--rate", "0"], "more than 0"),
+        (
+            &["--against", "d=postgres://u:se/cret@h/d"],
+            "percent-encode",
+        ),
+    ] {
+        let refused = refused(&[&["bench"], line].concat());
+        assert!(refused.contains(told), "{line:?}: {refused}");
+        assert!(
+            !refused.contains("cret"),
+            "the password is shown: {refused}"
+        );
+    }
+}

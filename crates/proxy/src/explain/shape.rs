@@ -1,0 +1,55 @@
+//! What the text of a statement tells when PostgreSQL is not asked.
+
+use crate::config::Declared;
+use crate::learn::{NO_SHAPE, OTHER_CALL};
+use paceline_line::line::Strategy;
+use paceline_line::prospect::Outlook;
+use paceline_sql::Statement;
+
+/// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they
+/// are called by.
+pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'static> {
+    let plan = match (&statement.update, &statement.take, &statement.insert) {
+        (Some(_), ..) => Ok(Strategy::Fold),
+        (_, Some(_), _) => Ok(Strategy::Take),
+        (.., Some(_)) => Ok(Strategy::Merge),
+        (None, None, None) => Err(NO_SHAPE),
+    };
+    let shape = Outlook {
+        plan,
+        plain_read: Ok(()),
+        taints: false,
+        declared: false,
+    };
+    let called = |declared: &&Declared| statement.functions.contains(&declared.function);
+    let mut called: Vec<&Declared> = declared.iter().filter(called).collect();
+    // One that shares a transaction asks for company, whatever others do.
+    called.sort_by_key(|declared| declared.role.limit().is_some());
+    match called.first() {
+        None => shape,
+        Some(function) => of_declared(shape, statement, function),
+    }
+}
+
+fn of_declared<'a>(shape: Outlook<'a>, statement: &Statement, function: &Declared) -> Outlook<'a> {
+    let call = statement.call.as_ref();
+    let takes = call.is_some_and(|call| call.function == function.function);
+    match function.role.limit() {
+        Some(_) if takes => Outlook {
+            plan: Ok(Strategy::Take),
+            declared: true,
+            ..shape
+        },
+        Some(_) => Outlook {
+            plan: shape.plan.map_err(|_| OTHER_CALL),
+            plain_read: Err(OTHER_CALL),
+            declared: shape.plan.is_ok(),
+            ..shape
+        },
+        None => Outlook {
+            plain_read: Err(NO_SHAPE),
+            declared: true,
+            ..shape
+        },
+    }
+}

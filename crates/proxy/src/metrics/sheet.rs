@@ -1,0 +1,237 @@
+//! One scrape: the sum of what all pools have counted, series by series, and its text in OpenMetrics 1.0.
+//!
+//! Sums never fall: what is counted under a name stays there until its template is forgotten, and then goes to the template
+//! `other` of its pool.
+
+use super::catalog;
+use super::exposition::Exposition;
+use crate::pool::{Load, Pool};
+use crate::proxy::Proxy;
+use paceline_line::line::Strategy;
+use paceline_line::tally::{OTHER, Sizes, Tally};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+/// Pools that metrics tell apart: the first ones; all others are one.
+pub(super) const POOLS_MAX: usize = 100;
+
+/// What metrics call a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub(crate) struct PoolLabels {
+    /// As the client names it.
+    database: String,
+    /// As the client names itself.
+    user: String,
+}
+
+impl PoolLabels {
+    /// Of the pool before which there were `earlier` others.
+    pub(crate) fn new(earlier: usize, database: &str, user: &str) -> Self {
+        let (database, user) = match earlier < POOLS_MAX {
+            true => (database, user),
+            false => (OTHER, OTHER),
+        };
+        Self {
+            database: database.to_owned(),
+            user: user.to_owned(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct TripLabels {
+    #[prometheus(flatten)]
+    pool: PoolLabels,
+    strategy: &'static str,
+    template: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct FallbackLabels {
+    #[prometheus(flatten)]
+    trip: TripLabels,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct TemplateLabels {
+    #[prometheus(flatten)]
+    pool: PoolLabels,
+    template: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct StrategyLabels {
+    #[prometheus(flatten)]
+    pool: PoolLabels,
+    strategy: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct StateLabels {
+    #[prometheus(flatten)]
+    pool: PoolLabels,
+    state: &'static str,
+}
+
+/// Values by labels, in the order of the labels.
+type Series<L> = BTreeMap<L, u64>;
+
+/// All values of a scrape.
+#[derive(Debug, Default)]
+struct Sheet {
+    units: Series<TripLabels>,
+    groups: Series<TripLabels>,
+    largest_group: Series<TripLabels>,
+    rows_written: Series<TripLabels>,
+    commits_saved: Series<TripLabels>,
+    fallbacks: Series<FallbackLabels>,
+    missed: Series<TemplateLabels>,
+    sizes: BTreeMap<StrategyLabels, Sizes>,
+    pool_units: Series<PoolLabels>,
+    pool_clients: Series<StateLabels>,
+    pool_servers: Series<StateLabels>,
+    pool_servers_max: Series<PoolLabels>,
+    accepted: u64,
+    clients: u64,
+    started_seconds: f64,
+}
+
+/// Everything there is to say now.
+pub(super) fn text(proxy: &Proxy) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Sheet::of(proxy)));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+impl Sheet {
+    fn of(proxy: &Proxy) -> Self {
+        let started = proxy.started.duration_since(SystemTime::UNIX_EPOCH);
+        let mut sheet = Self {
+            accepted: proxy.accepted.load(Ordering::Relaxed),
+            clients: proxy.clients.load(Ordering::Relaxed) as u64,
+            started_seconds: started.unwrap_or_default().as_secs_f64(),
+            ..Self::default()
+        };
+        for pool in proxy.pools() {
+            sheet.add_pool(&pool);
+        }
+        sheet
+    }
+
+    fn add_pool(&mut self, pool: &Pool) {
+        let (load, census) = pool.load();
+        self.add_load(&pool.labels, load);
+        for tally in census.by_name() {
+            self.add_tally(&pool.labels, &tally);
+        }
+        for strategy in Strategy::ALL {
+            if let Some(sizes) = pool.sizes.of(strategy) {
+                let labels = StrategyLabels {
+                    pool: pool.labels.clone(),
+                    strategy: strategy.name(),
+                };
+                self.sizes.entry(labels).or_default().add(&sizes);
+            }
+        }
+        let leases = pool.leases.load(Ordering::Relaxed);
+        add(&mut self.pool_units, pool.labels.clone(), leases);
+        if leases > 0 {
+            let labels = TripLabels {
+                pool: pool.labels.clone(),
+                strategy: "lease",
+                template: String::new(),
+            };
+            add(&mut self.units, labels, leases);
+        }
+    }
+
+    fn add_load(&mut self, pool: &PoolLabels, load: Load) {
+        let labels = |state| StateLabels {
+            pool: pool.clone(),
+            state,
+        };
+        let clients = &mut self.pool_clients;
+        add(clients, labels("active"), load.clients_active);
+        add(clients, labels("waiting"), load.clients_waiting);
+        let servers = &mut self.pool_servers;
+        add(servers, labels("active"), load.servers_active);
+        add(servers, labels("idle"), load.servers_idle);
+        add(servers, labels("opening"), load.servers_opening);
+        add(&mut self.pool_servers_max, pool.clone(), load.servers_max);
+    }
+
+    fn add_tally(&mut self, pool: &PoolLabels, tally: &Tally) {
+        let template = tally.name();
+        let labels = |strategy| TripLabels {
+            pool: pool.clone(),
+            strategy,
+            template: template.clone(),
+        };
+        for strategy in Strategy::ALL {
+            self.add_trips(tally, strategy, &labels(strategy.name()));
+        }
+        if tally.alone() > 0 {
+            add(&mut self.units, labels("solo"), tally.alone());
+        }
+        if tally.missed() > 0 {
+            let (pool, template) = (pool.clone(), template.clone());
+            let labels = TemplateLabels { pool, template };
+            add(&mut self.missed, labels, tally.missed());
+        }
+        add(&mut self.pool_units, pool.clone(), tally.units());
+    }
+
+    fn add_trips(&mut self, tally: &Tally, strategy: Strategy, labels: &TripLabels) {
+        let Some(counted) = tally.counted(strategy) else {
+            return;
+        };
+        add(&mut self.units, labels.clone(), counted.units);
+        add(&mut self.groups, labels.clone(), counted.groups);
+        let largest = self.largest_group.entry(labels.clone()).or_default();
+        *largest = counted.largest_group.max(*largest);
+        if let Some(rows) = counted.rows_written {
+            add(&mut self.rows_written, labels.clone(), rows);
+        }
+        if let Some(commits) = counted.commits_saved {
+            add(&mut self.commits_saved, labels.clone(), commits);
+        }
+        for (reason, units) in counted.fallbacks {
+            let trip = labels.clone();
+            add(&mut self.fallbacks, FallbackLabels { trip, reason }, units);
+        }
+    }
+}
+
+fn add<L: Ord>(series: &mut Series<L>, labels: L, more: u64) {
+    *series.entry(labels).or_default() += more;
+}
+
+impl Collector for Sheet {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Exposition(encoder);
+        out.counters(&catalog::UNITS, &self.units)?;
+        out.counters(&catalog::GROUPS, &self.groups)?;
+        out.gauges(&catalog::LARGEST_GROUP, &self.largest_group)?;
+        out.counters(&catalog::ROWS_WRITTEN, &self.rows_written)?;
+        out.counters(&catalog::COMMITS_SAVED, &self.commits_saved)?;
+        out.counters(&catalog::FALLBACKS, &self.fallbacks)?;
+        out.counters(&catalog::MISSED, &self.missed)?;
+        out.sizes(&catalog::GROUP_SIZE, &self.sizes)?;
+        out.counters(&catalog::POOL_UNITS, &self.pool_units)?;
+        out.gauges(&catalog::POOL_CLIENTS, &self.pool_clients)?;
+        out.gauges(&catalog::POOL_SERVERS, &self.pool_servers)?;
+        out.gauges(&catalog::POOL_SERVERS_MAX, &self.pool_servers_max)?;
+        out.counter(&catalog::ACCEPTED, self.accepted)?;
+        out.gauge(&catalog::CLIENTS, self.clients)?;
+        out.gauge(&catalog::STARTED, self.started_seconds)?;
+        out.info(&catalog::BUILD, env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,156 @@
+//! What is written of pools that no server knows, and the documentation that must match. (What clients and servers do is
+//! tested end to end.)
+
+use super::catalog::ALL;
+use super::sheet::{POOLS_MAX, text};
+use super::*;
+use crate::config::Config;
+use crate::pool::Pool;
+use paceline_line::line::Strategy;
+use paceline_line::tally::{NAMES_MAX, TALLIES_MAX};
+use tokio::sync::watch;
+
+fn proxy() -> Arc<Proxy> {
+    let config = Config::for_upstream("postgres://db").unwrap();
+    Arc::new(Proxy::new(config, watch::channel(false).1))
+}
+
+/// Units of a template are carried out alone.
+fn run(pool: &Pool, text: &str, units: usize) {
+    let template = pool.proxy.templates.prepared(text, &[0, 0]);
+    let (_, tally) = pool.knowledge(&template, 0);
+    (0..units).for_each(|_| tally.goes_alone());
+}
+
+/// Values of the lines that begin so.
+fn values(proxy: &Proxy, start: &str) -> Vec<u64> {
+    let text = text(proxy).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with(start));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+        .collect()
+}
+
+fn other(proxy: &Proxy) -> u64 {
+    let start =
+        r#"paceline_units_total{database="app",user="web",strategy="solo",template="other"}"#;
+    values(proxy, start).into_iter().sum()
+}
+
+/// The limit is that of the process.
+#[test]
+fn templates_without_a_name_are_counted_together() {
+    let proxy = proxy();
+    let batch = proxy.pool("app", "batch").unwrap();
+    let web = proxy.pool("app", "web").unwrap();
+    for n in 0..NAMES_MAX / 2 + 3 {
+        for pool in [&batch, &web] {
+            run(pool, &format!("SELECT {n} FROM t"), 2);
+        }
+    }
+    let units = values(&proxy, "paceline_units_total{");
+    assert_eq!(units.len(), NAMES_MAX + 2);
+    assert_eq!(other(&proxy), 6);
+    let whole = values(&proxy, "paceline_pool_units_total{");
+    assert_eq!(whole, [NAMES_MAX as u64 + 6; 2]);
+}
+
+/// Whatever is forgotten, and whoever still counts on it: sums never fall, and names are given anew.
+#[test]
+fn what_is_forgotten_goes_to_the_others() {
+    let proxy = proxy();
+    let pool = proxy.pool("app", "web").unwrap();
+    let template = proxy.templates.prepared("DELETE FROM held", &[]);
+    let (_, held) = pool.knowledge(&template, 0);
+    let (mut all, mut others) = (0, 0);
+    for n in 0..3 * TALLIES_MAX {
+        run(&pool, &format!("SELECT {n} FROM t"), 1);
+        held.goes_alone();
+        all += 2;
+        if n % 250 == 0 {
+            let now: u64 = values(&proxy, "paceline_units_total{").iter().sum();
+            assert_eq!(now, all, "after {n}");
+            assert_eq!(values(&proxy, "paceline_pool_units_total{"), [all]);
+            assert!(other(&proxy) >= others, "after {n}");
+            others = other(&proxy);
+        }
+    }
+    assert!(others > TALLIES_MAX as u64);
+    let newest = format!("SELECT {} FROM t", 3 * TALLIES_MAX - 1);
+    assert!(text(&proxy).unwrap().contains(&newest));
+}
+
+#[test]
+fn a_name_is_an_id_and_the_beginning_of_the_text() {
+    let proxy = proxy();
+    let pool = proxy.pool("a\"b\\c\nd", "web").unwrap();
+    run(&pool, &format!("SELECT\n '{}'", "ä".repeat(200)), 1);
+    let pool = r#"database="a\"b\\c\nd",user="web",strategy="solo""#;
+    let short = format!("SELECT '{}…", "ä".repeat(112));
+    // What the id is must never change.
+    let line = format!("paceline_units_total{{{pool},template=\"7eddacfd {short}\"}} 1\n");
+    let text = text(&proxy).unwrap();
+    assert!(text.contains(&line), "{line}{text}");
+}
+
+#[test]
+fn pools_beyond_the_limit_are_one() {
+    let proxy = proxy();
+    for n in 0..POOLS_MAX + 2 {
+        let pool = proxy.pool("app", &format!("u{n}")).unwrap();
+        run(&pool, "SELECT 1 FROM t", 1);
+        pool.sizes.count(Strategy::Fold, 3);
+    }
+    assert_eq!(
+        values(&proxy, "paceline_pool_units_total{").len(),
+        POOLS_MAX + 1
+    );
+    let of_other = |name: &str| {
+        let start = format!("{name}{{database=\"other\",user=\"other\"");
+        values(&proxy, &start)
+    };
+    assert_eq!(of_other("paceline_pool_units_total"), [2]);
+    assert_eq!(of_other("paceline_group_size_units_count"), [2]);
+}
+
+#[test]
+fn every_metric_is_documented_and_written() {
+    let page = include_str!("../../../../docs/metrics.md");
+    let written = text(&proxy()).unwrap();
+    for metric in ALL {
+        let (suffix, kind) = match metric.kind.as_str() {
+            "counter" => ("_total", "counter"),
+            "info" => ("_info", "info"),
+            kind => ("", kind),
+        };
+        let labels = match metric.labels {
+            [] => "–".to_owned(),
+            labels => labels.join(", "),
+        };
+        let start = format!("| `{}{suffix}` | {kind} | ", metric.name);
+        let end = format!(" | {labels} | {} |", metric.meaning);
+        let rows = page.lines().filter(|row| row.starts_with(&start));
+        assert_eq!(
+            rows.filter(|row| row.ends_with(&end)).count(),
+            1,
+            "{start}…{end}"
+        );
+        let help = format!("# HELP {} {}.\n", metric.name, metric.meaning);
+        assert!(written.contains(&help), "{help}");
+    }
+    let rows = page
+        .lines()
+        .filter(|row| row.starts_with("| `paceline_") || row.starts_with("| `process_"));
+    assert_eq!(rows.count(), ALL.len());
+    assert_eq!(written.matches("# TYPE ").count(), ALL.len());
+    let limits = [
+        format!("The first {POOLS_MAX} pools"),
+        "At most 1,000 templates".to_owned(),
+        format!("{CONNECTIONS_MAX} connections are served"),
+        format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
+    ];
+    assert_eq!(NAMES_MAX, 1_000);
+    for limit in limits {
+        assert!(page.contains(&limit), "{limit}");
+    }
+}

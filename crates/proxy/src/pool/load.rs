@@ -1,0 +1,44 @@
+//! What a pool is doing at one moment, for metrics. The lock is held only to count and to copy pointers.
+
+use super::Pool;
+use paceline_line::tally::Census;
+use std::sync::atomic::Ordering;
+
+/// Who is there and what they are doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Clients that do not wait: at work with a server connection, or idle.
+    pub(crate) clients_active: u64,
+    /// Units in line, one per client.
+    pub(crate) clients_waiting: u64,
+    /// Server connections at work or in a client's hands.
+    pub(crate) servers_active: u64,
+    /// Server connections that nobody uses.
+    pub(crate) servers_idle: u64,
+    /// Server connections that are being opened.
+    pub(crate) servers_opening: u64,
+    /// Most server connections.
+    pub(crate) servers_max: u64,
+}
+
+impl Pool {
+    /// How busy it is, and what it has counted.
+    pub(crate) fn load(&self) -> (Load, Census) {
+        let inner = self.lock();
+        let (waiting, idle) = (inner.line.len(), inner.idle.len());
+        let (open, opening) = (inner.open, inner.opening);
+        let census = inner.tallies.census();
+        drop(inner);
+        // Those who are logging in may wait, too.
+        let clients = self.clients.load(Ordering::Relaxed).max(waiting);
+        let load = Load {
+            clients_active: (clients - waiting) as u64,
+            clients_waiting: waiting as u64,
+            servers_active: open.saturating_sub(idle + opening) as u64,
+            servers_idle: idle as u64,
+            servers_opening: opening as u64,
+            servers_max: self.size as u64,
+        };
+        (load, census)
+    }
+}

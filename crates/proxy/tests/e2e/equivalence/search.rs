@@ -1,0 +1,92 @@
+//! Is there an order of execution, one at a time, that comes out as Paceline's did? Tried on bare PostgreSQL, step by step, in a
+//! transaction whose savepoints undo the steps that were wrong.
+
+use std::collections::BTreeSet;
+
+use super::queue;
+use super::takes::{Case, Dealt, Outcome};
+use crate::harness::raw::RawClient;
+use crate::harness::reply::transcript;
+use crate::harness::together::sorted;
+use crate::harness::{Reply, Stage};
+
+/// An order of all visits that keeps that of each of `queues`, and in which everybody is told what `together` says.
+pub(super) fn find(
+    case: &Case,
+    stage: &Stage,
+    queues: &[Vec<usize>],
+    together: &Outcome,
+    dealt: &Dealt,
+) -> Option<Vec<usize>> {
+    let mut bare = stage.direct();
+    let _holder = case.begin_again(stage, &mut bare);
+    bare.ok("BEGIN");
+    let mut search = Search {
+        case,
+        queues,
+        together,
+        dealt,
+        bare,
+        order: Vec::new(),
+        places: BTreeSet::new(),
+    };
+    search.goes_on().then_some(search.order)
+}
+
+struct Search<'a> {
+    case: &'a Case,
+    queues: &'a [Vec<usize>],
+    together: &'a Outcome,
+    dealt: &'a Dealt,
+    bare: RawClient,
+    /// The steps that were right so far.
+    order: Vec<usize>,
+    /// Where it has been: who had come, and what was in the tables.
+    places: BTreeSet<(BTreeSet<usize>, queue::Content)>,
+}
+
+impl Search<'_> {
+    fn goes_on(&mut self) -> bool {
+        let content = self.case.queue.content(&mut self.bare);
+        let mut for_good = content.iter().filter(|row| queue::is_for_good(row));
+        if !for_good.all(|row| self.together.left.contains(row)) {
+            return false;
+        }
+        let come: BTreeSet<usize> = self.order.iter().copied().collect();
+        let waiting = |queue: &Vec<usize>| queue.iter().copied().find(|n| !come.contains(n));
+        let mut next: Vec<usize> = self.queues.iter().filter_map(waiting).collect();
+        if next.is_empty() {
+            return content == self.together.left;
+        }
+        next.sort_unstable();
+        let new = self.places.insert((come, content));
+        new && next.into_iter().any(|number| self.steps(number))
+    }
+
+    /// Is it this one's turn?
+    fn steps(&mut self, number: usize) -> bool {
+        self.bare.ok("SAVEPOINT step");
+        let alone = self.case.visit(number, &mut self.bare, self.dealt);
+        let failed = alone.error().is_some();
+        if failed {
+            self.bare.ok("ROLLBACK TO SAVEPOINT step");
+        }
+        let together = self.together.replies[number].as_ref();
+        if together.is_some_and(|together| says(together) == says(&alone)) {
+            self.order.push(number);
+            if self.goes_on() {
+                return true;
+            }
+            self.order.pop();
+        }
+        self.bare.ok("ROLLBACK TO SAVEPOINT step; RELEASE step");
+        false
+    }
+}
+
+/// All but the state of the transaction.
+fn says(reply: &Reply) -> Vec<String> {
+    let mut messages = sorted(reply);
+    messages.retain(|message| message.tag != b'Z');
+    transcript(&messages)
+}
