@@ -320,3 +320,18 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }
+
+#[test]
+fn the_sizes_of_a_source_come_with_its_clients() {
+    let clients = |line: &[&str]| match resolve(line) {
+        Ok(Command::Bench(bench)) => bench.order.choices[0].clients.clone(),
+        other => panic!("{line:?}: {other:?}"),
+    };
+    assert_eq!(clients(&["bench", "storm"]), [64, 300]);
+    let full = clients(&["bench", "storm", "--full"]);
+    assert_eq!(full, [10, 64, 256, 1_000, 8_000]);
+    assert_eq!(
+        clients(&["bench", "storm", "--full", "--clients", "7"]),
+        [7]
+    );
+}
