@@ -46,6 +46,18 @@ impl Failure {
         }
     }
 
+    /// Whether the work may have been done all the same: the connection broke here, or (class 08) between a pooler and its server,
+    /// or (57P) the server ended it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::Refused { sqlstate, .. } => {
+                sqlstate.starts_with("08") || sqlstate.starts_with("57P")
+            }
+            Self::Unreachable(_) => false,
+            Self::Lost(_) => true,
+        }
+    }
+
     fn lost(error: &io::Error) -> Self {
         Self::Lost(match error.kind() {
             io::ErrorKind::UnexpectedEof => "the target closed it".to_owned(),

@@ -159,6 +159,7 @@ pub(crate) async fn run(
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Await);
     let threads = load.threads.clamp(1, load.clients.max(1));
+    let shared = workload.shared_connections();
     let mut crews = Vec::new();
     let mut ready = Vec::new();
     for thread in 0..threads {
@@ -170,6 +171,7 @@ pub(crate) async fn run(
             load: load.clone(),
             gauge: Arc::clone(gauge),
             numbers: (thread..load.clients).step_by(threads).collect(),
+            shared: shared.map(|all| all.saturating_sub(thread).div_ceil(threads).max(1)),
             started: started.clone(),
         };
         std::thread::spawn(move || {

@@ -1,7 +1,9 @@
 //! What a workload is: tables, clients that take turns, and a check that nothing was lost. One file per scenario; a
 //! variant is a way to do the same work.
 
+pub(crate) mod edges;
 pub(crate) mod hot_row;
+pub(crate) mod storm;
 pub(crate) mod tables;
 
 use crate::connection::{Connection, Failure};
@@ -14,7 +16,7 @@ use std::pin::Pin;
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The scenarios, in the order in which they run.
-pub const SCENARIOS: [Scenario; 1] = [hot_row::SCENARIO];
+pub const SCENARIOS: [Scenario; 3] = [hot_row::SCENARIO, edges::SCENARIO, storm::SCENARIO];
 
 /// One of the five systems, with all its variants.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,8 @@ pub struct Scenario {
     pub variants: &'static [Variant],
     /// Clients when nobody says how many.
     pub clients: &'static [usize],
+    /// The same with the sizes of its source.
+    pub clients_full: &'static [usize],
 }
 
 /// A way to do the work of a scenario.
@@ -72,6 +76,12 @@ pub(crate) trait Workload: Send + Sync {
     /// The client with this number, from 0; all that it draws comes from `rng`.
     fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client>;
 
+    /// Connections that all clients share, each for the time of a turn, as the workers of an application do with its pool;
+    /// `None`: each client has its own.
+    fn shared_connections(&self) -> Option<usize> {
+        None
+    }
+
     /// Compares the tables with what clients were told.
     fn check<'a>(
         &'a self,
@@ -98,6 +108,8 @@ pub(crate) enum Turn {
     Done,
     /// There was nothing to do; it does not count.
     Idle,
+    /// There is nothing to do for this client but to stay connected until the end.
+    Stays,
     /// There is nothing left to do for this client.
     Finished,
 }
@@ -107,7 +119,7 @@ pub(crate) enum Turn {
 pub(crate) struct Outcome {
     /// Turns that were done.
     pub(crate) acknowledged: u64,
-    /// Turns whose connection was lost: they may have been done.
+    /// Turns whose end is in doubt ([`Failure::is_in_doubt`]): they may have been done.
     pub(crate) unknown: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Gauge, Load, Measured, Start};
 use crate::connection::Failure;
-use crate::session::Session;
+use crate::session::{Pool, Session};
 use crate::target::Target;
 use crate::workload::{Client, Turn, Workload};
 use rand::rngs::StdRng;
@@ -32,6 +32,8 @@ pub(super) struct Crew {
     pub(super) gauge: Arc<Gauge>,
     /// Of the clients.
     pub(super) numbers: Vec<usize>,
+    /// Connections that they share, if they do.
+    pub(super) shared: Option<usize>,
     pub(super) started: watch::Receiver<Start>,
 }
 
@@ -53,7 +55,10 @@ impl Crew {
     }
 
     async fn work(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
-        let connected = self.connect().await;
+        let pool = self
+            .shared
+            .map(|connections| Rc::new(Pool::new(connections)));
+        let connected = self.connect(pool.as_ref()).await;
         let riders = match connected {
             Ok(riders) => riders,
             Err(failure) => {
@@ -78,7 +83,13 @@ impl Crew {
             tasks.spawn_local(rider.ride(start, watch, gauge, measured));
         }
         let last = watch.closes + GRACE;
-        let all = async { while tasks.join_next().await.is_some() {} };
+        let all = async {
+            let mut staying = Vec::new();
+            while let Some(joined) = tasks.join_next().await {
+                staying.extend(joined.ok().flatten());
+            }
+            close(staying, pool).await;
+        };
         let ended = tokio::time::timeout_at(last.into(), all).await;
         let mut measured = measured.replace(Measured::nothing());
         if ended.is_err() {
@@ -93,7 +104,7 @@ impl Crew {
         measured
     }
 
-    async fn connect(&self) -> Result<Vec<Rider>, Failure> {
+    async fn connect(&self, pool: Option<&Rc<Pool>>) -> Result<Vec<Rider>, Failure> {
         let permits = Rc::new(Semaphore::new(LOGINS_MAX));
         let mut tasks = JoinSet::new();
         for &number in &self.numbers {
@@ -102,7 +113,7 @@ impl Crew {
             let seed = rng.random::<u64>() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let rider = Rider {
                 client: self.workload.client(number, StdRng::seed_from_u64(seed)),
-                session: Session::new(Arc::clone(&self.target)),
+                session: Session::new(Arc::clone(&self.target), pool.cloned()),
                 load: self.load.clone(),
                 rng: StdRng::seed_from_u64(!seed),
             };
@@ -123,6 +134,18 @@ impl Crew {
             }
         }
         Ok(riders)
+    }
+}
+
+/// Ends the connections that are left when all clients have ended.
+async fn close(staying: Vec<Session>, pool: Option<Rc<Pool>>) {
+    let mut tasks = JoinSet::new();
+    for mut session in staying {
+        tasks.spawn_local(async move { session.close().await });
+    }
+    tasks.join_all().await;
+    if let Some(pool) = pool {
+        pool.close().await;
     }
 }
 
@@ -165,18 +188,19 @@ impl Rider {
     async fn connect(mut self) -> Result<Self, Failure> {
         if !self.client.comes_and_goes() {
             self.session.connection().await?;
+            self.session.rest();
         }
         Ok(self)
     }
 
-    /// Takes turns until the time is over.
+    /// Takes turns until the time is over. Returns the session of a client that stays.
     async fn ride(
         mut self,
         start: Instant,
         watch: Watch,
         gauge: Arc<Gauge>,
         measured: Rc<RefCell<Measured>>,
-    ) {
+    ) -> Option<Session> {
         let pace = self.load.pace;
         let mut due = pace.first(start, &mut self.rng);
         loop {
@@ -196,22 +220,25 @@ impl Rider {
                     }
                 }
                 Ok(Turn::Idle) => {}
+                Ok(Turn::Stays) => return Some(self.session),
                 Ok(Turn::Finished) => break,
                 Err(failure) => {
                     gauge.failed.fetch_add(1, Ordering::Relaxed);
                     self.fail(&failure, &measured).await;
                 }
             }
+            self.session.rest();
             due = pace.next(due, now, &mut self.rng);
         }
         self.session.close().await;
+        None
     }
 
     async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {
         {
             let mut measured = measured.borrow_mut();
             measured.note(failure);
-            measured.outcome.unknown += u64::from(matches!(failure, Failure::Lost(_)));
+            measured.outcome.unknown += u64::from(failure.is_in_doubt());
         }
         self.session.recover(failure).await;
         if matches!(failure, Failure::Unreachable(_)) {

@@ -42,6 +42,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         },
     ],
     clients: &[256],
+    clients_full: &[256],
 };
 
 const HINTED: &str =

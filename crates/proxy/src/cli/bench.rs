@@ -189,6 +189,7 @@ impl BenchArguments {
                 scenario: *scenario,
                 variant: *variant,
                 clients: match self.clients.is_empty() {
+                    true if self.full => scenario.clients_full.to_vec(),
                     true => scenario.clients.to_vec(),
                     false => self.clients.iter().map(|count| *count as usize).collect(),
                 },

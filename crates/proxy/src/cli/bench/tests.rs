@@ -99,3 +99,11 @@ fn bench_refuses_what_it_does_not_know() {
         );
     }
 }
+
+#[test]
+fn the_sizes_of_a_source_come_with_its_clients() {
+    let clients = |line: &[&str]| bench(line).order.choices[0].clients.clone();
+    assert_eq!(clients(&["storm"]), [64, 300]);
+    assert_eq!(clients(&["storm", "--full"]), [10, 64, 256, 1_000, 8_000]);
+    assert_eq!(clients(&["storm", "--full", "--clients", "7"]), [7]);
+}
