@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         Command::Bench(order) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
         }
+        Command::Report(report) => bench::report(&report).map(|()| true),
+        Command::Compare(compare) => bench::compare(&compare),
         Command::Serve(serve) => run(*serve).map(|()| true),
     };
     match done {

@@ -320,3 +320,37 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }
+
+#[test]
+fn records_are_shown_and_compared_without_measuring() {
+    match resolve(&["bench", "report", "results.jsonl", "--html", "page.html"]) {
+        Ok(Command::Report(report)) => {
+            assert_eq!(report.records, Path::new("results.jsonl"));
+            assert_eq!(report.html, Path::new("page.html"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let compare = |line: &[&str]| match resolve(line) {
+        Ok(Command::Compare(compare)) => compare,
+        other => panic!("{other:?}"),
+    };
+    let plain = compare(&["bench", "compare", "a.jsonl", "b.jsonl"]);
+    assert_eq!(
+        (plain.before, plain.after),
+        ("a.jsonl".into(), "b.jsonl".into())
+    );
+    assert!(!plain.fail_on_slower);
+    assert!(compare(&["bench", "compare", "a", "b", "--fail-on-slower"]).fail_on_slower);
+    assert!(refused(&["bench", "report", "results.jsonl"]).contains("--html"));
+    assert!(
+        refused(&["bench", "--rounds", "3", "compare", "a", "b"]).contains("there is no scenario")
+    );
+}
+
+#[test]
+fn a_bench_may_leave_a_page() {
+    match resolve(&["bench", "hot-row", "--html", "page.html"]) {
+        Ok(Command::Bench(bench)) => assert_eq!(bench.html, Some("page.html".into())),
+        other => panic!("{other:?}"),
+    }
+}
