@@ -5,6 +5,8 @@
 //! and never reports a speed without its check.
 
 mod bench;
+mod circumstances;
+mod compare;
 mod connection;
 mod descriptors;
 mod groups;
@@ -12,6 +14,7 @@ mod load;
 mod machine;
 mod progress;
 mod record;
+mod report;
 mod session;
 mod show;
 mod stand;
@@ -23,6 +26,7 @@ mod vitals;
 mod workload;
 
 pub use bench::{Choice, Interrupt, Observer, Order, Run, Stage, bench};
+pub use compare::{Comparison, compare};
 pub use connection::Failure;
 pub use descriptors::allow as allow_clients;
 pub use groups::GroupSample;
@@ -31,6 +35,7 @@ pub use progress::Progress;
 pub use record::{
     CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult, VERSION, read_lines,
 };
+pub use report::report;
 pub use stand::{PACELINE_SETTINGS, Stand};
 pub use statement::Protocol;
 pub use summary::{Cell, Figures, Row, Spread, summarize};

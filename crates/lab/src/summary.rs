@@ -1,7 +1,9 @@
 //! Records of many rounds, taken together: medians and spread, target beside target. Tables, the report and comparisons all
 //! show this and nothing else.
 
-use crate::record::{Ran, Record, RunResult};
+use crate::groups::GroupSample;
+use crate::record::{Errors, Ran, Record, RunResult};
+use std::collections::BTreeMap;
 
 /// The same work by the same number of clients, target beside target.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +25,8 @@ pub struct Cell {
     pub target: String,
     /// Figures, if at least one round ran.
     pub figures: Option<Figures>,
-    /// Why rounds did not run at all; the first reason.
-    pub failed: Option<String>,
+    /// Why rounds did not run at all, a reason for each of them.
+    pub failed: Vec<String>,
 }
 
 /// Figures over all rounds that ran.
@@ -34,14 +36,14 @@ pub struct Figures {
     pub rounds: usize,
     /// Units of work per second.
     pub rate: Spread,
-    /// Latency in microseconds: medians over the rounds of each round's own.
-    pub p50: f64,
+    /// Latency in microseconds; over the rounds, of each round's own.
+    pub p50: Spread,
     /// 95 of 100 took less.
-    pub p95: f64,
+    pub p95: Spread,
     /// 99 of 100.
-    pub p99: f64,
+    pub p99: Spread,
     /// 999 of 1,000.
-    pub p999: f64,
+    pub p999: Spread,
     /// Bytes of write-ahead log per unit.
     pub wal_bytes: Option<f64>,
     /// Row versions left dead per unit.
@@ -50,12 +52,20 @@ pub struct Figures {
     pub cpu_micros: Option<f64>,
     /// Mean size of a group, if groups were formed.
     pub group: Option<f64>,
-    /// Turns that failed in all rounds.
-    pub errors: u64,
+    /// Sizes of groups over the time of one round: of those that formed any, the one whose rate is nearest to the median.
+    pub groups: Vec<GroupSample>,
+    /// Turns that failed in all rounds, by SQLSTATE.
+    pub errors: BTreeMap<String, Errors>,
     /// What the checks say: the first that does not hold, else the last.
     pub check: String,
     /// All checks hold.
     pub holds: bool,
+    /// What each check says that does not hold.
+    pub broken: Vec<String>,
+    /// Rounds that were stopped before their time.
+    pub interrupted: usize,
+    /// Turns came at a fixed rate, so that the rate tells little and the latency much.
+    pub open_loop: bool,
 }
 
 /// A median and how far rounds differ from it.
@@ -119,16 +129,19 @@ impl Row {
 impl Cell {
     fn of(rounds: &[&Record]) -> Self {
         let ran: Vec<&Ran> = rounds.iter().filter_map(|record| record.ran()).collect();
-        let failed = rounds.iter().find_map(|record| match &record.result {
+        let why = |record: &&Record| match &record.result {
             RunResult::Failed { why } => Some(why.clone()),
             RunResult::Ran(_) => None,
-        });
+        };
         Self {
             target: rounds
                 .first()
                 .map_or_else(String::new, |r| r.target.clone()),
-            figures: Figures::of(&ran),
-            failed,
+            figures: Figures::of(&ran).map(|figures| Figures {
+                open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
+                ..figures
+            }),
+            failed: rounds.iter().filter_map(why).collect(),
         }
     }
 }
@@ -139,28 +152,52 @@ impl Figures {
         let known = |of: fn(&Ran) -> Option<f64>| {
             Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
         };
-        let broken = ran.iter().find(|ran| !ran.check.holds);
-        let check = broken.or(ran.last())?;
+        let broken = ran.iter().filter(|ran| !ran.check.holds);
+        let broken: Vec<String> = broken.map(|ran| ran.check.says.clone()).collect();
+        let check = broken.first().or(ran.last().map(|ran| &ran.check.says))?;
+        let rate = all(|ran| ran.rate)?;
         Some(Self {
             rounds: ran.len(),
-            rate: all(|ran| ran.rate)?,
-            p50: all(|ran| ran.latency.p50 as f64)?.median,
-            p95: all(|ran| ran.latency.p95 as f64)?.median,
-            p99: all(|ran| ran.latency.p99 as f64)?.median,
-            p999: all(|ran| ran.latency.p999 as f64)?.median,
+            rate,
+            p50: all(|ran| ran.latency.p50 as f64)?,
+            p95: all(|ran| ran.latency.p95 as f64)?,
+            p99: all(|ran| ran.latency.p99 as f64)?,
+            p999: all(|ran| ran.latency.p999 as f64)?,
             wal_bytes: known(|ran| ran.cost.wal_bytes),
             dead_rows: known(|ran| ran.cost.dead_rows),
             cpu_micros: known(|ran| ran.cost.cpu_micros),
             group: known(mean_group),
-            errors: ran
-                .iter()
-                .flat_map(|ran| ran.errors.values())
-                .map(|e| e.count)
-                .sum(),
-            check: check.check.says.clone(),
-            holds: broken.is_none(),
+            groups: groups_of_the_middle(ran, rate.median),
+            errors: errors(ran),
+            check: check.clone(),
+            holds: broken.is_empty(),
+            broken,
+            interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
+            open_loop: false,
         })
     }
+
+    /// Turns that failed in all rounds.
+    pub fn failed_turns(&self) -> u64 {
+        self.errors.values().map(|errors| errors.count).sum()
+    }
+}
+
+fn groups_of_the_middle(ran: &[&Ran], median: f64) -> Vec<GroupSample> {
+    let distance = |ran: &Ran| (ran.rate - median).abs();
+    let with_groups = ran.iter().filter(|ran| !ran.groups.is_empty());
+    let middle = with_groups.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    middle.map_or_else(Vec::new, |ran| ran.groups.clone())
+}
+
+fn errors(ran: &[&Ran]) -> BTreeMap<String, Errors> {
+    let mut all: BTreeMap<String, Errors> = BTreeMap::new();
+    for (kind, errors) in ran.iter().flat_map(|ran| &ran.errors) {
+        all.entry(kind.clone())
+            .and_modify(|known| known.count += errors.count)
+            .or_insert_with(|| errors.clone());
+    }
+    all
 }
 
 fn mean_group(ran: &Ran) -> Option<f64> {

@@ -65,7 +65,7 @@ fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
 
 fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
     let Some(figures) = &cell.figures else {
-        let why = cell.failed.as_deref().unwrap_or("it did not run");
+        let why = cell.failed.first().map_or("", String::as_str);
         let _ = writeln!(out, "    {:<32}  did not run: {why}", cell.target);
         return;
     };
@@ -77,8 +77,8 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
         "    {:<32}{:>14}{:>11}{:>11}{:>14}{:>9}  {mark} {}",
         cell.target,
         show::number(figures.rate.median),
-        show::duration(figures.p50),
-        show::duration(figures.p99),
+        show::duration(figures.p50.median),
+        show::duration(figures.p99.median),
         times.map_or_else(String::new, show::times),
         figures.group.map_or_else(String::new, show::number),
         figures.check,
@@ -96,13 +96,9 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
             figures.rounds
         );
     }
-    if figures.errors > 0 {
-        let _ = writeln!(
-            out,
-            "    {:<32}  {} turns failed",
-            "",
-            show::count(figures.errors)
-        );
+    let failed = figures.failed_turns();
+    if failed > 0 {
+        let _ = writeln!(out, "    {:<32}  {} turns failed", "", show::count(failed));
     }
 }
 

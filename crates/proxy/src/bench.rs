@@ -1,6 +1,10 @@
 //! `paceline bench`: starts what is to be measured, if nobody named it, has the lab carry out the order, shows what came of it.
+//! Reports and comparisons of what came of it earlier measure nothing.
 
-use crate::cli::Bench;
+#[cfg(test)]
+mod tests;
+
+use crate::cli::{Bench, Compare, Report};
 use anyhow::Context;
 use paceline_lab::{Interrupt, Progress, Record, Stand};
 use std::fs::{File, OpenOptions};
@@ -25,6 +29,8 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         .flat_map(|choice| &choice.clients);
     paceline_lab::allow_clients(clients.copied().max().unwrap_or_default())?;
     let mut json = bench.json.as_deref().map(open).transpose()?;
+    // Told before anything is measured, if it cannot be written.
+    bench.html.as_deref().map(open).transpose()?;
     let stand = match &bench.stand {
         Some(data_dir) => {
             eprintln!("starting PostgreSQL and Paceline");
@@ -56,6 +62,9 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         "{}",
         paceline_lab::table(&records, std::io::stdout().is_terminal())
     );
+    if let Some(html) = &bench.html {
+        write_page(html, &records)?;
+    }
     if let Some(error) = unwritten {
         return Err(error).context("results could not be written");
     }
@@ -63,6 +72,29 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
+    })
+}
+
+/// Makes a page of records that were kept.
+///
+/// # Errors
+/// The records cannot be read, or the page cannot be written.
+pub(crate) fn report(report: &Report) -> anyhow::Result<()> {
+    write_page(&report.html, &read(&report.records)?)
+}
+
+/// Says what has changed between two files of records. Ends with 1 if something got slower, and that was to be a failure.
+///
+/// # Errors
+/// The records cannot be read.
+pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
+    let (before, after) = (read(&compare.before)?, read(&compare.after)?);
+    let comparison = paceline_lab::compare(&before, &after);
+    // Who reads only the first lines closes the pipe; the exit code is told all the same.
+    let _ = write!(std::io::stdout(), "{comparison}");
+    Ok(match compare.fail_on_slower && comparison.is_slower() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     })
 }
 
@@ -94,4 +126,19 @@ fn write(file: &mut File, record: &Record) -> anyhow::Result<()> {
     let line = record.to_line()?;
     writeln!(file, "{line}")?;
     Ok(())
+}
+
+fn write_page(file: &Path, records: &[Record]) -> anyhow::Result<()> {
+    let written = std::fs::write(file, paceline_lab::report(records));
+    written.with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Reads records; there is at least one.
+fn read(file: &Path) -> anyhow::Result<Vec<Record>> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let records = paceline_lab::read_lines(&text)
+        .map_err(|(line, why)| anyhow::anyhow!("{shown}, line {line}: not a record: {why}"))?;
+    anyhow::ensure!(!records.is_empty(), "{shown} holds no records");
+    Ok(records)
 }

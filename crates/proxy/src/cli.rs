@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod machine;
 mod question;
+mod records;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use thiserror::Error;
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
+pub(crate) use self::records::{Compare, Report};
 use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -37,6 +39,10 @@ pub(crate) enum Command {
     Explain(Box<Explain>),
     /// Measure: see [`crate::bench`].
     Bench(Box<Bench>),
+    /// Make a page of records: see [`crate::bench::report`].
+    Report(Report),
+    /// Compare records: see [`crate::bench::compare`].
+    Compare(Compare),
 }
 
 /// What to explain.
@@ -166,7 +172,7 @@ impl Command {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
             Some(CommandArguments::Bench(bench)) => {
-                return Ok(Command::Bench(Box::new(bench.resolve(machine, command)?)));
+                return bench.command(machine, command);
             }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,

@@ -39,6 +39,8 @@ fn main() -> ExitCode {
         Command::Bench(order) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
         }
+        Command::Report(report) => bench::report(&report).map(done),
+        Command::Compare(compare) => bench::compare(&compare),
         Command::Serve(serve) => run(*serve).map(done),
     };
     match ended {

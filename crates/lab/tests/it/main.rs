@@ -1,11 +1,16 @@
-//! The lab's scenarios against a real PostgreSQL: what they do is checked, and their checks are put to the test.
+//! The lab as others use it: scenarios against a real PostgreSQL, their checks put to the test, and what is made of records.
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod browser;
+mod compare;
 mod edges;
+mod report;
+mod sample;
 mod storm;
 mod trial;

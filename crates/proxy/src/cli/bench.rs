@@ -4,7 +4,9 @@
 mod tests;
 
 use super::CliError;
+use super::Command;
 use super::machine::Machine;
+use super::records::RecordsArguments;
 use crate::config::{Config, Host, Upstream};
 use clap::{Args, ValueEnum};
 use paceline_lab::{Choice, Order, Protocol, SCENARIOS, Scenario, Sizes, Target, Variant};
@@ -22,11 +24,17 @@ pub(crate) struct Bench {
     pub(crate) stand: Option<PathBuf>,
     /// Every record goes here as soon as it is there, a line each.
     pub(crate) json: Option<PathBuf>,
+    /// A page about all of it goes here.
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// The arguments of `bench`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct BenchArguments {
+    #[command(subcommand)]
+    records: Option<RecordsArguments>,
+
     /// Scenarios: hot-row, queue, edges, storm, keyed-read, or all [default: all]
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
@@ -90,6 +98,10 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Write a report to this file: one page, for every browser and for paper; what was there is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Leave the tables (schema paceline_lab) where they are
     #[arg(long)]
     keep_tables: bool,
@@ -121,7 +133,18 @@ impl From<ProtocolArgument> for Protocol {
 }
 
 impl BenchArguments {
-    pub(super) fn resolve(self, machine: &Machine, command: String) -> Result<Bench, CliError> {
+    pub(super) fn command(
+        mut self,
+        machine: &Machine,
+        command: String,
+    ) -> Result<Command, CliError> {
+        match self.records.take() {
+            Some(records) => Ok(records.resolve()),
+            None => Ok(Command::Bench(Box::new(self.resolve(machine, command)?))),
+        }
+    }
+
+    fn resolve(self, machine: &Machine, command: String) -> Result<Bench, CliError> {
         let real = !self.against.is_empty();
         let or = |stand, against| Duration::from_secs(if real { against } else { stand });
         let targets = self.against.iter().map(|text| target(text));
@@ -139,6 +162,7 @@ impl BenchArguments {
         Ok(Bench {
             stand,
             json: self.json.clone(),
+            html: self.html.clone(),
             order: Order {
                 targets,
                 choices: self.choices()?,

@@ -1,5 +1,6 @@
 //! Command lines of `bench` and what they resolve to.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::Bench;
@@ -106,4 +107,38 @@ fn the_sizes_of_a_source_come_with_its_clients() {
     assert_eq!(clients(&["storm"]), [64, 300]);
     assert_eq!(clients(&["storm", "--full"]), [10, 64, 256, 1_000, 8_000]);
     assert_eq!(clients(&["storm", "--full", "--clients", "7"]), [7]);
+}
+
+#[test]
+fn records_are_shown_and_compared_without_measuring() {
+    match resolve(&["bench", "report", "results.jsonl", "--html", "page.html"]) {
+        Ok(Command::Report(report)) => {
+            assert_eq!(report.records, Path::new("results.jsonl"));
+            assert_eq!(report.html, Path::new("page.html"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let compare = |line: &[&str]| match resolve(line) {
+        Ok(Command::Compare(compare)) => compare,
+        other => panic!("{other:?}"),
+    };
+    let plain = compare(&["bench", "compare", "a.jsonl", "b.jsonl"]);
+    assert_eq!(
+        (plain.before, plain.after),
+        ("a.jsonl".into(), "b.jsonl".into())
+    );
+    assert!(!plain.fail_on_slower);
+    assert!(compare(&["bench", "compare", "a", "b", "--fail-on-slower"]).fail_on_slower);
+    assert!(refused(&["bench", "report", "results.jsonl"]).contains("--html"));
+    assert!(
+        refused(&["bench", "--rounds", "3", "compare", "a", "b"]).contains("there is no scenario")
+    );
+}
+
+#[test]
+fn a_bench_may_leave_a_page() {
+    match resolve(&["bench", "hot-row", "--html", "page.html"]) {
+        Ok(Command::Bench(bench)) => assert_eq!(bench.html, Some("page.html".into())),
+        other => panic!("{other:?}"),
+    }
 }
