@@ -78,10 +78,12 @@ impl Crew {
             tasks.spawn_local(rider.ride(start, watch, gauge, measured));
         }
         let last = watch.closes + GRACE;
-        let all = async { while tasks.join_next().await.is_some() {} };
-        let ended = tokio::time::timeout_at(last.into(), all).await;
+        let left = tokio::time::timeout_at(last.into(), all_left(&mut tasks, start)).await;
         let mut measured = measured.replace(Measured::nothing());
-        if ended.is_err() {
+        // If nothing was left to do, what came after the last unit is nobody's time.
+        let finished = left.as_ref().map_or(None, |finished| *finished);
+        measured.lasted = watch.lasted(finished.unwrap_or_else(Instant::now));
+        if left.is_err() {
             for _ in 0..tasks.len() {
                 measured.outcome.unknown += 1;
                 let grace = format!("no answer for {} s", GRACE.as_secs());
@@ -89,7 +91,6 @@ impl Crew {
             }
             tasks.abort_all();
         }
-        measured.lasted = watch.lasted(Instant::now());
         measured
     }
 
@@ -139,6 +140,16 @@ impl Watch {
     }
 }
 
+/// Waits until all clients have left. If all of them had nothing left to do: when the last unit was done.
+async fn all_left(tasks: &mut JoinSet<Option<Instant>>, start: Instant) -> Option<Instant> {
+    let mut last = Some(start);
+    while let Some(left) = tasks.join_next().await {
+        let left = left.ok().flatten();
+        last = last.zip(left).map(|(others, own)| others.max(own));
+    }
+    last
+}
+
 /// Waits until a turn is due. `None`: the time is over, or the run was stopped.
 async fn wait(due: Instant, closes: Instant, gauge: &Gauge) -> Option<Instant> {
     loop {
@@ -169,24 +180,26 @@ impl Rider {
         Ok(self)
     }
 
-    /// Takes turns until the time is over.
+    /// Takes turns until the time is over (`None`), or nothing is left to do: when the last unit was done then.
     async fn ride(
         mut self,
         start: Instant,
         watch: Watch,
         gauge: Arc<Gauge>,
         measured: Rc<RefCell<Measured>>,
-    ) {
+    ) -> Option<Instant> {
         let pace = self.load.pace;
         let mut due = pace.first(start, &mut self.rng);
-        loop {
+        let mut done = start;
+        let finished = loop {
             let Some(begun) = wait(due, watch.closes, &gauge).await else {
-                break;
+                break None;
             };
             let turn = self.client.turn(&mut self.session).await;
             let now = Instant::now();
             match turn {
                 Ok(Turn::Done) => {
+                    done = now;
                     let took = now - if pace.is_open() { due } else { begun };
                     gauge.done(took);
                     let mut measured = measured.borrow_mut();
@@ -196,15 +209,16 @@ impl Rider {
                     }
                 }
                 Ok(Turn::Idle) => {}
-                Ok(Turn::Finished) => break,
+                Ok(Turn::Finished) => break Some(done),
                 Err(failure) => {
                     gauge.failed.fetch_add(1, Ordering::Relaxed);
                     self.fail(&failure, &measured).await;
                 }
             }
             due = pace.next(due, now, &mut self.rng);
-        }
+        };
         self.session.close().await;
+        finished
     }
 
     async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {
