@@ -14,6 +14,8 @@ use std::io;
 use std::time::Duration;
 use stream::Stream;
 
+/// For a goodbye.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// For a login, a crowded server included.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -258,13 +260,16 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Ends the session in good order and waits until the target has closed it.
+    /// Ends the session in good order and waits until the target has closed it, but not for long.
     pub(crate) async fn close(mut self) {
         frontend::write_terminate(&mut self.out);
-        // Whoever does not hear it sees the end of the connection.
-        if self.stream.write_all(&mut self.out).await.is_ok() {
-            while self.stream.read(|_| ()).await.is_ok() {}
-        }
+        let goodbye = async {
+            // Whoever does not hear it sees the end of the connection.
+            if self.stream.write_all(&mut self.out).await.is_ok() {
+                while self.stream.read(|_| ()).await.is_ok() {}
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_LIMIT, goodbye).await;
     }
 }
 

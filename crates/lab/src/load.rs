@@ -3,6 +3,8 @@
 
 mod crew;
 mod pace;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use pace::Pace;
 

@@ -83,16 +83,14 @@ impl Crew {
             tasks.spawn_local(rider.ride(start, watch, gauge, measured));
         }
         let last = watch.closes + GRACE;
-        let all = async {
-            let mut staying = Vec::new();
-            while let Some(joined) = tasks.join_next().await {
-                staying.extend(joined.ok().flatten());
-            }
-            close(staying, pool).await;
-        };
-        let ended = tokio::time::timeout_at(last.into(), all).await;
+        let mut staying = Vec::new();
+        let all = all_left(&mut tasks, start, &mut staying);
+        let left = tokio::time::timeout_at(last.into(), all).await;
         let mut measured = measured.replace(Measured::nothing());
-        if ended.is_err() {
+        // If nothing was left to do, what came after the last unit is nobody's time.
+        let finished = left.as_ref().map_or(None, |finished| *finished);
+        measured.lasted = watch.lasted(finished.unwrap_or_else(Instant::now));
+        if left.is_err() {
             for _ in 0..tasks.len() {
                 measured.outcome.unknown += 1;
                 let grace = format!("no answer for {} s", GRACE.as_secs());
@@ -100,7 +98,7 @@ impl Crew {
             }
             tasks.abort_all();
         }
-        measured.lasted = watch.lasted(Instant::now());
+        close(staying, pool).await;
         measured
     }
 
@@ -162,6 +160,33 @@ impl Watch {
     }
 }
 
+/// Why a client takes no more turns.
+enum Left {
+    /// The time is over, or the run was stopped.
+    OutOfTime,
+    /// Nothing is left to do; the last unit was done at that time.
+    Finished(Instant),
+    /// It does nothing, but its connection stays until the others have ended.
+    Stays(Session),
+}
+
+/// Waits until all clients have left. If all that do anything have finished: when the last unit was done.
+async fn all_left(
+    tasks: &mut JoinSet<Left>,
+    start: Instant,
+    staying: &mut Vec<Session>,
+) -> Option<Instant> {
+    let mut last = Some(start);
+    while let Some(left) = tasks.join_next().await {
+        match left {
+            Ok(Left::Finished(own)) => last = last.map(|others| others.max(own)),
+            Ok(Left::Stays(session)) => staying.push(session),
+            Ok(Left::OutOfTime) | Err(_) => last = None,
+        }
+    }
+    last
+}
+
 /// Waits until a turn is due. `None`: the time is over, or the run was stopped.
 async fn wait(due: Instant, closes: Instant, gauge: &Gauge) -> Option<Instant> {
     loop {
@@ -193,24 +218,26 @@ impl Rider {
         Ok(self)
     }
 
-    /// Takes turns until the time is over. Returns the session of a client that stays.
+    /// Takes turns until there is a reason to leave.
     async fn ride(
         mut self,
         start: Instant,
         watch: Watch,
         gauge: Arc<Gauge>,
         measured: Rc<RefCell<Measured>>,
-    ) -> Option<Session> {
+    ) -> Left {
         let pace = self.load.pace;
         let mut due = pace.first(start, &mut self.rng);
-        loop {
+        let mut done = start;
+        let left = loop {
             let Some(begun) = wait(due, watch.closes, &gauge).await else {
-                break;
+                break Left::OutOfTime;
             };
             let turn = self.client.turn(&mut self.session).await;
             let now = Instant::now();
             match turn {
                 Ok(Turn::Done) => {
+                    done = now;
                     let took = now - if pace.is_open() { due } else { begun };
                     gauge.done(took);
                     let mut measured = measured.borrow_mut();
@@ -220,8 +247,8 @@ impl Rider {
                     }
                 }
                 Ok(Turn::Idle) => {}
-                Ok(Turn::Stays) => return Some(self.session),
-                Ok(Turn::Finished) => break,
+                Ok(Turn::Stays) => return Left::Stays(self.session),
+                Ok(Turn::Finished) => break Left::Finished(done),
                 Err(failure) => {
                     gauge.failed.fetch_add(1, Ordering::Relaxed);
                     self.fail(&failure, &measured).await;
@@ -229,9 +256,9 @@ impl Rider {
             }
             self.session.rest();
             due = pace.next(due, now, &mut self.rng);
-        }
+        };
         self.session.close().await;
-        None
+        left
     }
 
     async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {

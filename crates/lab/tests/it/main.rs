@@ -10,6 +10,7 @@
 mod browser;
 mod compare;
 mod edges;
+mod queue;
 mod report;
 mod sample;
 mod storm;

@@ -44,7 +44,7 @@ fn a_manager_reads_how_many_times_as_much_and_that_nothing_was_lost() {
     assert!(nothing_lost < times && times < table && table < figures);
     place(
         &text,
-        "0.8 × as many units per second with paceline as with direct: slower",
+        "0.8 × as many requests per second with paceline as with direct: slower",
     );
     place(&text, "Nothing: every run ran, and no turn failed.");
     assert!(!text.to_lowercase().contains("check failed"), "{text}");
@@ -82,7 +82,7 @@ fn what_did_not_run_is_told_with_its_reason() {
     place(&text, "2 runs could not run");
     place(
         &text,
-        "21,400 units per second with paceline ; direct did not run",
+        "21,400 requests per second with paceline ; direct did not run",
     );
     place(
         &text,
