@@ -9,7 +9,7 @@ mod seat;
 mod tend;
 
 pub(crate) use known::Knowledge;
-pub(crate) use seat::{Delivery, Row, Seat, Submitted, Waiter};
+pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};
@@ -17,7 +17,7 @@ use crate::status::Counters;
 use crate::trip;
 use known::Known;
 use paceline_line::learned::Policy;
-use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Keys, Limits, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::Tallies;
 use paceline_line::unit::Unit;
@@ -29,6 +29,16 @@ use tokio::sync::{Notify, oneshot};
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
+
+/// The rows of all that leave.
+pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
+    let keys = entries.iter().flat_map(|entry| entry.slip.keys.as_slice());
+    keys.copied().collect()
+}
+
+fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
+    inner.line.land(now, keys.as_slice().iter().copied());
+}
 
 /// The server connections of one database and user.
 pub(crate) struct Pool {
@@ -117,11 +127,11 @@ impl Pool {
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
-        if !inner.idle.is_empty() && inner.line.start_at_once(slip) {
+        if !inner.idle.is_empty() && inner.line.start_at_once(&slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
-                return Submitted::Seat(Seat::new(self, conn, slip.key));
+                return Submitted::Seat(Seat::new(self, conn, slip.keys));
             }
-            inner.line.land(now, slip.key);
+            land(&mut inner, now, &slip.keys);
         }
         if would_group {
             Counters::count(&self.counters().would_have_grouped);
@@ -151,11 +161,11 @@ impl Pool {
         true
     }
 
-    /// A row is free.
-    fn land(self: &Arc<Self>, key: Option<Key>) {
+    /// Rows are free.
+    fn land(self: &Arc<Self>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.line.land(now, key);
+        land(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
     }
 
@@ -169,10 +179,10 @@ impl Pool {
     }
 
     /// A connection comes back; `None`: it is lost.
-    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, key: Option<Key>) {
+    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.line.land(now, key);
+        land(&mut inner, now, keys);
         match conn {
             Some(mut conn) => {
                 conn.idle_since = now;
@@ -242,11 +252,11 @@ impl Pool {
             Counters::count(&self.counters().solo_fallbacks);
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.slip.group;
-            match (how, entry.slip.key) {
+            match (how, &entry.slip.keys) {
                 (Again::Line, _) => {}
-                (Again::Row, Some(key)) => {
+                (Again::Row, Keys::One(key)) => {
                     *group = group.map(|mut id| {
-                        id.cohort = fold::row_cohort(key);
+                        id.cohort = fold::row_cohort(*key);
                         id
                     });
                 }
@@ -277,11 +287,7 @@ impl Pool {
                 Some(conn) => self.board(inner, conn, departure),
                 None => {
                     // All idle connections turned out dead.
-                    let keys: Vec<Key> = departure
-                        .entries
-                        .iter()
-                        .filter_map(|e| e.slip.key)
-                        .collect();
+                    let keys = keys_of(&departure.entries);
                     let again = departure
                         .entries
                         .into_iter()
@@ -331,10 +337,10 @@ impl Pool {
             return;
         }
         if let Some(entry) = departure.entries.pop()
-            && let Some((conn, key)) = self.seat(entry, conn)
+            && let Some((conn, keys)) = self.seat(entry, conn)
         {
             // The client left in this moment.
-            inner.line.land(Instant::now(), key);
+            land(inner, Instant::now(), &keys);
             inner.idle.push(conn);
         }
     }
@@ -344,8 +350,8 @@ impl Pool {
         self: &Arc<Self>,
         entry: Entry<Waiter>,
         conn: ServerConn,
-    ) -> Option<(ServerConn, Option<Key>)> {
-        let seat = Seat::new(self, conn, entry.slip.key);
+    ) -> Option<(ServerConn, Keys)> {
+        let seat = Seat::new(self, conn, entry.slip.keys);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),
             _ => None,
