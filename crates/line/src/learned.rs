@@ -1,6 +1,6 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{GroupId, Slip, Strategy, Table};
+use crate::line::{GroupId, Keys, Slip, Strategy, Table};
 use crate::strategy::{GroupPlan, chain, pipeline, share};
 use crate::unit::Unit;
 use paceline_sql::Effect;
@@ -37,7 +37,7 @@ pub struct Policy {
 }
 
 /// How a unit travels, and whether a hint or switch would have let it travel with others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Travel {
     /// For the line.
     pub slip: Slip,
@@ -127,7 +127,7 @@ impl Learned {
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
-        let Some((plan, (group, key))) = together else {
+        let Some((plan, (group, keys))) = together else {
             return alone_or(chain).in_its_place(unit, policy);
         };
         if !asked && !policy.for_autocommit {
@@ -147,10 +147,10 @@ impl Learned {
         Travel {
             slip: Slip {
                 group,
-                key,
                 table: table_of(unit).filter(|_| in_one),
                 // Which rows an insert meets is not known.
-                barrier: key.is_none(),
+                barrier: keys == Keys::Unknown,
+                keys,
             },
             would_group: false,
         }

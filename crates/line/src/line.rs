@@ -5,13 +5,18 @@
 //! - units leave in order of arrival; a unit whose row (key) is in flight waits for it without holding up others;
 //! - whoever leaves takes along every waiting unit of the same [`GroupId`] whose row is free, up to a limit;
 //! - units on one key leave strictly in order of arrival, whatever their group.
+//!
+//! What is different for units on several rows is in [`several`].
 
+mod several;
 mod slip;
 #[cfg(test)]
 mod tests;
 
-pub use slip::{GroupId, Key, Slip, Strategy, Table};
+pub use several::ROW_AWAITED_MAX;
+pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table};
 
+use several::Several;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -54,9 +59,27 @@ pub struct Limits {
 /// Units of one row.
 #[derive(Debug, Default)]
 struct Row {
-    in_flight: bool,
+    flight: Flight,
     /// In order of arrival; may name units that were withdrawn.
     queue: VecDeque<Ticket>,
+    /// How many of the units that wait for it wait for other rows, too.
+    several: usize,
+}
+
+/// Is a row in flight?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Flight {
+    #[default]
+    None,
+    Begun,
+    /// So long that units which also wait for other rows need not wait for it.
+    Long,
+}
+
+impl Row {
+    fn in_flight(&self) -> bool {
+        self.flight != Flight::None
+    }
 }
 
 /// A unit that may leave.
@@ -97,6 +120,7 @@ pub struct Line<T> {
     held: BTreeSet<(Instant, Ticket)>,
     rows: HashMap<Key, Row>,
     barriers: BTreeSet<Ticket>,
+    several: Several,
 }
 
 impl<T> Line<T> {
@@ -112,6 +136,7 @@ impl<T> Line<T> {
             held: BTreeSet::new(),
             rows: HashMap::new(),
             barriers: BTreeSet::new(),
+            several: Several::default(),
         }
     }
 
@@ -165,6 +190,14 @@ impl<T> Line<T> {
     pub fn submit(&mut self, now: Instant, slip: Slip, unit: T) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
+        if slip.barrier {
+            self.barriers.insert(ticket);
+        }
+        self.note_several(now, ticket, &slip.keys);
+        for key in slip.keys.as_slice() {
+            self.rows.entry(*key).or_default().queue.push_back(ticket);
+        }
+        let free = self.rows_are_free(ticket, &slip.keys);
         let entry = Entry {
             ticket,
             slip,
@@ -172,31 +205,28 @@ impl<T> Line<T> {
             unit,
         };
         self.waiting.insert(ticket, entry);
-        if slip.barrier {
-            self.barriers.insert(ticket);
-        }
-        match slip.key {
-            None => self.make_ready(now, ticket),
-            Some(key) => {
-                let row = self.rows.entry(key).or_default();
-                row.queue.push_back(ticket);
-                if !row.in_flight && row.queue.front() == Some(&ticket) {
-                    self.make_ready(now, ticket);
-                }
-            }
+        if free {
+            self.make_ready(now, ticket);
         }
         ticket
     }
 
+    /// Is the unit the first of each of its rows, and none of them in flight?
+    fn rows_are_free(&self, ticket: Ticket, keys: &Keys) -> bool {
+        let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
+        rows.all(|row| row.is_some_and(|r| !r.in_flight() && r.queue.front() == Some(&ticket)))
+    }
+
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
     /// flight until [`Line::land`].
-    pub fn start_at_once(&mut self, slip: Slip) -> bool {
+    pub fn start_at_once(&mut self, slip: &Slip) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && slip.group.is_some();
-        if waits || self.has_ready() || slip.key.is_some_and(|key| self.rows.contains_key(&key)) {
+        let keys = slip.keys.as_slice();
+        if waits || self.has_ready() || keys.iter().any(|key| self.rows.contains_key(key)) {
             return false;
         }
-        if let Some(key) = slip.key {
-            self.rows.entry(key).or_default().in_flight = true;
+        for key in keys {
+            self.rows.entry(*key).or_default().flight = Flight::Begun;
         }
         true
     }
@@ -239,20 +269,21 @@ impl<T> Line<T> {
         let table = self.waiting.get(&first).and_then(|e| e.slip.table);
         // A chain may be made of writes to several tables.
         let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
-        let elsewhere = |slip: Slip| slip.table.is_some() && table.is_some() && slip.table != table;
+        let elsewhere =
+            |slip: &Slip| slip.table.is_some() && table.is_some() && slip.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
         let mut somebody_stays = group.is_none();
         for &barrier in self.barriers.range(behind) {
             let Some(entry) = self.waiting.get(&barrier) else {
                 continue;
             };
-            if elsewhere(entry.slip) {
+            if elsewhere(&entry.slip) {
                 continue;
             }
             while !somebody_stays
                 && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
             {
-                somebody_stays = !elsewhere(other.slip) && self.stays(other.slip, group);
+                somebody_stays = !elsewhere(&other.slip) && self.stays(&other.slip, group);
             }
             if somebody_stays || entry.slip.group != group {
                 fences.barrier = Some(barrier);
@@ -266,14 +297,21 @@ impl<T> Line<T> {
         fences
     }
 
-    /// A write that does not leave with the group.
-    fn stays(&self, slip: Slip, group: Option<GroupId>) -> bool {
-        let in_flight = |key| self.rows.get(&key).is_some_and(|row| row.in_flight);
-        let write = slip.barrier || slip.key.is_some();
-        write && (slip.group != group || slip.key.is_some_and(in_flight))
+    /// A write that does not, or perhaps not, leave with the group.
+    fn stays(&self, slip: &Slip, group: Option<GroupId>) -> bool {
+        let may_leave = match &slip.keys {
+            Keys::Unknown if !slip.barrier => return false,
+            Keys::Unknown => true,
+            Keys::One(key) => {
+                let row = self.rows.get(key);
+                row.is_none_or(|row| !row.in_flight() && row.several == 0)
+            }
+            Keys::Several(_) => false,
+        };
+        slip.group != group || !may_leave
     }
 
-    /// Takes a ready unit and those right behind it on its row that belong to the same group.
+    /// Takes a ready unit and, if it is on one row, those right behind it there that belong to the same group.
     fn take_row(
         &mut self,
         ticket: Ticket,
@@ -286,16 +324,25 @@ impl<T> Line<T> {
         let Some(entry) = self.waiting.remove(&ticket) else {
             return;
         };
-        let key = entry.slip.key;
+        self.forget_several(ticket, &entry.slip.keys);
+        for key in entry.slip.keys.as_slice() {
+            if let Some(row) = self.rows.get_mut(key) {
+                row.flight = Flight::Begun;
+                row.queue.pop_front();
+            }
+        }
+        let row = match &entry.slip.keys {
+            Keys::One(key) => self.rows.get_mut(key),
+            Keys::Unknown | Keys::Several(_) => None,
+        };
         entries.push(entry);
-        let Some(row) = key.and_then(|key| self.rows.get_mut(&key)) else {
+        let Some(row) = row else {
             return;
         };
-        row.in_flight = true;
-        row.queue.pop_front();
         while let Some(&next) = row.queue.front() {
             match self.waiting.get(&next) {
                 Some(entry) if group.is_none() || entry.slip.group != group => break,
+                Some(Entry { slip, .. }) if matches!(slip.keys, Keys::Several(_)) => break,
                 Some(_) if entries.len() >= most || barrier.is_some_and(|b| next > b) => break,
                 Some(_) => entries.extend(self.waiting.remove(&next)),
                 None => {} // withdrawn
@@ -308,7 +355,7 @@ impl<T> Line<T> {
     pub fn land(&mut self, now: Instant, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
             if let Some(row) = self.rows.get_mut(&key) {
-                row.in_flight = false;
+                row.flight = Flight::None;
                 self.promote(now, key);
             }
         }
@@ -320,15 +367,15 @@ impl<T> Line<T> {
             return;
         };
         while let Some(front) = row.queue.front().copied() {
-            if self.waiting.contains_key(&front) {
-                if !row.in_flight {
+            if let Some(entry) = self.waiting.get(&front) {
+                if self.rows_are_free(front, &entry.slip.keys) {
                     self.make_ready(now, front);
                 }
                 return;
             }
             row.queue.pop_front();
         }
-        if !row.in_flight {
+        if !row.in_flight() {
             self.rows.remove(&key);
         }
     }
@@ -338,14 +385,17 @@ impl<T> Line<T> {
     pub fn put_back(&mut self, now: Instant, mut entries: Vec<Entry<T>>) {
         entries.sort_by_key(|e| e.ticket);
         for entry in entries.into_iter().rev() {
-            let (ticket, key) = (entry.ticket, entry.slip.key);
+            let (ticket, keys) = (entry.ticket, entry.slip.keys.clone());
             if entry.slip.barrier {
                 self.barriers.insert(ticket);
             }
             self.waiting.insert(ticket, entry);
-            match key {
-                None => self.make_ready(now, ticket),
-                Some(key) => self.rows.entry(key).or_default().queue.push_front(ticket),
+            self.note_several(now, ticket, &keys);
+            for key in keys.as_slice() {
+                self.rows.entry(*key).or_default().queue.push_front(ticket);
+            }
+            if keys == Keys::Unknown {
+                self.make_ready(now, ticket);
             }
         }
     }
@@ -360,8 +410,9 @@ impl<T> Line<T> {
     pub fn withdraw(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
         self.unready(ticket);
         let entry = self.waiting.remove(&ticket)?;
-        if let Some(key) = entry.slip.key {
-            self.promote(now, key);
+        self.forget_several(ticket, &entry.slip.keys);
+        for key in entry.slip.keys.as_slice() {
+            self.promote(now, *key);
         }
         Some(entry)
     }

@@ -11,12 +11,13 @@ pub mod fold;
 pub mod pipeline;
 mod question;
 mod row;
+pub mod several;
 pub mod share;
 pub mod upsert;
 mod wary;
 
 use crate::learned::Learned;
-use crate::line::{GroupId, Key, Strategy};
+use crate::line::{GroupId, Keys, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
@@ -25,7 +26,8 @@ use dealing::DealPlan;
 use fold::FoldPlan;
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
-use paceline_wire::{Frame, frame};
+use paceline_wire::{ErrorResponse, Frame, frame};
+use several::SeveralPlan;
 use share::Underway;
 use std::sync::Arc;
 use upsert::UpsertPlan;
@@ -45,16 +47,20 @@ pub enum GroupPlan {
     Deal(Arc<DealPlan>),
     /// Inserts with ON CONFLICT.
     Upsert(Arc<UpsertPlan>),
+    /// The same of several rows each.
+    Several(Arc<SeveralPlan>),
 }
 
 impl GroupPlan {
-    /// The companions of a unit, and what it waits for while it is in flight, if anything. `None`: this one must run
+    /// The companions of a unit, and what it waits for while that is in flight, if anything. `None`: this one must run
     /// alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Option<Key>)> {
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Keys)> {
+        let on_row = |(group, row)| (group, Keys::One(row));
         match self {
-            Self::Fold(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
-            Self::Deal(plan) => plan.fits(unit),
-            Self::Upsert(plan) => plan.fits(unit).map(|(group, row)| (group, Some(row))),
+            Self::Fold(plan) => plan.fits(unit).map(on_row),
+            Self::Deal(plan) => plan.fits(unit).map(|(group, key)| (group, key.into())),
+            Self::Upsert(plan) => plan.fits(unit).map(on_row),
+            Self::Several(plan) => plan.fits(unit),
         }
     }
 
@@ -63,7 +69,7 @@ impl GroupPlan {
         match self {
             Self::Fold(_) => Strategy::Fold,
             Self::Deal(plan) => plan.strategy(),
-            Self::Upsert(_) => Strategy::Merge,
+            Self::Upsert(_) | Self::Several(_) => Strategy::Merge,
         }
     }
 
@@ -75,21 +81,28 @@ impl GroupPlan {
     fn fold(&self) -> Option<&Arc<FoldPlan>> {
         match self {
             Self::Fold(plan) => Some(plan),
-            Self::Deal(_) | Self::Upsert(_) => None,
+            Self::Deal(_) | Self::Upsert(_) | Self::Several(_) => None,
         }
     }
 
     fn deal(&self) -> Option<&Arc<DealPlan>> {
         match self {
             Self::Deal(plan) => Some(plan),
-            Self::Fold(_) | Self::Upsert(_) => None,
+            Self::Fold(_) | Self::Upsert(_) | Self::Several(_) => None,
         }
     }
 
     fn upsert(&self) -> Option<&Arc<UpsertPlan>> {
         match self {
             Self::Upsert(plan) => Some(plan),
-            Self::Fold(_) | Self::Deal(_) => None,
+            Self::Fold(_) | Self::Deal(_) | Self::Several(_) => None,
+        }
+    }
+
+    fn several(&self) -> Option<&Arc<SeveralPlan>> {
+        match self {
+            Self::Several(plan) => Some(plan),
+            Self::Fold(_) | Self::Deal(_) | Self::Upsert(_) => None,
         }
     }
 }
@@ -139,6 +152,7 @@ enum Kind {
     Fold(Box<fold::Batch>),
     Deal(dealing::Batch),
     Upsert(Box<upsert::Batch>),
+    Several(several::Batch),
 }
 
 impl Batch {
@@ -179,6 +193,9 @@ impl Batch {
                 GroupPlan::Upsert(_) => {
                     Kind::Upsert(Box::new(upsert::Batch::build(members, server, out)?))
                 }
+                GroupPlan::Several(_) => {
+                    Kind::Several(several::Batch::build(members, server, out)?)
+                }
                 _ => Kind::Deal(dealing::Batch::build(members, server, out)?),
             },
         })
@@ -198,6 +215,7 @@ impl Batch {
             Kind::Fold(batch) => batch.receive(frame, server, dealt),
             Kind::Deal(batch) => batch.receive(frame, server, dealt),
             Kind::Upsert(batch) => batch.receive(frame, server, dealt),
+            Kind::Several(batch) => batch.receive(frame, server, dealt),
         }
     }
 
@@ -207,6 +225,7 @@ impl Batch {
             Kind::Fold(batch) => batch.void(),
             Kind::Deal(batch) => batch.void(),
             Kind::Upsert(batch) => batch.void(),
+            Kind::Several(batch) => batch.void(),
             Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => None,
         }
     }
@@ -219,6 +238,7 @@ impl Batch {
             Kind::Fold(batch) => batch.failed(),
             Kind::Deal(batch) => batch.failed(),
             Kind::Upsert(batch) => batch.failed(),
+            Kind::Several(batch) => batch.failed(),
         }
     }
 
@@ -228,6 +248,7 @@ impl Batch {
             Kind::Fold(batch) => batch.rows_written(),
             Kind::Deal(batch) => batch.rows_written(),
             Kind::Upsert(batch) => batch.rows_written(),
+            Kind::Several(batch) => batch.rows_written(),
             Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => 0,
         }
     }
@@ -237,7 +258,9 @@ impl Batch {
         match &self.0 {
             Kind::Pipeline(batch) => batch.kept(),
             Kind::Share(batch) => batch.kept(),
-            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) => 0,
+            Kind::Chain(_) | Kind::Fold(_) | Kind::Deal(_) | Kind::Upsert(_) | Kind::Several(_) => {
+                0
+            }
         }
     }
 
@@ -275,6 +298,23 @@ fn halves(members: usize) -> impl Iterator<Item = Dealt> {
     let middle = members.div_ceil(2);
     let first = again(0..middle, Again::FirstHalf, Fallback::Error);
     first.chain(again(middle..members, Again::SecondHalf, Fallback::Error))
+}
+
+/// It is committed, but for which members is not known, as a row came back whose key none has sent. No type that
+/// [`row::RowKeys`] takes is known to come to this.
+fn nobodys(members: impl Iterator<Item = Form>) -> impl Iterator<Item = Dealt> {
+    members.enumerate().map(|(member, form)| {
+        let mut out = BytesMut::new();
+        write_head(form, &mut out);
+        ErrorResponse::error("08007", "a row came back whose key nobody had sent")
+            .with_detail("The statement was committed.")
+            .write(&mut out);
+        write_tail(&mut out);
+        Dealt {
+            member,
+            verdict: Verdict::Answer(out.freeze()),
+        }
+    })
 }
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement. True: with Parse.

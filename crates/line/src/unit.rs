@@ -120,6 +120,15 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// Are these parameters in one format, so that they can stand in one array?
+    pub fn is_even(&self, numbers: &[u32]) -> bool {
+        let mut formats = numbers
+            .iter()
+            .map(|number| self.parameter(*number).map(|(binary, _)| binary));
+        let first = formats.next();
+        formats.all(|format| Some(format) == first)
+    }
+
     /// The bytes of parameter `number` (from 1) and whether they are binary. `None`: there is no such parameter.
     pub fn parameter(&self, number: u32) -> Option<(bool, Option<&[u8]>)> {
         let index = (number as usize).checked_sub(1)?;

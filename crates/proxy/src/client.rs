@@ -11,7 +11,7 @@ use crate::status::Board;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use paceline_line::learned::Travel;
-use paceline_line::line::{Slip, Ticket};
+use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
 use paceline_line::template::Template;
@@ -173,9 +173,9 @@ impl Client {
                 (Travel::unlearned(&unit, self.pool.policy), Some(question))
             }
         };
-        let wrap = match (unit.template.hints().target_affect_row, travel.slip.key) {
+        let wrap = match (unit.template.hints().target_affect_row, &travel.slip.keys) {
             (None, _) => Wrap::No,
-            (Some(1), Some(_)) => Wrap::OneRow,
+            (Some(1), Keys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
         let group = travel.slip.group.is_some();

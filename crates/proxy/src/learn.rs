@@ -16,14 +16,15 @@ use paceline_line::settings::Settings;
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
+use paceline_line::strategy::several::SeveralPlan;
 use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::fold;
-use paceline_sql::merge::upsert::{self, OnConflict};
+use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
-use paceline_wire::backend;
+use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
 /// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
@@ -58,7 +59,7 @@ impl Question {
 
     /// Asks in the background, on the connection that has just served the template.
     pub(crate) fn ask(self, mut seat: Box<Seat>) {
-        seat.free_row();
+        seat.free_rows();
         self.pool.asked(self.template.id, self.settings.id);
         tokio::spawn(async move {
             let mut question = self;
@@ -372,13 +373,42 @@ async fn ask_insert(
     {
         return Ok(Err(FOREIGN.to_owned()));
     }
-    let upsert = match upsert::rewrite(insert, on_conflict.as_ref(), &table, &names, &returning) {
-        Ok(upsert) => upsert,
-        Err(refusal) => return Ok(Err(refusal.to_string())),
+    let (change, described) = (on_conflict.as_ref(), (parameters, fields));
+    let plan = match insert.rows.len() {
+        1 => upsert::rewrite(insert, change, &table, &names, &returning)
+            .map(|upsert| plan_upsert(template, upsert, &table, described, templates)),
+        _ => upsert::rewrite_several(insert, change, &table, &names, &returning)
+            .map(|several| plan_several(template, several, &table, described, templates)),
     };
-    let plan = UpsertPlan::new(template, upsert, &table, parameters, fields, templates);
-    let plan = plan.map(|plan| GroupPlan::Upsert(Arc::new(plan)));
-    Ok(plan.ok_or_else(|| TOO_MANY.to_owned()))
+    Ok(match plan {
+        Ok(plan) => plan.ok_or_else(|| TOO_MANY.to_owned()),
+        Err(refusal) => Err(refusal.to_string()),
+    })
+}
+
+/// OIDs of a template's parameters, and RETURNING columns.
+type Described = (Vec<u32>, Vec<Field>);
+
+fn plan_upsert(
+    template: &Template,
+    upsert: Upsert,
+    table: &TableFacts,
+    (parameters, fields): Described,
+    templates: &Templates,
+) -> Option<GroupPlan> {
+    let plan = UpsertPlan::new(template, upsert, table, parameters, fields, templates)?;
+    Some(GroupPlan::Upsert(Arc::new(plan)))
+}
+
+fn plan_several(
+    template: &Template,
+    several: Several,
+    table: &TableFacts,
+    (parameters, fields): Described,
+    templates: &Templates,
+) -> Option<GroupPlan> {
+    let plan = SeveralPlan::new(template, several, table, parameters, fields, templates)?;
+    Some(GroupPlan::Several(Arc::new(plan)))
 }
 
 /// Are all functions, operators and types in these expressions PostgreSQL's own, and no function volatile but these?

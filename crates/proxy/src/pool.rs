@@ -11,7 +11,7 @@ mod tend;
 
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
-pub(crate) use seat::{Delivery, Row, Seat, Submitted, Waiter};
+pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
@@ -20,7 +20,7 @@ use crate::status::Counters;
 use crate::trip;
 use known::Known;
 use paceline_line::learned::Policy;
-use paceline_line::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Keys, Limits, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
@@ -32,6 +32,16 @@ use tokio::sync::{Notify, oneshot};
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
+
+/// The rows of all that leave.
+pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
+    let keys = entries.iter().flat_map(|entry| entry.slip.keys.as_slice());
+    keys.copied().collect()
+}
+
+fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
+    inner.line.land(now, keys.as_slice().iter().copied());
+}
 
 /// The server connections of one database and user.
 pub(crate) struct Pool {
@@ -135,11 +145,11 @@ impl Pool {
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
-        if !inner.idle.is_empty() && inner.line.start_at_once(slip) {
+        if !inner.idle.is_empty() && inner.line.start_at_once(&slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
-                return Submitted::Seat(Seat::new(self, conn, slip.key));
+                return Submitted::Seat(Seat::new(self, conn, slip.keys));
             }
-            inner.line.land(now, slip.key);
+            land(&mut inner, now, &slip.keys);
         }
         if would_group {
             Counters::count(&self.counters().would_have_grouped);
@@ -169,11 +179,11 @@ impl Pool {
         true
     }
 
-    /// A row is free.
-    fn land(self: &Arc<Self>, key: Option<Key>) {
+    /// Rows are free.
+    fn land(self: &Arc<Self>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.line.land(now, key);
+        land(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
     }
 
@@ -187,10 +197,10 @@ impl Pool {
     }
 
     /// A connection comes back; `None`: it is lost.
-    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, key: Option<Key>) {
+    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.line.land(now, key);
+        land(&mut inner, now, keys);
         match conn {
             Some(mut conn) => {
                 conn.idle_since = now;
@@ -262,11 +272,11 @@ impl Pool {
             }
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.slip.group;
-            match (how, entry.slip.key) {
+            match (how, &entry.slip.keys) {
                 (Again::Line, _) => {}
-                (Again::Row, Some(key)) => {
+                (Again::Row, Keys::One(key)) => {
                     *group = group.map(|mut id| {
-                        id.cohort = fold::row_cohort(key);
+                        id.cohort = fold::row_cohort(*key);
                         id
                     });
                 }
@@ -297,11 +307,7 @@ impl Pool {
                 Some(conn) => self.board(inner, conn, departure),
                 None => {
                     // All idle connections turned out dead.
-                    let keys: Vec<Key> = departure
-                        .entries
-                        .iter()
-                        .filter_map(|e| e.slip.key)
-                        .collect();
+                    let keys = keys_of(&departure.entries);
                     let again = departure
                         .entries
                         .into_iter()
@@ -351,10 +357,10 @@ impl Pool {
             return;
         }
         if let Some(entry) = departure.entries.pop()
-            && let Some((conn, key)) = self.seat(entry, conn)
+            && let Some((conn, keys)) = self.seat(entry, conn)
         {
             // The client left in this moment.
-            inner.line.land(Instant::now(), key);
+            land(inner, Instant::now(), &keys);
             inner.idle.push(conn);
         }
     }
@@ -364,8 +370,8 @@ impl Pool {
         self: &Arc<Self>,
         entry: Entry<Waiter>,
         conn: ServerConn,
-    ) -> Option<(ServerConn, Option<Key>)> {
-        let seat = Seat::new(self, conn, entry.slip.key);
+    ) -> Option<(ServerConn, Keys)> {
+        let seat = Seat::new(self, conn, entry.slip.keys);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),
             _ => None,

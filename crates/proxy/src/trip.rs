@@ -3,11 +3,11 @@
 
 mod share;
 
-use crate::pool::{Delivery, Pool, Waiter};
+use crate::pool::{Delivery, Pool, Waiter, keys_of};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Departure, Entry, Key, Strategy};
+use paceline_line::line::{Departure, Entry, Key, Keys, Strategy};
 use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
 use paceline_line::tally::{Fallback, Served};
@@ -62,13 +62,13 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
         let next = trip.arrive(&pool, &mut conn, &last);
         let Some(mut next) = next else {
             trip.deal(last);
-            return pool.release(Some(conn), None);
+            return pool.release(Some(conn), &Keys::Unknown);
         };
         if next.entries.len() == 1 {
             let empty = next.entries.pop().and_then(|entry| pool.seat(entry, conn));
             trip.deal(last);
-            if let Some((conn, key)) = empty {
-                pool.release(Some(conn), key);
+            if let Some((conn, keys)) = empty {
+                pool.release(Some(conn), &keys);
             }
             return;
         }
@@ -94,7 +94,7 @@ impl Trip {
     fn new(departure: Departure<Waiter>) -> Self {
         let entries = departure.entries;
         Self {
-            keys: entries.iter().filter_map(|entry| entry.slip.key).collect(),
+            keys: keys_of(&entries),
             strategy: entries
                 .first()
                 .and_then(|e| e.slip.group)

@@ -50,6 +50,9 @@ pub enum Refusal {
     /// ON CONFLICT names no unique key, or one whose values are not parameters or constants.
     #[error("ON CONFLICT needs one unique key whose values are plain parameters or constants")]
     Conflict,
+    /// A parameter stands in VALUES and in DO UPDATE of several rows: there it would have to be the same for all clients.
+    #[error("a parameter in VALUES of several rows and in DO UPDATE")]
+    Mixed,
     /// A parameter stands in the RETURNING of an upsert.
     #[error("a parameter in RETURNING")]
     Returning,

@@ -62,6 +62,16 @@ pub struct Change {
 pub const PROPOSED: u32 = 1 << 20;
 
 impl Insert {
+    /// The parameters of DO UPDATE.
+    fn change_parameters(&self) -> BTreeSet<u32> {
+        let change = self.conflict.as_ref().and_then(|c| c.change.as_ref());
+        let assigned = change.iter().flat_map(|c| &c.assignments);
+        let guard = change.and_then(|c| c.guard.as_ref());
+        let exprs = assigned.map(|(_, expr)| expr).chain(guard);
+        let numbers = exprs.flat_map(Expr::parameters);
+        numbers.filter(|number| *number < PROPOSED).collect()
+    }
+
     /// Every expression of VALUES and RETURNING.
     pub fn exprs(&self) -> Vec<&Expr> {
         let values = self.rows.iter().flatten().flatten();

@@ -1,7 +1,7 @@
 //! How units travel because of what was learned of them, and of what the user allows.
 
 use super::{Learned, Policy, Travel};
-use crate::line::Strategy;
+use crate::line::{Keys, Strategy};
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::template::Templates;
@@ -34,7 +34,7 @@ fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
     learned.travel(&mut unit, policy)
 }
 
-fn strategy(travel: Travel) -> Option<Strategy> {
+fn strategy(travel: &Travel) -> Option<Strategy> {
     travel.slip.group.map(|group| group.strategy)
 }
 
@@ -46,10 +46,10 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
         &known,
         ALLOWED,
     );
-    assert_eq!(strategy(hinted), Some(Strategy::Chain));
+    assert_eq!(strategy(&hinted), Some(Strategy::Chain));
     assert!(hinted.slip.barrier && hinted.slip.table.is_some());
     let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
-    assert_eq!((strategy(bare), bare.slip.barrier), (None, true));
+    assert_eq!((strategy(&bare), bare.slip.barrier), (None, true));
     let hotspot = Policy {
         hotspot: false,
         ..ALLOWED
@@ -59,7 +59,7 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
         &known,
         hotspot,
     );
-    assert_eq!(strategy(off), None);
+    assert_eq!(strategy(&off), None);
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
     };
     let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
     assert_eq!(
-        strategy(travel(hinted, &plain, ALLOWED)),
+        strategy(&travel(hinted, &plain, ALLOWED)),
         Some(Strategy::Pipeline)
     );
     let chained = travel(hinted, &writes, ALLOWED);
-    assert_eq!(strategy(chained), Some(Strategy::Chain));
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
     assert!(chained.slip.barrier && chained.slip.table.is_none());
     let bare = travel("SELECT f(1)", &writes, ALLOWED);
     assert_eq!(bare, Travel::default());
@@ -91,7 +91,7 @@ fn declared_functions_need_no_hint() {
         ..learned()
     };
     let chained = travel("SELECT f(1) FROM t", &declared, ALLOWED);
-    assert_eq!(strategy(chained), Some(Strategy::Chain));
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
     assert!(chained.slip.barrier && chained.slip.table.is_none());
     let off = Policy {
         hotspot: false,
@@ -121,15 +121,18 @@ fn consumers_that_share_no_statement_have_no_queue() {
             ..ALLOWED
         };
         let taken = known.travel(&mut unit, policy);
-        assert_eq!(strategy(taken), Some(Strategy::Take));
-        assert!(taken.slip.key.is_some() && unit.plan.take().is_some());
+        assert_eq!(strategy(&taken), Some(Strategy::Take));
+        assert!(taken.slip.keys != Keys::Unknown && unit.plan.take().is_some());
         let chains_only = Policy {
             lock_type: false,
             ..policy
         };
         let chained = known.travel(&mut unit, chains_only);
         let chain = (!hint.is_empty()).then_some(Strategy::Chain);
-        assert_eq!((strategy(chained), chained.slip.key), (chain, None));
+        assert_eq!(
+            (strategy(&chained), &chained.slip.keys),
+            (chain, &Keys::Unknown)
+        );
         assert!(chained.slip.barrier && unit.plan.is_none());
     }
 }

@@ -1,8 +1,39 @@
 //! What the line must know of a unit: whom it may travel with, and what it waits for.
 
+use std::sync::Arc;
+
 /// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u64);
+
+/// The rows that a unit changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Keys {
+    /// Not known: it waits for no row.
+    #[default]
+    Unknown,
+    /// It waits for this one, and may leave with others on it.
+    One(Key),
+    /// It waits for all of these at once, and leaves with nobody else on one of them. Each is named once.
+    Several(Arc<[Key]>),
+}
+
+impl Keys {
+    /// Each of them.
+    pub fn as_slice(&self) -> &[Key] {
+        match self {
+            Self::Unknown => &[],
+            Self::One(key) => std::slice::from_ref(key),
+            Self::Several(keys) => keys,
+        }
+    }
+}
+
+impl From<Option<Key>> for Keys {
+    fn from(key: Option<Key>) -> Self {
+        key.map_or(Self::Unknown, Self::One)
+    }
+}
 
 /// A table, as far as the line can tell tables apart: two may look the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,12 +103,12 @@ impl Strategy {
 }
 
 /// What the line must know of a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Slip {
     /// Whom it may travel with; `None`: alone.
     pub group: Option<GroupId>,
-    /// The row it changes; `None`: not known, it waits for no row.
-    pub key: Option<Key>,
+    /// The rows it changes.
+    pub keys: Keys,
     /// The table it changes.
     pub table: Option<Table>,
     /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later

@@ -4,7 +4,7 @@ mod histories;
 mod model;
 mod rules;
 
-use super::{GroupId, Key, Limits, Slip, Strategy};
+use super::{GroupId, Key, Keys, Limits, Slip, Strategy};
 use std::time::Duration;
 
 /// A group of a strategy; `template` tells groups apart.
@@ -24,8 +24,17 @@ fn fold(row: u64) -> Slip {
     Slip {
         table: None,
         group: Some(group(Strategy::Fold, 1)),
-        key: Some(Key(row)),
+        keys: Keys::One(Key(row)),
         barrier: false,
+    }
+}
+
+/// The slip of an upsert of several rows.
+fn upsert(rows: &[u64]) -> Slip {
+    Slip {
+        group: Some(group(Strategy::Merge, 1)),
+        keys: Keys::Several(rows.iter().copied().map(Key).collect()),
+        ..Slip::default()
     }
 }
 
@@ -34,7 +43,7 @@ fn read() -> Slip {
     Slip {
         table: None,
         group: Some(group(Strategy::Pipeline, 0)),
-        key: None,
+        keys: Keys::Unknown,
         barrier: false,
     }
 }

@@ -74,7 +74,8 @@ impl DealPlan {
         }
         let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
         self.limit(unit)?;
-        if !self.is_even(unit) {
+        let mut own = self.dealing.own.iter();
+        if !own.all(|own| unit.is_even(&own.numbers)) {
             return None;
         }
         // The values that decide which rows are picked are part of the queue's name.
@@ -130,18 +131,6 @@ impl DealPlan {
         let own = self.dealing.own.iter();
         let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
         shared.chain(own)
-    }
-
-    /// The rows of one member have their values in one array: they must be in one format.
-    fn is_even(&self, unit: &Unit) -> bool {
-        let binary = |number: &u32| unit.parameter(*number).map(|(binary, _)| binary);
-        let mut own = self.dealing.own.iter();
-        own.all(|own| {
-            own.numbers.windows(2).all(|two| match two {
-                [one, other] => binary(one) == binary(other),
-                _ => true,
-            })
-        })
     }
 
     fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Option<&'a [u8]>>> {

@@ -32,6 +32,11 @@ impl RowKeys {
         }
     }
 
+    /// How many columns a key has.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Only PostgreSQL can tell whether two keys are equal.
     pub(super) fn are_opaque(&self) -> bool {
         let mut columns = self.columns.iter();
@@ -71,7 +76,7 @@ impl RowKeys {
 }
 
 /// A column's value in a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KeyPart {
     pub(super) binary: bool,
     pub(super) bytes: Vec<u8>,

@@ -6,8 +6,8 @@ use super::fold::{FoldPlan, Sheet, row_cohort};
 use super::row::{RowKey, RowKeys};
 use super::wary::Wary;
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, parameter_bits,
-    result_bits, write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, nobodys,
+    parameter_bits, result_bits, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -19,7 +19,7 @@ use bytes::BytesMut;
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{Then, Upsert};
 use paceline_wire::backend::{self, Field, tag};
-use paceline_wire::{ErrorResponse, Frame, frontend};
+use paceline_wire::{Frame, frontend};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -316,7 +316,7 @@ impl Batch {
             return dealt.extend(again(0..members, Again::Alone, why));
         }
         if self.strange {
-            return self.settle_unknown(dealt);
+            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
         }
         let (plan, fields) = (&self.plan, &self.fields);
         let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
@@ -343,22 +343,6 @@ impl Batch {
             if let Some(answer) = inserted {
                 *verdict = Verdict::Answer(answer.freeze());
             }
-        }
-    }
-
-    /// It is committed, but for whom is not known. No type that [`RowKeys`] takes is known to come to this.
-    fn settle_unknown(&self, dealt: &mut Vec<Dealt>) {
-        for (number, member) in self.members.iter().enumerate() {
-            let mut out = BytesMut::new();
-            write_head(member.form, &mut out);
-            ErrorResponse::error("08007", "a row came back whose key nobody had sent")
-                .with_detail("The statement was committed.")
-                .write(&mut out);
-            write_tail(&mut out);
-            dealt.push(Dealt {
-                member: number,
-                verdict: Verdict::Answer(out.freeze()),
-            });
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::strategy::GroupPlan;
 use crate::strategy::dealing::DealPlan;
+use crate::strategy::several::SeveralPlan;
 use crate::strategy::upsert::UpsertPlan;
 use crate::template::{Template, Templates};
 use crate::unit::Unit;
@@ -76,7 +77,25 @@ impl Travelling {
         })
     }
 
-    /// An INSERT with ON CONFLICT.
+    /// An INSERT of several rows with ON CONFLICT.
+    pub(crate) fn upserting_several(
+        text: &str,
+        table: &TableFacts,
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        Self::new(text, parameters, fields, |d| {
+            let insert = d.statement.insert.as_ref().expect("an INSERT");
+            let change = upsert::on_conflict(insert, table, &d.types).expect("it folds");
+            let change = change.as_ref();
+            let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
+            let several = several.expect("it travels");
+            let plan = SeveralPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
+            GroupPlan::Several(Arc::new(plan.expect("few parameters and columns")))
+        })
+    }
+
+    /// An INSERT of one row with ON CONFLICT.
     pub(crate) fn upserting(
         text: &str,
         table: &TableFacts,

@@ -3,11 +3,12 @@
 use super::{Client, End};
 use crate::cancel::Doing;
 use crate::learn::Question;
-use crate::pool::{Row, Seat};
+use crate::pool::{Rows, Seat};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
 use bytes::{Bytes, BytesMut};
+use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
@@ -74,17 +75,21 @@ impl Client {
         watched: Option<Watched>,
     ) -> Result<(), End> {
         let underway = seat.take_underway();
-        let Some((conn, row)) = seat.parts() else {
+        let Some((conn, rows)) = seat.parts() else {
             return Err(super::shut_down());
         };
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
         let outcome = match (underway, &watched) {
             (Some((underway, room)), _) => self.take_over(conn, underway, room).await,
-            (None, Some((unit, _))) if takes(unit) => {
-                hold_queue(row, self.ride_on(conn, &unit.bytes, wrap)).await
+            (None, Some((unit, _))) => {
+                let riding = self.ride_on(conn, &unit.bytes, wrap);
+                match held_max(unit) {
+                    Some(limit) => hold_rows(rows, limit, riding).await,
+                    None => riding.await,
+                }
             }
-            (None, _) => self.ride_on(conn, unit, wrap).await,
+            (None, None) => self.ride_on(conn, unit, wrap).await,
         };
         whereabouts.leave_server().await;
         let mut ended = match outcome {
@@ -148,18 +153,23 @@ impl Client {
     }
 }
 
-/// Is it a consumer of a queue?
-fn takes(unit: &Unit) -> bool {
-    unit.plan.as_ref().is_some_and(GroupPlan::is_queue)
+/// How long a unit keeps its rows while it rides alone; `None`: to the end, as all that it may wait for is of concern to those
+/// who wait for it.
+fn held_max(unit: &Unit) -> Option<Duration> {
+    match unit.plan.as_ref()? {
+        plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
+        GroupPlan::Several(_) => Some(ROW_AWAITED_MAX),
+        _ => None,
+    }
 }
 
-/// Carries out a consumer's ride; if it takes long, others of its queue may leave.
-async fn hold_queue<T>(queue: Row<'_>, riding: impl Future<Output = T>) -> T {
+/// Carries out a ride; if it takes longer, those who wait for its queue or rows may leave.
+async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Output = T>) -> T {
     let mut riding = std::pin::pin!(riding);
-    match tokio::time::timeout(QUEUE_HELD_MAX, &mut riding).await {
+    match tokio::time::timeout(limit, &mut riding).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            queue.free();
+            rows.free();
             riding.await
         }
     }

@@ -6,7 +6,7 @@ use paceline_line::strategy::GroupPlan;
 use paceline_line::template::{Simple, Template};
 use paceline_sql::dealing::{Dealing, OwnParameter};
 use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
-use paceline_sql::merge::upsert::{Then, Upsert};
+use paceline_sql::merge::upsert::{Several, Then, Upsert};
 use paceline_sql::{KeyValue, LiteralKind, quote_literal};
 use std::collections::BTreeSet;
 
@@ -85,6 +85,7 @@ pub(super) fn of_learned(
         Ok(GroupPlan::Fold(plan)) => of_fold(&mut lines, plan.fold(), verbose),
         Ok(GroupPlan::Deal(plan)) => of_dealing(&mut lines, plan.dealing(), verbose),
         Ok(GroupPlan::Upsert(plan)) => of_upsert(&mut lines, plan.upsert(), verbose),
+        Ok(GroupPlan::Several(plan)) => of_several(&mut lines, plan.several(), verbose),
         Err(_) => {}
     }
     lines.finish()
@@ -159,6 +160,18 @@ fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
     }
     if let Then::Fold(fold) = &upsert.then {
         of_fold_statements(lines, fold);
+    }
+}
+
+fn of_several(lines: &mut Lines, several: &Several, verbose: bool) {
+    for key in &several.keys {
+        of_key(lines, key);
+    }
+    let shared = several.shared.iter();
+    lines.list("shared", shared.map(|number| format!("${number}")));
+    of_own(lines, &several.own);
+    if verbose {
+        lines.say("statement", &several.text);
     }
 }
 

@@ -4,7 +4,7 @@ use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Key, Ticket};
+use paceline_line::line::{Keys, Ticket};
 use paceline_line::strategy::share::Underway;
 use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
@@ -49,35 +49,35 @@ impl Delivery {
     }
 }
 
-/// A connection in a client's hands, and the row that is in flight because of it. Both come back to the pool when this
+/// A connection in a client's hands, and the rows that are in flight because of it. Both come back to the pool when this
 /// is dropped; the connection only if nobody has begun to use it.
 pub(crate) struct Seat {
     pool: Arc<Pool>,
     conn: Option<ServerConn>,
-    key: Option<Key>,
+    keys: Keys,
     used: bool,
     underway: Option<(Underway, Room)>,
 }
 
-/// The row that is in flight because of a seat.
-pub(crate) struct Row<'a> {
+/// The rows that are in flight because of a seat.
+pub(crate) struct Rows<'a> {
     pool: &'a Arc<Pool>,
-    key: &'a mut Option<Key>,
+    keys: &'a mut Keys,
 }
 
-impl Row<'_> {
-    /// Others may have it.
+impl Rows<'_> {
+    /// Others may have them.
     pub(crate) fn free(self) {
-        self.pool.land(self.key.take());
+        self.pool.land(&std::mem::take(self.keys));
     }
 }
 
 impl Seat {
-    pub(super) fn new(pool: &Arc<Pool>, conn: ServerConn, key: Option<Key>) -> Box<Self> {
+    pub(super) fn new(pool: &Arc<Pool>, conn: ServerConn, keys: Keys) -> Box<Self> {
         Box::new(Self {
             pool: Arc::clone(pool),
             conn: Some(conn),
-            key,
+            keys,
             used: false,
             underway: None,
         })
@@ -90,7 +90,7 @@ impl Seat {
         underway: Underway,
         room: Room,
     ) -> Box<Self> {
-        let mut seat = Self::new(pool, conn, None);
+        let mut seat = Self::new(pool, conn, Keys::Unknown);
         seat.used = true;
         seat.underway = Some((underway, room));
         seat
@@ -102,9 +102,9 @@ impl Seat {
     }
 
     /// Takes back what nobody received.
-    pub(super) fn unused(mut self) -> Option<(ServerConn, Option<Key>)> {
-        let key = self.key.take();
-        self.conn.take().map(|conn| (conn, key))
+    pub(super) fn unused(mut self) -> Option<(ServerConn, Keys)> {
+        let keys = std::mem::take(&mut self.keys);
+        self.conn.take().map(|conn| (conn, keys))
     }
 
     /// The connection, from now on in an unknown state unless [`Seat::leave`] says otherwise. `None` after that.
@@ -112,19 +112,19 @@ impl Seat {
         self.parts().map(|(conn, _)| conn)
     }
 
-    /// As [`Seat::conn`], and the row, which may be set free while the connection is in use.
-    pub(crate) fn parts(&mut self) -> Option<(&mut ServerConn, Row<'_>)> {
+    /// As [`Seat::conn`], and the rows, which may be set free while the connection is in use.
+    pub(crate) fn parts(&mut self) -> Option<(&mut ServerConn, Rows<'_>)> {
         self.used = true;
-        let row = Row {
+        let rows = Rows {
             pool: &self.pool,
-            key: &mut self.key,
+            keys: &mut self.keys,
         };
-        Some((self.conn.as_mut()?, row))
+        Some((self.conn.as_mut()?, rows))
     }
 
-    /// The row is free; the connection stays.
-    pub(crate) fn free_row(&mut self) {
-        self.pool.land(self.key.take());
+    /// The rows are free; the connection stays.
+    pub(crate) fn free_rows(&mut self) {
+        self.pool.land(&std::mem::take(&mut self.keys));
     }
 
     /// The connection may serve somebody else.
@@ -136,7 +136,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
-            self.pool.release((!self.used).then_some(conn), self.key);
+            self.pool.release((!self.used).then_some(conn), &self.keys);
         }
     }
 }

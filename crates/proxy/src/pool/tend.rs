@@ -3,7 +3,7 @@
 use super::{Delivery, Inner, Pool, Waiter};
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::Entry;
+use paceline_line::line::{Entry, Keys};
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ impl Pool {
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
         self.lock().opening -= 1;
         match opened {
-            Ok(conn) => self.release(Some(conn), None),
+            Ok(conn) => self.release(Some(conn), &Keys::Unknown),
             Err(error) => self.not_opened(&error),
         }
     }
@@ -91,7 +91,7 @@ impl Pool {
         }
         if !std::mem::replace(&mut inner.tended, true) {
             tokio::spawn(tend(Arc::clone(self)));
-        } else if inner.line.held_until().is_some() {
+        } else if inner.line.held_until().is_some() || inner.line.gives_way_at().is_some() {
             self.look_again.notify_one();
         }
     }
@@ -101,6 +101,7 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.line.release_held(now);
+        inner.line.give_way(now);
         self.expire(&mut inner, now);
         // Units that waited for mates may leave now.
         self.dispatch(&mut inner, now);
@@ -125,10 +126,8 @@ impl Pool {
             }
             wake = wake.min(due.max(now + GROW_AFTER));
         }
-        if let Some(until) = inner.line.held_until() {
-            wake = wake.min(until);
-        }
-        Some(wake)
+        let due = [inner.line.held_until(), inner.line.gives_way_at()];
+        Some(due.into_iter().flatten().fold(wake, Instant::min))
     }
 
     fn expire(&self, inner: &mut Inner, now: Instant) {

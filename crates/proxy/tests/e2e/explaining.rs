@@ -87,6 +87,15 @@ fn each_strategy_is_told_with_what_members_share() {
     ];
     let upsert = "INSERT INTO stock (id, qty) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + $3";
     assert_eq!(told(&stage, upsert, &on)[1..], expected);
+    let upsert_several = "INSERT INTO stock (id, qty) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + $5 * EXCLUDED.qty";
+    let expected = [
+        "as it is    merge",
+        "key         id = $1",
+        "key         id = $3",
+        "shared      $5",
+        "own         $1, $3, $2, $4",
+    ];
+    assert_eq!(told(&stage, upsert_several, &on)[1..], expected);
     let expected = [
         "as it is    fold",
         "key         amount = $1",

@@ -44,3 +44,4 @@ mod share;
 mod shared_reads;
 mod tidy;
 mod upsert;
+mod upsert_rows;

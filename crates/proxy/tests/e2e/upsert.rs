@@ -79,8 +79,71 @@ const SHAPES: [&str; 20] = [
     "INSERT INTO log (b) VALUES (:n), (:key)",
 ];
 
+/// Statements of several rows each, and how many of the clients are the first to travel with others: one of each two that
+/// share a key, one of each four, or all. (Others need not wait so long for them that they travel together, too.)
+const SEVERAL: [(&str, i64); 12] = [
+    (
+        "INSERT INTO edge AS e (id, target, unixnano, status) VALUES (:n, :few, :far, :key), (:pair, :one, :n, :half) ON CONFLICT (target, id) \
+         DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE e.unixnano < EXCLUDED.unixnano RETURNING *, -e.id AS minus",
+        6,
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:pair, :few), (:far, :key) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree",
+        6,
+    ),
+    (
+        "INSERT INTO degree AS d (id, degree, name) VALUES (:far, :n, :word), (:pair, :few, :own) ON CONFLICT (id) \
+         DO UPDATE SET degree = d.degree + 1, name = left(concat(d.name, EXCLUDED.name), 8) RETURNING degree, name",
+        6,
+    ),
+    // What DO UPDATE adds is the same for all, or for those who travel together.
+    (
+        "INSERT INTO degree (id, degree) VALUES (:n, 1), (:pair, 1), (:far, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + :one",
+        6,
+    ),
+    (
+        "INSERT INTO degree (id, degree, size) VALUES (:far, :n, :few + 0), (:pair, :key, :one + 0) ON CONFLICT (id) \
+         DO UPDATE SET degree = degree.degree + :half WHERE degree.size <= EXCLUDED.size RETURNING *",
+        6,
+    ),
+    (
+        "INSERT INTO degree (id, degree, tags, feeling) VALUES (:far, :n, '{a,\"b c\"}', 'busy'), (:pair, :key, '{a,\"b c\"}', 'busy') ON CONFLICT (id) \
+         DO UPDATE SET tags = EXCLUDED.tags || degree.tags, feeling = EXCLUDED.feeling RETURNING tags, feeling",
+        6,
+    ),
+    // Nothing; two rows of one key, too.
+    (
+        "INSERT INTO edge (id, target, unixnano) VALUES (:n, :few, :far), (:pair, :one, :n) ON CONFLICT (id, target) DO NOTHING",
+        6,
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:n, :few), (:dup, :key), (:pair, :one) ON CONFLICT (id) DO NOTHING RETURNING id, degree",
+        6,
+    ),
+    // A row that four clients share.
+    (
+        "INSERT INTO word (word, n) VALUES (:own, :n), (:word, :far) ON CONFLICT (word) DO NOTHING RETURNING serial, word, n",
+        3,
+    ),
+    // Another key may be in the way than the one that they wait for.
+    (
+        "INSERT INTO word (serial, word) VALUES (:far, :word), (:n, :own) ON CONFLICT DO NOTHING RETURNING serial, word",
+        12,
+    ),
+    (
+        "INSERT INTO lane (id, lane, n) VALUES (:n, :few, :key), (:pair, :one, :far) ON CONFLICT (id, lane) \
+         DO UPDATE SET n = lane.n + EXCLUDED.n RETURNING *",
+        6,
+    ),
+    // Rows that are not alike.
+    (
+        "INSERT INTO word (word, n) VALUES (:own, :n), (:word, DEFAULT) ON CONFLICT (word) DO UPDATE SET n = word.n + 1",
+        0,
+    ),
+];
+
 /// Statements that fail for one client (number 4), and how; it is neither the first nor the last on its key.
-const FAILING: [(&str, &str); 14] = [
+const FAILING: [(&str, &str); 18] = [
     (
         "INSERT INTO degree (id, degree) VALUES (:key, NULLIF(:n, 4)) ON CONFLICT (id) DO UPDATE SET degree = 1",
         "23502",
@@ -137,6 +200,23 @@ const FAILING: [(&str, &str); 14] = [
         "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :n, NULLIF(:n, 4), 0) ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano",
         "23502",
     ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:far, NULLIF(:n, 4)), (:pair, NULLIF(:key, 4)) ON CONFLICT (id) DO UPDATE SET degree = EXCLUDED.degree",
+        "23502",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:far, 250 * :n), (:pair, 250 * :key) ON CONFLICT (id) DO NOTHING RETURNING id",
+        "23514",
+    ),
+    (
+        "INSERT INTO degree (id, degree) VALUES (:far, 1 / (:n - 4)), (:pair, 1 / (:key - 4)) ON CONFLICT (id) DO NOTHING RETURNING id",
+        "22012",
+    ),
+    // The same row twice.
+    (
+        "INSERT INTO degree (id, degree) VALUES (:n, :few), (:dup, :key) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree RETURNING id, degree",
+        "21000",
+    ),
 ];
 
 fn stage() -> Stage {
@@ -145,15 +225,23 @@ fn stage() -> Stage {
     stage
 }
 
-/// The values of client `number`: its number, keys that recur in one way and another, a word, a price.
-fn values(number: usize) -> [(&'static str, String); 5] {
+/// The values of client `number`: its number, keys that recur in one way and another, words, a price, keys that two clients
+/// share, one that is its own, one that is its number again for client 4 only.
+fn values(number: usize) -> [(&'static str, String); 11] {
     let price = ["1", "2.5", "3.75"];
+    let dup = if number == 4 { 4 } else { number + 300 };
     [
         (":n", number.to_string()),
         (":key", (number % 3).to_string()),
         (":few", (number % 2 + 1).to_string()),
         (":word", format!("w{}", number % 3)),
         (":price", price[number % 3].to_owned()),
+        (":pair", (number.div_ceil(2) + 100).to_string()),
+        (":far", (number + 200).to_string()),
+        (":dup", dup.to_string()),
+        (":own", format!("own{number}")),
+        (":one", "1".to_owned()),
+        (":half", (number / 7).to_string()),
     ]
 }
 
@@ -167,7 +255,7 @@ fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
         bound.push(value.clone());
         let literal = match (prepared, name) {
             (true, _) => format!("${}", bound.len()),
-            (false, ":word") => format!("'{value}'"),
+            (false, ":word" | ":own") => format!("'{value}'"),
             (false, _) => value,
         };
         text = text.replace(name, &literal);
@@ -204,6 +292,30 @@ fn check(stage: &Stage, sql: &str, prepared: bool) {
         assert_same(&format!("client {number} of {sql}"), &alone.0, &reply.0);
     }
     assert_eq!(bare.ok(LEFT).rows(), left, "{sql}");
+}
+
+/// What stands in the line is on keys of its own, or leaves after those in front of it on one of its keys.
+fn check_several(prepared: bool) {
+    let stage = stage();
+    for (sql, grouped) in SEVERAL {
+        let before = stage.counters();
+        check(&stage, sql, prepared);
+        let members = stage.counters().members - before.members;
+        assert!(
+            members >= grouped || stage.target() == Target::Bare,
+            "{members} travelled together: {sql}"
+        );
+    }
+}
+
+#[test]
+fn each_client_with_several_rows_gets_its_answer_by_the_extended_protocol() {
+    check_several(true);
+}
+
+#[test]
+fn each_client_with_several_rows_gets_its_answer_by_the_simple_protocol() {
+    check_several(false);
 }
 
 fn check_all(prepared: bool) {

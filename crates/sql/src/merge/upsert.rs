@@ -6,10 +6,12 @@
 //! by the key that comes back.
 
 mod proposal;
+mod several;
 #[cfg(test)]
 mod tests;
 
 pub use proposal::{OnConflict, on_conflict};
+pub use several::{Several, rewrite_several};
 
 use super::{Insert, PROPOSED, check, returned};
 use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal, TypeName};
@@ -54,8 +56,22 @@ pub enum Then {
     Fold(Box<Fold>),
 }
 
-/// Rewrites an `insert` with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
+/// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
 pub fn rewrite(
+    insert: &Insert,
+    on_conflict: Option<&OnConflict>,
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Upsert, Refusal> {
+    match insert.rows.len() {
+        1 => rewrite_first(insert, on_conflict, table, parameters, returning),
+        _ => Err(Refusal::Rows),
+    }
+}
+
+/// The same for the first row of `insert`.
+fn rewrite_first(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
     table: &TableFacts,
@@ -97,12 +113,13 @@ pub fn rewrite(
     )?;
     let source = Source {
         own: &own,
+        shared: &[],
         valued: &valued,
         computed,
     };
     Ok(Upsert {
         insert: insert_sql(insert, table, &key, &source, "DO NOTHING", returning)?,
-        one_each: match change_sql(insert)? {
+        one_each: match change_sql(insert, &|_| None)? {
             Some(change) => Some(insert_sql(
                 insert, table, &key, &source, &change, returning,
             )?),
@@ -115,12 +132,31 @@ pub fn rewrite(
     })
 }
 
+/// Where the shared parameters start: behind the fingerprint and the limit for waiting.
+const SHARED: usize = 3;
+
 /// What is inserted.
 struct Source<'a> {
     own: &'a Own<'a>,
+    /// Parameters that are the same for all, by their types as SQL.
+    shared: &'a [(u32, &'a str)],
     /// Columns that have values, and these.
     valued: &'a [(String, &'a Expr)],
     computed: &'a [Expr],
+}
+
+impl Source<'_> {
+    /// A parameter that is the same for all.
+    fn shared(&self, number: u32) -> Option<String> {
+        let place = self.shared.iter().position(|(own, _)| *own == number)?;
+        let (_, sql) = self.shared.get(place)?;
+        Some(format!("${}::{sql}", SHARED + place))
+    }
+
+    fn parameter(&self, number: u32) -> String {
+        let own = || self.own.element(number, |place| format!("k.p{place}"));
+        self.shared(number).unwrap_or_else(own)
+    }
 }
 
 fn insert_sql(
@@ -131,7 +167,7 @@ fn insert_sql(
     action: &str,
     returning: &[TypeName],
 ) -> Result<String, Refusal> {
-    let parameter = |n: u32| source.own.element(n, |place| format!("k.p{place}"));
+    let parameter = |n: u32| source.parameter(n);
     let value = |expr: &Expr| {
         let sql = expr.to_sql(&|_| String::new(), &parameter);
         sql.map_err(|_| Refusal::Expression)
@@ -175,32 +211,35 @@ fn insert_sql(
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = source.own.rows("1", 3),
+        members = source.own.rows("1", SHARED + source.shared.len()),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
 }
 
-/// DO UPDATE as it is, if all members' values in it are those of EXCLUDED.
-fn change_sql(insert: &Insert) -> Result<Option<String>, Refusal> {
+/// DO UPDATE as it is, if all values in it are those of EXCLUDED, or are `shared` by all.
+fn change_sql(
+    insert: &Insert,
+    shared: &dyn Fn(u32) -> Option<String>,
+) -> Result<Option<String>, Refusal> {
     let conflict = insert.conflict.as_ref();
     let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
         return Ok(None);
     };
-    let proposed = |number: u32| {
-        let place = number.checked_sub(PROPOSED)? as usize;
-        change.proposed.get(place)
+    let value = |number: u32| match number.checked_sub(PROPOSED) {
+        Some(place) => {
+            let name = change.proposed.get(place as usize)?;
+            Some(format!("EXCLUDED.{}", quote_ident(name)))
+        }
+        None => shared(number),
     };
     let assigned = change.assignments.iter().map(|(_, expr)| expr);
     let mut parameters = assigned.chain(&change.guard).flat_map(Expr::parameters);
-    if parameters.any(|number| proposed(number).is_none()) {
+    if parameters.any(|number| value(number).is_none()) {
         return Ok(None);
     }
     let sql = |expr: &Expr| {
-        let excluded = |number| {
-            let name = proposed(number).map_or_else(String::new, |name| quote_ident(name));
-            format!("EXCLUDED.{name}")
-        };
-        let sql = expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &excluded);
+        let value = |number| value(number).unwrap_or_default();
+        let sql = expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &value);
         sql.map_err(|_| Refusal::Expression)
     };
     let set = |(name, expr): &(String, Expr)| Ok(format!("{} = {}", quote_ident(name), sql(expr)?));
@@ -217,11 +256,8 @@ fn change_sql(insert: &Insert) -> Result<Option<String>, Refusal> {
 struct Key<'a>(Vec<(&'a Column, KeyValue)>);
 
 impl<'a> Key<'a> {
-    /// The target of ON CONFLICT; without one, the shortest key that has values.
+    /// The target of ON CONFLICT; without one, the shortest key that has values. Their values are those of the first row.
     fn of(insert: &Insert, table: &'a TableFacts) -> Result<Self, Refusal> {
-        if insert.rows.len() != 1 {
-            return Err(Refusal::Conflict);
-        }
         let valued = insert.valued(table)?;
         let value_of = |name: &String| {
             let (_, expr) = valued.iter().find(|(column, _)| column == name)?;

@@ -2,7 +2,7 @@
 
 use super::model::{Flight, Model, Waiting};
 use super::{group, limits};
-use crate::line::{Entry, Key, Limits, Line, Slip, Strategy as Travel, Ticket};
+use crate::line::{Entry, Key, Keys, Limits, Line, Slip, Strategy as Travel, Ticket};
 use crate::testing;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 enum Step {
     Submit(Slip),
     StartAtOnce(Slip),
+    /// Who has waited for a row for long waits for it no longer.
+    GiveWay,
     Next,
     /// A flight ends; everybody was served.
     Land(usize),
@@ -59,8 +61,9 @@ impl Life {
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Submit(slip) => self.submit(*slip),
-            Step::StartAtOnce(slip) => self.start_at_once(*slip),
+            Step::Submit(slip) => self.submit(slip.clone()),
+            Step::StartAtOnce(slip) => self.start_at_once(slip),
+            Step::GiveWay => self.give_way(),
             Step::Next => drop(self.next()),
             Step::Land(which) => self.land(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
@@ -75,7 +78,7 @@ impl Life {
 
     fn submit(&mut self, slip: Slip) {
         let unit = self.new_unit();
-        let ticket = self.line.submit(self.now, slip, unit);
+        let ticket = self.line.submit(self.now, slip.clone(), unit);
         self.model.submit(Waiting {
             ticket,
             slip,
@@ -90,9 +93,32 @@ impl Life {
         self.units
     }
 
-    fn start_at_once(&mut self, slip: Slip) {
-        let row_is_free = |key| !self.model.in_flight(key) && !self.model.awaited(key);
-        let free = slip.key.is_none_or(row_is_free);
+    /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
+    fn give_way(&mut self) {
+        self.line.give_way(self.now);
+        for place in 0..self.model.waiting.len() {
+            let waiting = &self.model.waiting[place];
+            let slip = &self.line.waiting[&waiting.ticket].slip;
+            if waiting.slip == *slip {
+                continue;
+            }
+            let keys = waiting.slip.keys.as_slice();
+            assert!(matches!(waiting.slip.keys, Keys::Several(_)));
+            assert!(keys.iter().any(|key| self.model.in_flight(*key)));
+            let loose = Slip {
+                group: None,
+                keys: Keys::Unknown,
+                barrier: true,
+                ..waiting.slip.clone()
+            };
+            assert_eq!(*slip, loose);
+            self.model.waiting[place].slip = loose;
+        }
+    }
+
+    fn start_at_once(&mut self, slip: &Slip) {
+        let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
+        let free = slip.keys.as_slice().iter().all(row_is_free);
         let may = free && self.model.ready(self.now).is_empty();
         let started = self.line.start_at_once(slip);
         assert!(!started || free, "started on a row that is taken: {slip:?}");
@@ -104,7 +130,7 @@ impl Life {
             self.model.gone(unit);
             self.model.flights.push(Flight {
                 entries: Vec::new(),
-                keys: slip.key.into_iter().collect(),
+                keys: slip.keys.as_slice().to_vec(),
             });
         }
     }
@@ -302,12 +328,17 @@ fn slips() -> impl Strategy<Value = Slip> {
             0..2_u64,
         ),
     );
-    let key = prop::option::weighted(0.7, (0..4_u64).prop_map(Key));
-    (travel, key, prop::bool::weighted(0.3)).prop_map(|(travel, key, barrier)| Slip {
+    let several = prop::collection::btree_set((0..4_u64).prop_map(Key), 1..4);
+    let keys = prop_oneof![
+        3 => Just(Keys::Unknown),
+        5 => (0..4_u64).prop_map(|key| Keys::One(Key(key))),
+        3 => several.prop_map(|keys| Keys::Several(keys.into_iter().collect())),
+    ];
+    (travel, keys, prop::bool::weighted(0.3)).prop_map(|(travel, keys, barrier)| Slip {
         table: None,
         group: travel.map(|(strategy, template)| group(strategy, template)),
-        key,
-        barrier: barrier && key.is_none(),
+        barrier: barrier && keys == Keys::Unknown,
+        keys,
     })
 }
 
@@ -316,6 +347,7 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => slips().prop_map(Step::Submit),
         4 => slips().prop_map(Step::StartAtOnce),
+        4 => Just(Step::GiveWay),
         12 => Just(Step::Next),
         6 => any::<usize>().prop_map(Step::Land),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
@@ -323,6 +355,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (0..60_u64).prop_map(Step::Expire),
         1 => Just(Step::Drain),
         6 => (1..20_u64).prop_map(Step::Pass),
+        3 => Just(Step::Pass(100_000)),
     ]
 }
 

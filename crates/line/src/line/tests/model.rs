@@ -1,11 +1,11 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
-use crate::line::{Departure, Entry, GroupId, Key, Limits, Slip, Strategy, Ticket};
+use crate::line::{Departure, Entry, GroupId, Key, Keys, Limits, Slip, Strategy, Ticket};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// A unit that waits, as the model knows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
     pub(super) slip: Slip,
@@ -20,6 +20,25 @@ pub(super) struct Waiting {
 pub(super) struct Flight {
     pub(super) entries: Vec<Entry<u64>>,
     pub(super) keys: Vec<Key>,
+}
+
+/// Does the unit change this row?
+pub(super) fn on(slip: &Slip, key: Key) -> bool {
+    slip.keys.as_slice().contains(&key)
+}
+
+/// Who is on several rows leaves with nobody else on one of them.
+fn nobody_is_met_on_several_rows(entries: &[Entry<u64>]) {
+    for one in entries {
+        let Keys::Several(keys) = &one.slip.keys else {
+            continue;
+        };
+        let others = entries.iter().filter(|other| other.ticket != one.ticket);
+        let met = others
+            .flat_map(|other| other.slip.keys.as_slice())
+            .find(|key| keys.contains(key));
+        assert!(met.is_none(), "{one:?} meets somebody on {met:?}");
+    }
 }
 
 /// Everything that should be true of a line.
@@ -67,7 +86,7 @@ impl Model {
         let waiting = self
             .waiting
             .remove(place.expect("who leaves the line has waited in it"));
-        assert_eq!((waiting.unit, waiting.slip), (entry.unit, entry.slip));
+        assert_eq!((waiting.unit, &waiting.slip), (entry.unit, &entry.slip));
         assert_eq!(waiting.arrived, entry.arrived);
     }
 
@@ -75,7 +94,7 @@ impl Model {
     pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
         self.waiting.extend(entries.iter().map(|e| Waiting {
             ticket: e.ticket,
-            slip: e.slip,
+            slip: e.slip.clone(),
             arrived: e.arrived,
             unit: e.unit,
             since: None,
@@ -88,7 +107,7 @@ impl Model {
     }
 
     pub(super) fn awaited(&self, key: Key) -> bool {
-        self.waiting.iter().any(|w| w.slip.key == Some(key))
+        self.waiting.iter().any(|w| on(&w.slip, key))
     }
 
     /// It waits for others to come along.
@@ -100,13 +119,12 @@ impl Model {
         waiting.slip.group.is_some_and(waits) && waiting.arrived + self.limits.max_wait > now
     }
 
-    /// Nobody in flight or in front of it changes its row.
+    /// Nobody in flight or in front of it changes one of its rows.
     pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
-        let Some(key) = waiting.slip.key else {
-            return true;
-        };
-        let first = self.waiting.iter().find(|w| w.slip.key == Some(key));
-        !self.in_flight(key) && first.is_some_and(|w| w.ticket == waiting.ticket)
+        waiting.slip.keys.as_slice().iter().all(|key| {
+            let first = self.waiting.iter().find(|w| on(&w.slip, *key));
+            !self.in_flight(*key) && first.is_some_and(|w| w.ticket == waiting.ticket)
+        })
     }
 
     /// Rows may have become free in this step.
@@ -120,7 +138,7 @@ impl Model {
     /// Those who may leave now, in order of arrival.
     pub(super) fn ready(&self, now: Instant) -> Vec<Waiting> {
         let may_leave = |w: &&Waiting| self.row_is_free(w) && !self.held(w, now);
-        self.waiting.iter().filter(may_leave).copied().collect()
+        self.waiting.iter().filter(may_leave).cloned().collect()
     }
 
     /// How many departures those who may leave could make up.
@@ -165,7 +183,9 @@ impl Model {
             !entries.iter().any(|e| across(&e)),
             "nobody leaves across {barrier:?}"
         );
-        let keys: BTreeSet<Key> = entries.iter().filter_map(|e| e.slip.key).collect();
+        let keys = entries.iter().flat_map(|e| e.slip.keys.as_slice());
+        let keys: BTreeSet<Key> = keys.copied().collect();
+        nobody_is_met_on_several_rows(&entries);
         assert!(
             !keys.iter().any(|key| self.in_flight(*key)),
             "one flight per row"
@@ -175,7 +195,13 @@ impl Model {
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(&entries);
         if head.slip.group.is_some() && entries.len() < most {
-            self.nobody_was_forgotten(now, head.slip.group, barrier, fence, &keys);
+            let one = |e: &&Entry<u64>| matches!(e.slip.keys, Keys::One(_));
+            let single = entries.iter().filter(one);
+            let single: BTreeSet<Key> = single
+                .flat_map(|e| e.slip.keys.as_slice())
+                .copied()
+                .collect();
+            self.nobody_was_forgotten(now, head.slip.group, barrier, fence, (&keys, &single));
         }
         self.flights.push(Flight {
             entries,
@@ -192,8 +218,8 @@ impl Model {
             .filter(|w| w.ticket > head.ticket)
             .collect();
         let stays = |w: &&&Waiting| {
-            let writes = w.slip.barrier || w.slip.key.is_some();
-            writes && (w.slip.group != group || w.slip.key.is_some_and(|key| self.in_flight(key)))
+            let writes = w.slip.barrier || w.slip.keys != Keys::Unknown;
+            writes && (w.slip.group != group || self.may_stay(&w.slip.keys))
         };
         let first_to_stay = behind.iter().find(stays).map(|w| w.ticket);
         let stops = |w: &&&Waiting| {
@@ -201,6 +227,19 @@ impl Model {
             w.slip.barrier && (w.slip.group != group || overtakes)
         };
         behind.iter().find(stops).map(|w| w.ticket)
+    }
+
+    /// Units on these rows perhaps do not leave with their group.
+    fn may_stay(&self, keys: &Keys) -> bool {
+        let several = |w: &Waiting| matches!(w.slip.keys, Keys::Several(_));
+        match keys {
+            Keys::Unknown => false,
+            Keys::One(key) => {
+                let mut behind = self.waiting.iter().filter(|w| several(w));
+                self.in_flight(*key) || behind.any(|w| on(&w.slip, *key))
+            }
+            Keys::Several(_) => true,
+        }
     }
 
     fn most(&self, group: Option<GroupId>) -> usize {
@@ -213,11 +252,12 @@ impl Model {
 
     /// Units on one row leave strictly in order of arrival.
     fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
-        for entry in entries.iter().filter(|e| e.slip.key.is_some()) {
-            let passed = self
-                .waiting
-                .iter()
-                .find(|w| w.slip.key == entry.slip.key && w.ticket < entry.ticket);
+        for entry in entries {
+            let shares = |w: &&Waiting| {
+                let mut keys = entry.slip.keys.as_slice().iter();
+                w.ticket < entry.ticket && keys.any(|key| on(&w.slip, *key))
+            };
+            let passed = self.waiting.iter().find(shares);
             assert!(
                 passed.is_none(),
                 "{entry:?} has passed {passed:?} on its row"
@@ -232,19 +272,20 @@ impl Model {
         group: Option<GroupId>,
         barrier: Option<Ticket>,
         fence: Option<Ticket>,
-        keys: &BTreeSet<Key>,
+        (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
     ) {
         let could = |w: &Waiting| w.slip.group == group && barrier.is_none_or(|b| w.ticket < b);
         let mates = self.ready(now).into_iter().filter(could);
         let other_rows: Vec<_> = mates
-            .filter(|w| w.slip.key.is_none_or(|key| !keys.contains(&key)))
+            .filter(|w| !w.slip.keys.as_slice().iter().any(|key| keys.contains(key)))
             .collect();
         assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
-        for key in keys {
-            let next = self.waiting.iter().find(|w| w.slip.key == Some(*key));
+        for key in single {
+            let next = self.waiting.iter().find(|w| on(&w.slip, *key));
+            let next = next.filter(|w| matches!(w.slip.keys, Keys::One(_)));
             let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.ticket));
             assert!(
-                fenced || !next.is_some_and(could),
+                fenced || !next.is_some_and(&could),
                 "left behind on its row: {next:?}"
             );
         }

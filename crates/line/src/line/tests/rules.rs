@@ -1,7 +1,9 @@
 //! The line's rules, one by one.
 
-use super::{fold, group, limits, read};
-use crate::line::{Departure, Entry, GroupId, Key, Limits, Line, Slip, Strategy, Ticket};
+use super::{fold, group, limits, read, upsert};
+use crate::line::{
+    Departure, Entry, GroupId, Key, Keys, Limits, Line, ROW_AWAITED_MAX, Slip, Strategy, Ticket,
+};
 use std::time::{Duration, Instant};
 
 /// A line, its clock, and units named by a letter.
@@ -21,7 +23,7 @@ impl Scene {
     fn come(&mut self, slip: Slip, units: &str) -> Vec<Ticket> {
         units
             .chars()
-            .map(|unit| self.line.submit(self.now, slip, unit))
+            .map(|unit| self.line.submit(self.now, slip.clone(), unit))
             .collect()
     }
 
@@ -51,7 +53,7 @@ fn alone(row: Option<u64>) -> Slip {
     Slip {
         table: None,
         group: None,
-        key: row.map(Key),
+        keys: row.map(Key).into(),
         barrier: false,
     }
 }
@@ -69,7 +71,7 @@ fn barrier(group: Option<GroupId>) -> Slip {
     Slip {
         table: None,
         group,
-        key: None,
+        keys: Keys::Unknown,
         barrier: true,
     }
 }
@@ -208,7 +210,7 @@ fn who_is_on_a_row_does_not_take_the_place_of_a_barrier_of_its_group() {
         group: Some(chain),
         ..alone(Some(1))
     };
-    scene.come(keyed, "a");
+    scene.come(keyed.clone(), "a");
     scene.come(barrier(Some(chain)), "b");
     scene.come(keyed, "cdefg");
     assert_eq!(scene.leaves(), "ab");
@@ -230,7 +232,7 @@ fn other_settings_formats_or_cohorts_are_another_group() {
         let slip = Slip {
             table: None,
             group: Some(other),
-            key: None,
+            keys: Keys::Unknown,
             barrier: false,
         };
         scene.come(slip, unit);
@@ -244,19 +246,19 @@ fn other_settings_formats_or_cohorts_are_another_group() {
 #[test]
 fn a_unit_starts_at_once_only_where_it_passes_nobody() {
     let mut scene = Scene::new(limits(8, 4, 0));
-    assert!(scene.line.start_at_once(fold(1)));
-    assert!(!scene.line.start_at_once(fold(1)), "its row is in flight");
-    assert!(scene.line.start_at_once(fold(2)), "another row");
+    assert!(scene.line.start_at_once(&fold(1)));
+    assert!(!scene.line.start_at_once(&fold(1)), "its row is in flight");
+    assert!(scene.line.start_at_once(&fold(2)), "another row");
     scene.land(&[1]);
-    assert!(scene.line.start_at_once(fold(1)), "the row is free again");
+    assert!(scene.line.start_at_once(&fold(1)), "the row is free again");
     scene.come(fold(1), "a");
     assert!(
-        scene.line.start_at_once(alone(None)),
+        scene.line.start_at_once(&alone(None)),
         "who waits for a row holds up nobody"
     );
     scene.come(alone(None), "b");
     assert!(
-        !scene.line.start_at_once(alone(None)),
+        !scene.line.start_at_once(&alone(None)),
         "somebody could leave"
     );
 }
@@ -264,8 +266,8 @@ fn a_unit_starts_at_once_only_where_it_passes_nobody() {
 #[test]
 fn with_a_wait_for_mates_no_group_starts_at_once() {
     let mut scene = Scene::new(limits(8, 4, 50));
-    assert!(!scene.line.start_at_once(fold(1)));
-    assert!(scene.line.start_at_once(alone(Some(1))));
+    assert!(!scene.line.start_at_once(&fold(1)));
+    assert!(scene.line.start_at_once(&alone(Some(1))));
 }
 
 #[test]
@@ -431,4 +433,103 @@ fn a_row_that_nobody_uses_is_forgotten() {
         scene.line.withdraw(scene.now, tickets[0]);
     }
     assert!(scene.line.rows.is_empty() && scene.line.mates.is_empty());
+}
+
+#[test]
+fn who_is_on_several_rows_waits_for_all_of_them_in_each_rows_order() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(upsert(&[1, 2]), "a");
+    scene.come(upsert(&[2, 3]), "b");
+    scene.come(upsert(&[4, 5]), "c");
+    scene.come(fold(3), "d");
+    scene.come(fold(6), "e");
+    assert_eq!(scene.leaves(), "ac", "nobody meets another one on a row");
+    assert_eq!(scene.leaves(), "e");
+    assert_eq!(scene.leaves(), "", "what is behind keeps its place");
+    scene.land(&[1, 2]);
+    scene.come(upsert(&[1, 5]), "f");
+    assert_eq!(scene.leaves(), "b", "5 is in flight");
+    scene.land(&[4, 5]);
+    assert_eq!(scene.leaves(), "f");
+    scene.land(&[2, 3]);
+    assert_eq!(scene.leaves(), "d");
+    assert!(!scene.line.start_at_once(&upsert(&[7, 3])));
+    assert!(scene.line.start_at_once(&upsert(&[7, 8])));
+    assert!(!scene.line.start_at_once(&fold(8)));
+}
+
+#[test]
+fn who_comes_back_to_several_rows_stands_where_it_stood() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(upsert(&[1, 2]), "a");
+    scene.come(upsert(&[3, 4]), "b");
+    let mut back = scene.next().expect("both leave").entries;
+    scene.come(fold(2), "c");
+    let late = scene.come(upsert(&[2, 4]), "d");
+    for (cohort, entry) in (1..).zip(&mut back) {
+        let id = entry.slip.group.as_mut().expect("an upsert");
+        id.cohort = cohort;
+    }
+    scene.line.put_back(scene.now, back);
+    scene.land(&[1, 2, 3, 4]);
+    assert_eq!((scene.leaves(), scene.leaves()), ("a".into(), "b".into()));
+    scene.land(&[1, 2, 3, 4]);
+    assert_eq!(scene.leaves(), "c");
+    scene.line.withdraw(scene.now, late[0]);
+    scene.land(&[2]);
+    assert!(scene.line.rows.is_empty() && scene.line.gives_way_at().is_some());
+    scene.pass(100_000);
+    scene.line.give_way(scene.now);
+    assert_eq!(scene.line.gives_way_at(), None);
+}
+
+/// What it waits for may be of no concern to those behind it: in PostgreSQL they would perhaps not meet.
+#[test]
+fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(upsert(&[1, 2]), "b");
+    scene.come(upsert(&[2, 3]), "c");
+    scene.come(fold(3), "d");
+    let look = |scene: &mut Scene| {
+        scene.pass(u64::try_from(ROW_AWAITED_MAX.as_micros()).unwrap_or(u64::MAX));
+        scene.line.give_way(scene.now);
+    };
+    look(&mut scene);
+    assert_eq!(scene.leaves(), "", "it may have begun just now");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "b", "it has landed, and is not late");
+    look(&mut scene);
+    look(&mut scene);
+    assert_eq!(
+        scene.leaves(),
+        "c",
+        "alone, like one whose rows are not known"
+    );
+    assert_eq!(scene.leaves(), "d", "nobody is in front of it any more");
+    assert_eq!(scene.line.gives_way_at(), None);
+}
+
+#[test]
+fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let chain = group(Strategy::Chain, 0);
+    let keyed = Slip {
+        group: Some(chain),
+        ..alone(Some(1))
+    };
+    scene.come(barrier(Some(chain)), "a");
+    scene.come(upsert(&[1, 2]), "b");
+    scene.come(keyed, "c");
+    scene.come(barrier(Some(chain)), "d");
+    assert_eq!(scene.leaves(), "a");
+    assert_eq!(scene.leaves(), "b");
+    assert_eq!(
+        scene.leaves(),
+        "d",
+        "its row is not known: it waits for none"
+    );
+    scene.land(&[1, 2]);
+    assert_eq!(scene.leaves(), "c");
 }

@@ -66,13 +66,13 @@ impl Table {
         }
     }
 
-    /// The text of key column `column` of row `row`; the last row does not exist.
+    /// The text of key column `column` of row `row`; the last rows do not exist.
     pub(super) fn key_text(&self, row: usize, column: usize) -> String {
         self.keys[column].kind.key(row)
     }
 
-    /// How many keys units may ask for: every row and one that is missing.
-    pub(super) const KEYS: usize = ROWS + 1;
+    /// How many keys units may ask for: every row and some that are missing.
+    pub(super) const KEYS: usize = ROWS + 3;
 
     pub(super) fn sql(&self) -> String {
         let mut parts: Vec<String> = self

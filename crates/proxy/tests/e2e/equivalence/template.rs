@@ -160,18 +160,16 @@ impl Build {
         let mut names = keys.clone();
         names.extend(chosen.iter().map(|column| column.name.as_str()));
         self.push(&format!("({}) VALUES (", names.join(", ")));
-        for number in 0..keys.len() {
-            self.push(if number > 0 { ", " } else { "" });
-            self.hole(Role::Key(number));
-        }
-        for column in &chosen {
-            self.push(", ");
-            match column.kind {
-                kind if kind.is_integer() && rng.chance(30) => {
-                    self.hole(Role::Int);
-                    self.push(" + 1");
+        let roles: Vec<Role> = chosen.iter().map(|column| proposed(column, rng)).collect();
+        self.row(keys.len(), &roles);
+        for _ in 0..*rng.pick(&[0, 0, 1, 1, 2]) {
+            self.push("), (");
+            match rng.chance(10) {
+                true => {
+                    let others = chosen.iter().map(|column| proposed(column, rng));
+                    self.row(keys.len(), &others.collect::<Vec<_>>());
                 }
-                kind => self.hole(Role::Own(kind)),
+                false => self.row(keys.len(), &roles),
             }
         }
         if rng.chance(25) {
@@ -192,6 +190,19 @@ impl Build {
             let column = rng.pick(&table.columns);
             self.push(" WHERE ");
             self.pattern((*rng.pick(guards(column.kind))).to_owned(), column);
+        }
+    }
+
+    /// A row of VALUES.
+    fn row(&mut self, keys: usize, roles: &[Role]) {
+        for number in 0..keys {
+            self.push(if number > 0 { ", " } else { "" });
+            self.hole(Role::Key(number));
+        }
+        for role in roles {
+            self.push(", ");
+            self.hole(*role);
+            self.push(if *role == Role::Int { " + 1" } else { "" });
         }
     }
 
@@ -247,6 +258,14 @@ impl Build {
             rest = after;
         }
         self.push(rest);
+    }
+}
+
+/// What a row of VALUES has in a column.
+fn proposed(column: &Column, rng: &mut Rng) -> Role {
+    match column.kind {
+        kind if kind.is_integer() && rng.chance(30) => Role::Int,
+        kind => Role::Own(kind),
     }
 }
 

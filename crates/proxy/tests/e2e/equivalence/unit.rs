@@ -43,12 +43,17 @@ impl Unit {
             true => Table::KEYS - 1,
             false => rng.below(Table::KEYS),
         };
+        // How far the rows of one unit lie apart; not at all: they are one.
+        let stride = if rng.chance(12) { 0 } else { 1 + rng.below(2) };
+        let mut keys = Keys::new(table, row, stride);
         let values: Vec<Value> = template
             .holes
             .iter()
             .map(|role| match role {
-                Role::Key(_) if rng.chance(3) => None,
-                Role::Key(column) => Some(table.key_text(row, *column)),
+                Role::Key(column) => {
+                    let key = keys.next(*column);
+                    (!rng.chance(3)).then_some(key)
+                }
                 role => role.sample(rng),
             })
             .collect();
@@ -151,17 +156,18 @@ impl Unit {
         }
     }
 
-    /// The same on a row that does not exist.
+    /// The same on a row that does not exist, and those behind it.
     pub(super) fn on_missing_row(&self, table: &Table, template: &Template) -> Unit {
         let mut unit = self.clone();
+        let mut keys = Keys::new(table, Table::KEYS - 1, 1);
         for (at, role) in template.holes.iter().enumerate() {
             let Role::Key(column) = role else {
                 continue;
             };
+            let text = keys.next(*column);
             if self.values[at].is_none() {
                 continue;
             }
-            let text = table.key_text(Table::KEYS - 1, *column);
             match &mut unit.way {
                 Way::Simple(literals) => {
                     let bare = literals[at].1 == "int4";
@@ -197,6 +203,32 @@ impl Unit {
             }
             Way::Extended { .. } => template.parametrised(),
         }
+    }
+}
+
+/// The keys of a unit's rows, column by column.
+struct Keys<'a> {
+    table: &'a Table,
+    row: usize,
+    stride: usize,
+    given: usize,
+}
+
+impl<'a> Keys<'a> {
+    fn new(table: &'a Table, row: usize, stride: usize) -> Self {
+        Self {
+            table,
+            row,
+            stride,
+            given: 0,
+        }
+    }
+
+    fn next(&mut self, column: usize) -> String {
+        let number = self.given / self.table.keys.len();
+        self.given += 1;
+        let row = (self.row + number * self.stride) % Table::KEYS;
+        self.table.key_text(row, column)
     }
 }
 

@@ -1,10 +1,11 @@
 //! What ON CONFLICT becomes, and what is refused. That it does what it should is for tests with a server.
 
-use super::{Then, Upsert, on_conflict, rewrite};
-use crate::dealing::{Refusal, TypeName};
+use super::{Several, Then, Upsert, on_conflict, rewrite, rewrite_several};
+use crate::dealing::{OwnParameter, Refusal, TypeName};
 use crate::facts::{Column, Extent, TableFacts};
-use crate::fold::Fold;
-use crate::parse;
+use crate::fold::{self, Fold};
+use crate::merge::Insert;
+use crate::{KeyValue, parse};
 
 /// `degree (id bigint primary key, degree integer not null check (degree < 1000), name varchar(8), code char(2))`.
 fn table() -> TableFacts {
@@ -49,20 +50,36 @@ fn table() -> TableFacts {
     }
 }
 
-fn rewritten_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
-    let named = |sql: &&str| TypeName {
-        sql: (*sql).to_owned(),
+fn named(sql: &str) -> TypeName {
+    TypeName {
+        sql: sql.to_owned(),
         array: false,
         builtin: true,
-    };
-    let types: Vec<_> = types.iter().map(named).collect();
-    let insert = parse(sql)
-        .unwrap()
-        .insert
-        .unwrap_or_else(|| panic!("{sql}"));
-    let returning = vec![named(&"text"); insert.returning.len()];
+    }
+}
+
+/// The statement, and the types of its parameters and RETURNING columns.
+fn described(sql: &str, types: &[&str]) -> (Insert, Vec<TypeName>, Vec<TypeName>) {
+    let insert = parse(sql).unwrap().insert;
+    let insert = insert.unwrap_or_else(|| panic!("{sql}"));
+    let returning = vec![named("text"); insert.returning.len()];
+    (
+        insert,
+        types.iter().map(|sql| named(sql)).collect(),
+        returning,
+    )
+}
+
+fn rewritten_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
+    let (insert, types, returning) = described(sql, types);
     let change = on_conflict(&insert, table, &types)?;
     rewrite(&insert, change.as_ref(), table, &types, &returning)
+}
+
+fn several_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Several, Refusal> {
+    let (insert, types, returning) = described(sql, types);
+    let change = on_conflict(&insert, table, &types)?;
+    rewrite_several(&insert, change.as_ref(), table, &types, &returning)
 }
 
 fn rewritten(sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
@@ -147,10 +164,12 @@ fn what_cannot_travel() {
         "INSERT INTO degree (degree) VALUES ($2) ON CONFLICT (id) DO NOTHING",
         "INSERT INTO degree (degree) VALUES ($2) ON CONFLICT DO NOTHING",
         "INSERT INTO degree (id, degree) VALUES ($1 + 1, $2) ON CONFLICT (id) DO NOTHING",
-        "INSERT INTO degree (id, degree) VALUES ($1, $2), ($1, $2) ON CONFLICT (id) DO NOTHING",
     ] {
         assert_eq!(refused(sql, &two), Refusal::Conflict, "{sql}");
     }
+    let several =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2), ($1, $2) ON CONFLICT (id) DO NOTHING";
+    assert_eq!(refused(several, &two), Refusal::Rows);
     let returning =
         "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING $2";
     assert_eq!(refused(returning, &two), Refusal::Returning);
@@ -200,4 +219,78 @@ fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
         "{}",
         upsert.insert
     );
+}
+
+#[test]
+fn several_rows_of_many_clients_are_one_upsert_of_their_own() {
+    let sql = "INSERT INTO degree AS d (id, degree) VALUES ($1, $2 + 1), ($3, $4 + 1) ON CONFLICT (id) \
+        DO UPDATE SET degree = d.degree + EXCLUDED.degree * $5 WHERE d.degree < $6 RETURNING d.id";
+    let types = [
+        "bigint", "integer", "bigint", "integer", "integer", "integer",
+    ];
+    let several = several_on(&table(), sql, &types).unwrap();
+    for part in [
+        "ROWS FROM (pg_catalog.unnest($5::pg_catalog.int4[]), pg_catalog.unnest($6::bigint[]), pg_catalog.unnest($7::integer[])) AS k(pos, p1, p2)",
+        "ORDER BY k.pos",
+        r#"DO UPDATE SET "degree" = ((u."degree") + (EXCLUDED."degree") * ($3::integer)) "#,
+        r#"WHERE ((u."degree") < ($4::integer)) RETURNING true AS there, u."id" AS k1"#,
+        "SELECT facts.same, w.k1, w.r1 FROM facts",
+        "coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout'))",
+    ] {
+        let text = several.text.replace("k.p1", "$6").replace("k.p2", "$7");
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert!(parse(&several.text).is_ok());
+    assert_eq!((several.shared, several.changes), (vec![5, 6], true));
+    let own = [vec![1, 3], vec![2, 4]].map(|numbers| OwnParameter {
+        numbers,
+        as_text: false,
+    });
+    assert_eq!(several.own, own);
+    let keys = several.keys.iter().map(|key| key[0].value.clone());
+    let expected = [KeyValue::Parameter(1), KeyValue::Parameter(3)];
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn several_rows_that_meet_one_do_nothing_whatever_the_target() {
+    for target in ["", " (id)"] {
+        let sql = format!(
+            "INSERT INTO degree (id, degree) VALUES ($1, 3), ($2, 3), ($3, 3) ON CONFLICT{target} DO NOTHING"
+        );
+        let several = several_on(&table(), &sql, &["bigint"; 3]).unwrap();
+        assert!(several.text.contains("DO NOTHING") && !several.changes);
+        assert_eq!(several.own[0].numbers, [1, 2, 3]);
+        assert!(several.shared.is_empty());
+    }
+}
+
+#[test]
+fn several_rows_that_cannot_travel() {
+    let refused = |sql: &str, types: &[&str]| several_on(&table(), sql, types).unwrap_err();
+    let four = ["bigint", "integer", "bigint", "integer"];
+    let unlike =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4 + 1) ON CONFLICT DO NOTHING";
+    assert_eq!(refused(unlike, &four), Refusal::Rows);
+    let none_of_their_own =
+        "INSERT INTO degree (id, degree) VALUES (1, 2), (1, 2) ON CONFLICT (id) DO NOTHING";
+    assert_eq!(refused(none_of_their_own, &[]), Refusal::Rows);
+    let mixed = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET degree = $4";
+    assert_eq!(refused(mixed, &four), Refusal::Mixed);
+    let returning = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO NOTHING RETURNING $2";
+    assert_eq!(refused(returning, &four), Refusal::Returning);
+    // What cannot travel with one row.
+    let key = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id";
+    assert!(matches!(refused(key, &four), Refusal::Fold(_)));
+    let target =
+        "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (degree) DO NOTHING";
+    assert_eq!(refused(target, &four), Refusal::Conflict);
+    // Only PostgreSQL can tell such keys apart.
+    let mut prices = table();
+    let id = &mut prices.columns[0];
+    (id.type_oid, id.base_type_oid) = (1700, 1700);
+    (id.type_name, id.bare_type_name) = ("numeric".to_owned(), "numeric".to_owned());
+    let sql = "INSERT INTO degree (id) VALUES ($1), ($2) ON CONFLICT (id) DO NOTHING";
+    let refused = several_on(&prices, sql, &["numeric"; 2]).unwrap_err();
+    assert_eq!(refused, fold::Refusal::KeyType("id".to_owned()).into());
 }

@@ -1,0 +1,108 @@
+//! Units on several rows: they wait for all of them at once, in each row's order of arrival.
+//!
+//! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
+//! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
+
+use super::{Flight, Keys, Line, Ticket};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// A row that has been in flight for longer than this, or at most than twice this, is awaited by nobody who waits for other
+/// rows, too. Commits on a slow disk should be shorter.
+pub const ROW_AWAITED_MAX: Duration = Duration::from_millis(100);
+
+/// Units on several rows that wait.
+#[derive(Debug, Default)]
+pub(super) struct Several {
+    waiting: BTreeSet<Ticket>,
+    /// When to look what they wait for; `None`: nobody waits.
+    look_at: Option<Instant>,
+}
+
+impl<T> Line<T> {
+    /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
+    /// known.
+    pub fn give_way(&mut self, now: Instant) {
+        if self.several.look_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let waiting: Vec<Ticket> = self.several.waiting.iter().copied().collect();
+        let (late, patient): (Vec<Ticket>, Vec<Ticket>) =
+            waiting.into_iter().partition(|t| self.waits_long(*t));
+        for ticket in late {
+            self.set_loose(now, ticket);
+        }
+        for ticket in &patient {
+            self.note_flights(*ticket);
+        }
+        self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
+    }
+
+    /// When [`Line::give_way`] has something to do.
+    pub fn gives_way_at(&self) -> Option<Instant> {
+        self.several.look_at
+    }
+
+    /// A unit stands in the line.
+    pub(super) fn note_several(&mut self, now: Instant, ticket: Ticket, keys: &Keys) {
+        let Keys::Several(keys) = keys else {
+            return;
+        };
+        self.several.waiting.insert(ticket);
+        self.several.look_at.get_or_insert(now + ROW_AWAITED_MAX);
+        for key in keys.iter() {
+            self.rows.entry(*key).or_default().several += 1;
+        }
+    }
+
+    /// It does no longer.
+    pub(super) fn forget_several(&mut self, ticket: Ticket, keys: &Keys) {
+        let Keys::Several(keys) = keys else {
+            return;
+        };
+        self.several.waiting.remove(&ticket);
+        for key in keys.iter() {
+            if let Some(row) = self.rows.get_mut(key) {
+                row.several -= 1;
+            }
+        }
+    }
+
+    fn waits_long(&self, ticket: Ticket) -> bool {
+        let entry = self.waiting.get(&ticket);
+        let mut keys = entry.into_iter().flat_map(|e| e.slip.keys.as_slice());
+        keys.any(|key| {
+            let row = self.rows.get(key);
+            row.is_some_and(|row| row.flight == Flight::Long)
+        })
+    }
+
+    /// Its rows that are in flight now and will be at the next look have been for long.
+    fn note_flights(&mut self, ticket: Ticket) {
+        let entry = self.waiting.get(&ticket);
+        for key in entry.into_iter().flat_map(|e| e.slip.keys.as_slice()) {
+            if let Some(row) = self.rows.get_mut(key).filter(|row| row.in_flight()) {
+                row.flight = Flight::Long;
+            }
+        }
+    }
+
+    /// It waits for no row any more.
+    fn set_loose(&mut self, now: Instant, ticket: Ticket) {
+        let Some(entry) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        let keys = std::mem::take(&mut entry.slip.keys);
+        entry.slip.group = None;
+        entry.slip.barrier = true;
+        self.barriers.insert(ticket);
+        self.forget_several(ticket, &keys);
+        for key in keys.as_slice() {
+            if let Some(row) = self.rows.get_mut(key) {
+                row.queue.retain(|other| *other != ticket);
+            }
+            self.promote(now, *key);
+        }
+        self.make_ready(now, ticket);
+    }
+}

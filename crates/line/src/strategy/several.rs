@@ -1,0 +1,361 @@
+//! Upserts of several rows each: one statement with the rows of all members (see
+//! [`paceline_sql::merge::upsert::Several`]). No two members have a row with the same key: the line sees to that, as each
+//! waits for all of its rows.
+
+use super::array::Array;
+use super::course::{Came, Course, refusal};
+use super::row::{RowKey, RowKeys};
+use super::{
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, nobodys,
+    parameter_bits, result_bits, result_formats, write_columns, write_head, write_tail,
+};
+use crate::learned::Learned;
+use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::server::{Injected, Preparable, ServerSide};
+use crate::tally::Fallback;
+use crate::template::{Template, Templates};
+use crate::unit::{Form, Unit};
+use bytes::BytesMut;
+use paceline_sql::TableFacts;
+use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
+use paceline_wire::backend::{self, Field};
+use paceline_wire::{Frame, frontend};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// A parameter: is it in binary format, and its bytes.
+type Value<'a> = (bool, Option<&'a [u8]>);
+
+/// Longest wait for a lock that perhaps only another member needs: the shortest there is, as each row may be waited for.
+const PATIENCE: &[u8] = b"1ms";
+
+/// How the units of a template travel, as learned from the catalog.
+#[derive(Debug)]
+pub struct SeveralPlan {
+    several: Several,
+    template: u64,
+    id: u64,
+    /// Row by row.
+    rows: Vec<RowKeys>,
+    fingerprint: String,
+    /// OIDs of the template's parameters.
+    parameters: Vec<u32>,
+    /// RETURNING columns.
+    fields: Vec<Field>,
+}
+
+impl SeveralPlan {
+    /// A plan from what PostgreSQL said of the template and its table.
+    pub fn new(
+        template: &Template,
+        several: Several,
+        table: &TableFacts,
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
+        let keys_of_row = |columns: &Vec<_>| RowKeys::new(columns, table, &parameters);
+        let rows: Vec<RowKeys> = several.keys.iter().map(keys_of_row).collect();
+        fits.then(|| Self {
+            template: template.id,
+            id: templates.new_id(),
+            rows,
+            several,
+            fingerprint: table.fingerprint.clone(),
+            parameters,
+            fields,
+        })
+    }
+
+    /// The companions of a unit, and its rows. `None`: this one must run alone.
+    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Keys)> {
+        if unit.template.hints().target_affect_row.is_some() {
+            return None;
+        }
+        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
+        let mut own = self.several.own.iter();
+        if !own.all(|own| unit.is_even(&own.numbers)) {
+            return None;
+        }
+        let group = GroupId {
+            strategy: Strategy::Merge,
+            template: self.company(unit)?,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: result_bits(unit, self.fields.len())?,
+            cohort: 0,
+        };
+        Some((group, Keys::Several(self.line_keys(unit)?)))
+    }
+
+    /// The statement that a group becomes.
+    pub fn several(&self) -> &Several {
+        &self.several
+    }
+
+    /// Parameters that travel, and whether as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.several.shared.iter().map(|number| (*number, false));
+        let own = self.several.own.iter();
+        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
+    }
+
+    /// What members have in common: the template, and the values of DO UPDATE.
+    fn company(&self, unit: &Unit) -> Option<u64> {
+        let shared = self.shared(unit)?;
+        if shared.is_empty() {
+            return Some(self.template);
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.template, shared).hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
+    fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Value<'a>>> {
+        let numbers = self.several.shared.iter();
+        numbers.map(|number| unit.parameter(*number)).collect()
+    }
+
+    /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
+    /// the same: PostgreSQL has an error for that.
+    fn line_keys(&self, unit: &Unit) -> Option<Arc<[Key]>> {
+        let mut distinct = BTreeSet::new();
+        let mut keys = BTreeSet::new();
+        for keys_of_row in &self.rows {
+            let row = keys_of_row.of(unit)?;
+            if keys_of_row.may_be_trimmed(&row) {
+                return None;
+            }
+            keys.insert(keys_of_row.line_key(&row));
+            if !distinct.insert(row) && self.several.changes {
+                return None;
+            }
+        }
+        Some(keys.into_iter().collect())
+    }
+}
+
+/// A group on its way.
+#[derive(Debug)]
+pub struct Batch {
+    plan: Arc<SeveralPlan>,
+    members: Vec<Member>,
+    /// Whose row it is.
+    owners: HashMap<RowKey, usize>,
+    /// Rows that came back.
+    rows: u64,
+    /// A row came back that is nobody's.
+    strange: bool,
+    course: Course,
+}
+
+#[derive(Debug)]
+struct Member {
+    form: Form,
+    rows: u32,
+    answer: BytesMut,
+}
+
+impl Batch {
+    pub(super) fn build(
+        units: &[&Unit],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = units.first()?;
+        let plan = Arc::clone(first.plan.as_ref()?.several()?);
+        let owners = plan.owners(units)?;
+        let mut injected = Injected::default();
+        plan.write(units, server, &mut injected, out)?;
+        frontend::write_sync(out);
+        injected.push_sync();
+        let mut fields = BytesMut::new();
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
+        let member = |unit: &&Unit| {
+            let mut answer = BytesMut::new();
+            write_head(unit.form, &mut answer);
+            if unit.form.is_described(!plan.fields.is_empty()) {
+                answer.extend_from_slice(&fields);
+            }
+            Member {
+                form: unit.form,
+                rows: 0,
+                answer,
+            }
+        };
+        Some(Self {
+            members: units.iter().map(member).collect(),
+            plan,
+            owners,
+            rows: 0,
+            strange: false,
+            course: Course::new(injected),
+        })
+    }
+
+    /// The table has changed, or the statement is refused.
+    pub(super) fn void(&self) -> Option<Option<Learned>> {
+        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
+        self.course.void(refused)
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// Rows that were inserted or changed.
+    pub(super) fn rows_written(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => {
+                self.settle(dealt);
+                return true;
+            }
+            Came::Other => {}
+        }
+        false
+    }
+
+    /// A row of the result: facts unchanged?, key, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) {
+        let values = backend::row_values(body).unwrap_or_default();
+        let Some((same, values)) = values.split_first() else {
+            return;
+        };
+        self.course.facts_moved |= *same != Some(&[1][..]);
+        let Some(rows) = self.plan.rows.first() else {
+            return;
+        };
+        let (key, returning) = values.split_at(rows.len().min(values.len()));
+        if key.iter().any(Option::is_none) {
+            return;
+        }
+        self.rows += 1;
+        let owner = rows.returned(key).and_then(|key| self.owners.get(&key));
+        match owner.and_then(|owner| self.members.get_mut(*owner)) {
+            Some(member) => {
+                member.rows += 1;
+                if !self.plan.fields.is_empty() {
+                    backend::write_row(&mut member.answer, returning.iter().copied());
+                }
+            }
+            None => self.strange = true,
+        }
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.members.len();
+        if let Some((sqlstate, error)) = self.course.error() {
+            let why = if is_refusal(sqlstate) {
+                Fallback::Refused
+            } else if is_timeout(sqlstate, error) {
+                Fallback::Timeout
+            } else {
+                return dealt.extend(halves(members));
+            };
+            return dealt.extend(again(0..members, Again::Alone, why));
+        }
+        if self.strange {
+            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
+        }
+        if self.course.facts_moved {
+            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        }
+        for (number, mut member) in self.members.drain(..).enumerate() {
+            let tag = format!("INSERT 0 {}", member.rows);
+            backend::write_command_complete(&mut member.answer, &tag);
+            write_tail(&mut member.answer);
+            dealt.push(Dealt {
+                member: number,
+                verdict: Verdict::Answer(member.answer.freeze()),
+            });
+        }
+    }
+}
+
+impl SeveralPlan {
+    /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
+    fn owners(&self, units: &[&Unit]) -> Option<HashMap<RowKey, usize>> {
+        let shared = self.shared(units.first()?)?;
+        let mut owners = HashMap::new();
+        for (number, unit) in units.iter().enumerate() {
+            // Two companies may have the same hash.
+            if self.shared(unit)? != shared {
+                return None;
+            }
+            for rows in &self.rows {
+                if *owners.entry(rows.of(unit)?).or_insert(number) != number {
+                    return None;
+                }
+            }
+        }
+        Some(owners)
+    }
+
+    /// Writes the statement, without `Sync`.
+    fn write(
+        &self,
+        units: &[&Unit],
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) -> Option<()> {
+        let first = units.first()?;
+        let statement = Preparable {
+            id: self.id,
+            text: &self.several.text,
+            types: &[0, 0],
+        };
+        injected.push(server.ensure(statement, out));
+        let mut values = vec![
+            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(PATIENCE)),
+        ];
+        values.extend(self.shared(first)?);
+        let arrays = self.arrays(units)?;
+        let arrays = arrays.iter();
+        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
+        let key = self.rows.first().map_or(0, RowKeys::len);
+        let mut formats = vec![1; RESULT_COLUMNS + key];
+        formats.extend(result_formats(first, self.fields.len()));
+        let name = server.name(self.id);
+        frontend::write_bind(out, name.as_bytes(), &values, &formats);
+        frontend::write_execute(out);
+        Some(())
+    }
+
+    /// The numbers of all rows, and an array for each parameter that members have of their own.
+    fn arrays(&self, units: &[&Unit]) -> Option<Vec<(bool, Vec<u8>)>> {
+        let rows = units.len() * self.rows.len();
+        let mut numbers = Array::int4(rows);
+        (1..=rows).for_each(|number| numbers.push_int(number));
+        let mut arrays = vec![numbers.finish()];
+        for own in &self.several.own {
+            let number = *own.numbers.first()?;
+            let (binary, _) = units.first()?.parameter(number)?;
+            let oid = *self.parameters.get(number as usize - 1)?;
+            let mut array = Array::new(binary, oid, rows);
+            for unit in units {
+                for number in &own.numbers {
+                    array.push(unit.parameter(*number)?.1);
+                }
+            }
+            arrays.push(array.finish());
+        }
+        Some(arrays)
+    }
+}

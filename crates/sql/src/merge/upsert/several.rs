@@ -1,0 +1,123 @@
+//! Upserts of several rows each: the clients' own upsert with the rows of them all.
+//!
+//! No two clients may have a row with the same key in it: then nothing that one of them does concerns another one, and
+//! each gets what it would have got alone. What may travel with one row may with several.
+
+use super::{Key, OnConflict, Source, change_sql, insert_sql, rewrite_first};
+use crate::dealing::{Own, OwnParameter, Refusal, TypeName};
+use crate::expr::Expr;
+use crate::facts::TableFacts;
+use crate::fold::{self, KeyClass, KeyColumn};
+use crate::merge::Insert;
+use crate::merge::rows::Rows;
+use crate::value::KeyValue;
+
+/// The statement and how to fill it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Several {
+    /// Its text. Its parameters: the fingerprint, the limit for waiting (NULL: the session's own), the values of `shared`,
+    /// the number of each row and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each row that was
+    /// inserted or changed (NULL: none), RETURNING.
+    pub text: String,
+    /// Row by row, where the key's values come from. None of them can be told apart by PostgreSQL only.
+    pub keys: Vec<Vec<KeyColumn>>,
+    /// Parameters that are the same for all members: those of DO UPDATE.
+    pub shared: Vec<u32>,
+    /// Parameters that each member has of its own; never empty.
+    pub own: Vec<OwnParameter>,
+    /// DO UPDATE: a member with two rows of one key gets an error.
+    pub changes: bool,
+    /// Number of RETURNING columns.
+    pub returning: usize,
+}
+
+/// Rewrites an `insert` of several rows with ON CONFLICT for many clients; `on_conflict` is what [`super::on_conflict`] has
+/// made of it.
+pub fn rewrite_several(
+    insert: &Insert,
+    on_conflict: Option<&OnConflict>,
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Several, Refusal> {
+    let rows = Rows::of(&insert.rows, parameters)?;
+    let one = rewrite_first(insert, on_conflict, table, parameters, returning)?;
+    if let Some(opaque) = one.key.iter().find(|key| key.class == KeyClass::Opaque) {
+        return Err(fold::Refusal::KeyType(opaque.name.clone()).into());
+    }
+    let shared: Vec<u32> = insert.change_parameters().into_iter().collect();
+    let mut values = insert.rows.iter().flatten().flatten();
+    if values.any(|expr| expr.parameters().iter().any(|n| shared.contains(n))) {
+        return Err(Refusal::Mixed);
+    }
+    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let text = text(
+        insert,
+        on_conflict,
+        table,
+        parameters,
+        returning,
+        (&own, &shared),
+    )?;
+    let own = own.into_list(|number| rows.numbers(number));
+    if own.is_empty() {
+        return Err(Refusal::Rows);
+    }
+    Ok(Several {
+        text,
+        keys: (0..insert.rows.len())
+            .map(|row| one.key.iter().map(|key| in_row(key, &rows, row)).collect())
+            .collect(),
+        shared,
+        own,
+        changes: on_conflict.is_some(),
+        returning: returning.len(),
+    })
+}
+
+/// A key column of the first row, with the value that it has in another one.
+fn in_row(key: &KeyColumn, rows: &Rows, row: usize) -> KeyColumn {
+    let value = match &key.value {
+        KeyValue::Parameter(first) => {
+            let numbers = rows.numbers(*first);
+            KeyValue::Parameter(numbers.get(row).copied().unwrap_or(*first))
+        }
+        constant @ KeyValue::Constant { .. } => constant.clone(),
+    };
+    KeyColumn {
+        value,
+        ..key.clone()
+    }
+}
+
+fn text(
+    insert: &Insert,
+    on_conflict: Option<&OnConflict>,
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+    (own, shared): (&Own, &[u32]),
+) -> Result<String, Refusal> {
+    let typed = |number: &u32| {
+        let name = parameters.get((*number as usize).wrapping_sub(1));
+        let name = name.ok_or(Refusal::Type(*number))?;
+        Ok((*number, name.sql.as_str()))
+    };
+    let shared = shared
+        .iter()
+        .map(typed)
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let valued = insert.valued(table)?;
+    let source = Source {
+        own,
+        shared: &shared,
+        valued: &valued,
+        computed: on_conflict.map_or(&[][..], |change: &OnConflict| -> &[Expr] {
+            &change.computed
+        }),
+    };
+    let change = change_sql(insert, &|number| source.shared(number))?;
+    let action = change.unwrap_or_else(|| "DO NOTHING".to_owned());
+    let key = Key::of(insert, table)?;
+    insert_sql(insert, table, &key, &source, &action, returning)
+}
