@@ -10,6 +10,7 @@ mod descriptors;
 mod groups;
 mod load;
 mod machine;
+mod power_law;
 mod progress;
 mod record;
 mod session;

@@ -2,6 +2,7 @@
 //! variant is a way to do the same work.
 
 pub(crate) mod hot_row;
+pub(crate) mod keyed_read;
 pub(crate) mod tables;
 
 use crate::connection::{Connection, Failure};
@@ -14,7 +15,7 @@ use std::pin::Pin;
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The scenarios, in the order in which they run.
-pub const SCENARIOS: [Scenario; 1] = [hot_row::SCENARIO];
+pub const SCENARIOS: [Scenario; 2] = [hot_row::SCENARIO, keyed_read::SCENARIO];
 
 /// One of the five systems, with all its variants.
 #[derive(Debug, Clone, Copy)]
