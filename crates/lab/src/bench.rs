@@ -6,10 +6,12 @@ use crate::groups;
 use crate::load::{self, Gauge, Load, Measured, Pace};
 use crate::machine::{Machine, ServerFacts};
 use crate::record::{self, CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult};
+use crate::script::{self, Script};
 use crate::statement::Protocol;
 use crate::target::Target;
 use crate::vitals::Vitals;
-use crate::workload::{Scenario, Sizes, Variant, Workload, tables};
+use crate::work::Work;
+use crate::workload::{Scenario, Sizes, tables};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,15 +46,30 @@ pub struct Order {
     pub command: String,
 }
 
-/// A variant and its numbers of clients.
+/// Work and its numbers of clients.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// The scenario that it belongs to.
+    /// The scenario that it belongs to; scripts have one of their own.
     pub scenario: Scenario,
     /// What clients do.
-    pub variant: Variant,
+    pub work: Work,
     /// One run for each number.
     pub clients: Vec<usize>,
+}
+
+impl Choice {
+    /// A script, run by so many clients; by its own number if none is given.
+    pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
+        let clients = match clients {
+            [] => script::SCENARIO.clients,
+            given => given,
+        };
+        Self {
+            scenario: script::SCENARIO,
+            work: Work::Script(script),
+            clients: clients.to_vec(),
+        }
+    }
 }
 
 /// One run, as an observer is told of it.
@@ -156,7 +173,7 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
             version: record::VERSION,
             at_unix_seconds: at.unwrap_or_default().as_secs(),
             scenario: choice.scenario.name.to_owned(),
-            variant: choice.variant.name.to_owned(),
+            variant: choice.work.name().to_owned(),
             target: target.name.clone(),
             address: target.to_string(),
             clients: *clients,
@@ -167,7 +184,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
             server,
         });
     }
-    if !order.keep_tables {
+    let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
+    if !order.keep_tables && order.choices.iter().any(on_own_schema) {
         clean_up(&order.targets).await;
     }
 }
@@ -201,35 +219,36 @@ async fn carry_out(
     observer.sees(run, Stage::Preparing);
     let mut conn = Connection::open(run.target).await?;
     *server = ServerFacts::of(&mut conn).await?;
-    tables::open_schema(&mut conn).await?;
-    let mut workload = (run.choice.variant.build)(&order.sizes);
-    workload.prepare(&mut conn).await?;
-    let workload: Arc<dyn Workload> = workload.into();
+    let work = run.choice.work.prepare(&order.sizes, &mut conn).await?;
 
     let gauge = Arc::new(Gauge::new(interrupt.flag()));
     let load = order.load(run.clients);
     let (mut before, mut samples) = (Vitals::default(), Vec::new());
     let on_start = async || before = Vitals::read(&mut conn, run.target).await;
     let measured = tokio::select! {
-        measured = load::run(Arc::clone(&workload), run.target, &load, &gauge, on_start) => measured?,
+        measured = load::run(work.clients(), run.target, &load, &gauge, on_start) => measured?,
         () = report(observer, run, &gauge) => unreachable!("it reports for ever"),
         () = groups::watch(run.target, &gauge, &mut samples) => unreachable!("it watches for ever"),
     };
     let after = Vitals::read_after(&mut conn, run.target).await;
     observer.sees(run, Stage::Checking);
-    let check = workload.check(&mut conn, measured.outcome).await?;
+    let check = work.check(&mut conn, measured.outcome).await?;
     conn.close().await;
+    let mut cost = after.since(&before, measured.outcome.acknowledged);
+    // Rows of the lab's own tables only.
+    let own = run.choice.work.is_on_own_schema();
+    cost.dead_rows = cost.dead_rows.filter(|_| own);
     Ok(Ran {
         seconds: measured.lasted.as_secs_f64(),
         units: measured.done,
         rate: measured.rate(),
         latency: Latency::of(&measured),
         errors: errors(&measured),
-        check: CheckResult {
+        check: check.map(|check| CheckResult {
             holds: check.holds,
             says: check.says,
-        },
-        cost: after.since(&before, measured.outcome.acknowledged),
+        }),
+        cost,
         groups: samples,
         interrupted: interrupt.is_set(),
     })

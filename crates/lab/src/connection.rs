@@ -219,9 +219,9 @@ impl Connection {
         values: &[Value<'_>],
         mut on_row: impl FnMut(&[u8]),
     ) -> Result<Answer, Failure> {
-        let known = self.prepared.get(statement.number).copied();
-        statement.write(values, known == Some(true), &mut self.out);
-        let mut answer = Answer::default();
+        let known = self.prepared.get(statement.number) == Some(&true);
+        statement.write(values, known, &mut self.out);
+        let (mut answer, mut parsed) = (Answer::default(), false);
         let mut on_frame = |frame: Frame<'_>| {
             match frame.tag {
                 tag::DATA_ROW => {
@@ -231,19 +231,25 @@ impl Connection {
                 tag::COMMAND_COMPLETE => {
                     answer.affected = backend::affected_rows(frame.body()).unwrap_or_default();
                 }
+                tag::PARSE_COMPLETE => parsed = true,
                 _ => {}
             }
             false
         };
-        self.exchange(&mut on_frame).await?;
-        if known != Some(true) {
-            let len = self.prepared.len().max(statement.number + 1);
-            self.prepared.resize(len, false);
-            if let Some(known) = self.prepared.get_mut(statement.number) {
-                *known = statement.is_kept();
-            }
+        let done = self.exchange(&mut on_frame).await;
+        // It stays prepared even if it fails then.
+        if parsed && statement.is_kept() {
+            self.note_prepared(statement.number);
         }
-        Ok(answer)
+        done.map(|_| answer)
+    }
+
+    fn note_prepared(&mut self, number: usize) {
+        let len = self.prepared.len().max(number + 1);
+        self.prepared.resize(len, false);
+        if let Some(known) = self.prepared.get_mut(number) {
+            *known = true;
+        }
     }
 
     /// Ends the session in good order and waits until the target has closed it.

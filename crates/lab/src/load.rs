@@ -8,9 +8,10 @@ pub(crate) use pace::Pace;
 
 use crate::connection::Failure;
 use crate::target::Target;
-use crate::workload::{Outcome, Workload};
+use crate::workload::{Client, Outcome};
 use crew::Crew;
 use hdrhistogram::Histogram;
+use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,9 @@ use tokio::sync::{oneshot, watch};
 const LATENCY_MAX: Duration = Duration::from_secs(300);
 /// Latency is kept to three digits.
 const DIGITS: u8 = 3;
+
+/// Makes the client with this number, from 0; all that it draws comes from the generator.
+pub(crate) type MakeClient = dyn Fn(usize, StdRng) -> Box<dyn Client> + Send + Sync;
 
 /// How many clients, for how long.
 #[derive(Debug, Clone)]
@@ -152,7 +156,7 @@ enum Start {
 /// # Errors
 /// A client cannot connect; nothing has run then.
 pub(crate) async fn run(
-    workload: Arc<dyn Workload>,
+    clients: Arc<MakeClient>,
     target: &Arc<Target>,
     load: &Load,
     gauge: &Arc<Gauge>,
@@ -166,7 +170,7 @@ pub(crate) async fn run(
         let (at_start, is_ready) = oneshot::channel();
         let (done, measured) = oneshot::channel();
         let crew = Crew {
-            workload: Arc::clone(&workload),
+            clients: Arc::clone(&clients),
             target: Arc::clone(target),
             load: load.clone(),
             gauge: Arc::clone(gauge),

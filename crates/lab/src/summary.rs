@@ -52,9 +52,9 @@ pub struct Figures {
     pub group: Option<f64>,
     /// Turns that failed in all rounds.
     pub errors: u64,
-    /// What the checks say: the first that does not hold, else the last.
-    pub check: String,
-    /// All checks hold.
+    /// What the checks say: the first that does not hold, else the last; `None` if there is none.
+    pub check: Option<String>,
+    /// No check fails.
     pub holds: bool,
 }
 
@@ -139,8 +139,9 @@ impl Figures {
         let known = |of: fn(&Ran) -> Option<f64>| {
             Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
         };
-        let broken = ran.iter().find(|ran| !ran.check.holds);
-        let check = broken.or(ran.last())?;
+        let broken = ran.iter().find_map(|ran| ran.broken());
+        let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
+        let check = broken.or(last.map(|check| check.says.as_str()));
         Some(Self {
             rounds: ran.len(),
             rate: all(|ran| ran.rate)?,
@@ -157,7 +158,7 @@ impl Figures {
                 .flat_map(|ran| ran.errors.values())
                 .map(|e| e.count)
                 .sum(),
-            check: check.check.says.clone(),
+            check: check.map(str::to_owned),
             holds: broken.is_none(),
         })
     }

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
+use paceline_lab::{Calibration, ScriptError};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ExplainArguments, ServeArguments};
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Explain(Box<Explain>),
     /// Measure: see [`crate::bench`].
     Bench(Box<Bench>),
+    /// Measure the load generator itself.
+    Calibrate(Calibration),
 }
 
 /// What to explain.
@@ -95,6 +98,12 @@ pub(crate) enum CliError {
     /// A target of the lab without a user.
     #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
     NoUser,
+    /// A script that cannot be read.
+    #[error("cannot read {0}: {1}")]
+    Unreadable(String, std::io::Error),
+    /// A script that is not understood.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// Nowhere to keep the embedded PostgreSQL's data.
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -147,7 +156,7 @@ impl Command {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
             Some(CommandArguments::Bench(bench)) => {
-                return Ok(Command::Bench(Box::new(bench.resolve(machine, command)?)));
+                return bench.resolve(machine, command);
             }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,

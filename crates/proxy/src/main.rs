@@ -37,6 +37,9 @@ fn main() -> ExitCode {
         Command::Bench(order) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
         }
+        Command::Calibrate(calibration) => {
+            runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
+        }
         Command::Serve(serve) => run(*serve).map(|()| true),
     };
     match done {

@@ -12,7 +12,8 @@ fn holds(order: &Order) {
     assert_eq!(records.len(), order.choices.len());
     for record in records {
         let ran = record.ran().unwrap();
-        assert!(ran.check.holds, "{}: {}", record.variant, ran.check.says);
+        let check = ran.check.as_ref().unwrap();
+        assert!(check.holds, "{}: {}", record.variant, check.says);
         assert!(ran.units > 0 && ran.errors.is_empty(), "{ran:?}");
     }
 }
@@ -25,7 +26,7 @@ fn every_variant_reads_what_is_there() {
     // The protocol that knows no binary answers.
     order
         .choices
-        .retain(|choice| choice.variant.name == "binary");
+        .retain(|choice| choice.work.name() == "binary");
     order.sizes.protocol = Protocol::Simple;
     holds(&order);
     assert_eq!(block_on(postgres.remains()), 0);
@@ -34,7 +35,7 @@ fn every_variant_reads_what_is_there() {
 /// What the check says when `tampering` happens in the middle of a run of `variant`.
 fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, String) {
     let mut choices = variants("keyed-read", CLIENTS);
-    choices.retain(|choice| choice.variant.name == variant);
+    choices.retain(|choice| choice.work.name() == variant);
     let mut order = order(postgres, choices);
     order.duration = Duration::from_secs(60);
     let interrupt = Interrupt::default();
@@ -47,8 +48,8 @@ fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, Strin
         running.notified().await;
         interrupt.set();
     }));
-    let ran = records[0].ran().unwrap();
-    (ran.check.holds, ran.check.says.clone())
+    let check = records[0].ran().unwrap().check.as_ref().unwrap();
+    (check.holds, check.says.clone())
 }
 
 #[test]

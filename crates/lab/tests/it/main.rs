@@ -5,5 +5,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod calibration;
 mod keyed_read;
+mod script;
 mod support;

@@ -2,7 +2,7 @@
 
 use paceline_lab::{
     Choice, Host, Interrupt, Observer, Order, Protocol, Record, Run, SCENARIOS, Sizes, Stage,
-    Target,
+    Target, Work,
 };
 use paceline_postgres::{Options, Server};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub(crate) fn variants(scenario: &str, clients: usize) -> Vec<Choice> {
     let scenario = known.unwrap();
     let choice = |variant| Choice {
         scenario: *scenario,
-        variant,
+        work: Work::Variant(variant),
         clients: vec![clients],
     };
     scenario.variants.iter().copied().map(choice).collect()
