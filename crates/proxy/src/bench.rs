@@ -88,7 +88,7 @@ fn announce(order: &Order) {
     for script in scripts(order) {
         let (name, statements) = (script.name(), script.statements());
         for target in &order.targets {
-            eprintln!("running {name} ({statements} statements, no check) on {target}");
+            eprintln!("running {name} (statements: {statements}; no check) on {target}");
         }
     }
 }
