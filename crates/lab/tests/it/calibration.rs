@@ -10,7 +10,7 @@ fn every_client_is_answered() {
         let calibration = Calibration {
             clients: vec![1, 300],
             warmup: Some(Duration::ZERO),
-            duration: Some(Duration::from_millis(300)),
+            duration: Some(Duration::from_millis(500)),
             protocol,
             threads: 2,
             seed: 1,

@@ -1,14 +1,13 @@
 //! Keyed reads: every variant's check holds; a row that is gone, or other bytes, are found.
 
-use crate::support::{Postgres, block_on, carry_out, order, variants};
-use paceline_lab::{Interrupt, Order, Protocol};
-use std::time::Duration;
+use crate::support::{Postgres, block_on, carry_out, carry_out_briefly, order, variants, working};
+use paceline_lab::{Order, Protocol};
 
 /// Enough that one of them changes rows.
 const CLIENTS: usize = 17;
 
 fn holds(order: &Order) {
-    let records = block_on(carry_out(order, &Interrupt::default(), async |_| ()));
+    let records = carry_out_briefly(order, working);
     assert_eq!(records.len(), order.choices.len());
     for record in records {
         let ran = record.ran().unwrap();
@@ -36,19 +35,17 @@ fn every_variant_reads_what_is_there() {
 fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, String) {
     let mut choices = variants("keyed-read", CLIENTS);
     choices.retain(|choice| choice.work.name() == variant);
-    let mut order = order(postgres, choices);
-    order.duration = Duration::from_secs(60);
-    let interrupt = Interrupt::default();
-    let records = block_on(carry_out(&order, &interrupt, async |running| {
+    let order = order(postgres, choices);
+    let records = carry_out(&order, working, async |running| {
         running.notified().await;
         let changed = postgres.outsider().await.execute(tampering, &[]).await;
         assert!(changed.unwrap() > 0);
         // A report of what was done before may be on its way.
         running.notified().await;
         running.notified().await;
-        interrupt.set();
-    }));
-    let check = records[0].ran().unwrap().check.as_ref().unwrap();
+    });
+    let ran = records.first().unwrap().ran().unwrap();
+    let check = ran.check.as_ref().unwrap();
     (check.holds, check.says.clone())
 }
 

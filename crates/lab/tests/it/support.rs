@@ -8,6 +8,7 @@ use paceline_postgres::{Options, Server};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 /// Ends with the test.
 pub(crate) struct Postgres {
@@ -64,13 +65,13 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// A short run of each of `choices` against `postgres`.
+/// A run of each of `choices` against `postgres`, to be ended when enough was seen.
 pub(crate) fn order(postgres: &Postgres, choices: Vec<Choice>) -> Order {
     Order {
         targets: vec![postgres.target()],
         choices,
         warmup: Duration::ZERO,
-        duration: Duration::from_millis(300),
+        duration: Duration::from_secs(60),
         rounds: 1,
         rate: None,
         think: Duration::ZERO,
@@ -80,7 +81,7 @@ pub(crate) fn order(postgres: &Postgres, choices: Vec<Choice>) -> Order {
             protocol: Protocol::Prepared,
             seed: 1,
         },
-        threads: 2,
+        threads: 1,
         keep_tables: false,
         command: "a test".to_owned(),
     }
@@ -98,16 +99,30 @@ pub(crate) fn variants(scenario: &str, clients: usize) -> Vec<Choice> {
     scenario.variants.iter().copied().map(choice).collect()
 }
 
+/// What a test waits for in a run.
+pub(crate) type Sign = fn(Stage) -> bool;
+
+/// Work is being done.
+pub(crate) fn working(stage: Stage) -> bool {
+    matches!(stage, Stage::Running { rate, .. } if rate > 0.0)
+}
+
+/// Turns have failed.
+pub(crate) fn failing(stage: Stage) -> bool {
+    matches!(stage, Stage::Running { failed, .. } if failed > 0)
+}
+
 /// What the lab tells goes here.
 struct Scribe<'a> {
-    records: &'a mut Vec<Record>,
-    running: &'a tokio::sync::Notify,
+    records: Vec<Record>,
+    sign: Sign,
+    seen: &'a Notify,
 }
 
 impl Observer for Scribe<'_> {
     fn sees(&mut self, _run: &Run<'_>, stage: Stage) {
-        if matches!(stage, Stage::Running { rate, .. } if rate > 0.0) {
-            self.running.notify_one();
+        if (self.sign)(stage) {
+            self.seen.notify_one();
         }
     }
 
@@ -116,21 +131,35 @@ impl Observer for Scribe<'_> {
     }
 }
 
-/// Carries out `order`; `meanwhile` runs beside it and is told of every report of work done.
-pub(crate) async fn carry_out(
+/// Carries out `order` until `meanwhile` is over, which is told of every `sign`.
+pub(crate) fn carry_out(
     order: &Order,
-    interrupt: &Interrupt,
-    meanwhile: impl AsyncFnOnce(&tokio::sync::Notify),
+    sign: Sign,
+    meanwhile: impl AsyncFnOnce(&Notify),
 ) -> Vec<Record> {
-    let mut records = Vec::new();
-    let running = tokio::sync::Notify::new();
+    let (interrupt, seen) = (Interrupt::default(), Notify::new());
     let mut scribe = Scribe {
-        records: &mut records,
-        running: &running,
+        records: Vec::new(),
+        sign,
+        seen: &seen,
     };
-    tokio::join!(
-        paceline_lab::bench(order, interrupt, &mut scribe),
-        meanwhile(&running)
-    );
-    records
+    block_on(async {
+        tokio::join!(paceline_lab::bench(order, &interrupt, &mut scribe), async {
+            meanwhile(&seen).await;
+            interrupt.set();
+        })
+    });
+    scribe.records
+}
+
+/// Carries out each choice of `order` until there is a `sign`.
+pub(crate) fn carry_out_briefly(order: &Order, sign: Sign) -> Vec<Record> {
+    let brief = |choice: &Choice| {
+        let order = Order {
+            choices: vec![choice.clone()],
+            ..order.clone()
+        };
+        carry_out(&order, sign, async |seen| seen.notified().await)
+    };
+    order.choices.iter().flat_map(brief).collect()
 }

@@ -320,3 +320,83 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
 }
+
+fn bench(line: &[&str]) -> Bench {
+    match resolve(line) {
+        Ok(Command::Bench(bench)) => *bench,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_script_is_measured_on_named_targets_or_on_the_stand() {
+    let folder = Folder::new("script");
+    let file = folder.file("SELECT :x;");
+    let real = bench(&[
+        "bench",
+        "sql",
+        &file,
+        "--define",
+        "x=1",
+        "--against",
+        "direct=postgres://a:secret@b/c",
+        "--clients",
+        "3,5",
+    ]);
+    assert!(real.stand.is_none() && real.setup.is_none());
+    let [choice] = real.order.choices.as_slice() else {
+        panic!("{:?}", real.order.choices);
+    };
+    assert_eq!(
+        (choice.work.name(), choice.clients.as_slice()),
+        ("paceline.toml", &[3, 5][..])
+    );
+    assert_eq!(real.order.targets.len(), 1);
+    let stand = bench(&["bench", "sql", &file, "--define", "x=1", "--setup", &file]);
+    assert!(stand.stand.is_some() && stand.setup.is_some());
+}
+
+#[test]
+fn a_script_that_cannot_be_run_is_refused_before_anything_starts() {
+    let folder = Folder::new("refused-script");
+    let file = folder.file("SELECT 1;\nSELECT :x;");
+    assert!(
+        refused(&["bench", "sql", &file])
+            .starts_with("paceline.toml:2: nothing has set the variable x")
+    );
+    assert!(refused(&["bench", "sql", "/nowhere.sql"]).starts_with("cannot read /nowhere.sql: "));
+    let setup_of_real = [
+        "bench",
+        "sql",
+        &file,
+        "--setup",
+        &file,
+        "--against",
+        "a=postgres://a@b",
+    ];
+    assert!(refused(&setup_of_real).contains("cannot be used with"));
+    assert!(refused(&["bench", "sql", &file, "--define", "x"]).contains("write NAME=VALUE"));
+}
+
+#[test]
+fn calibration_measures_nothing_else() {
+    let line = [
+        "bench",
+        "--calibrate",
+        "--clients",
+        "1,64",
+        "--threads",
+        "2",
+    ];
+    match resolve(&line) {
+        Ok(Command::Calibrate(calibration)) => {
+            assert_eq!(
+                (calibration.clients.as_slice(), calibration.threads),
+                (&[1, 64][..], 2)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(refused(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
+    assert_eq!(bench(&["bench", "hot-row"]).order.choices.len(), 1);
+}

@@ -3,7 +3,7 @@
 use super::*;
 
 fn question(sql: &str, upstream: Option<&str>) -> Explain {
-    let upstream = upstream.map(|url| crate::config::Config::upstream(url).unwrap());
+    let upstream = upstream.map(|url| crate::config::Config::upstream("--upstream", url).unwrap());
     Explain {
         sql: sql.to_owned(),
         upstream,
