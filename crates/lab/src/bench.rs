@@ -6,10 +6,12 @@ use crate::groups;
 use crate::load::{self, Gauge, Load, Measured, Pace};
 use crate::machine::{Machine, ServerFacts};
 use crate::record::{self, CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult};
+use crate::script::{self, Script};
 use crate::statement::Protocol;
 use crate::target::Target;
 use crate::vitals::Marks;
-use crate::workload::{Scenario, Sizes, Variant, Workload, tables};
+use crate::work::Work;
+use crate::workload::{Scenario, Sizes, tables};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -44,15 +46,30 @@ pub struct Order {
     pub command: String,
 }
 
-/// A variant and its numbers of clients.
+/// Work and its numbers of clients.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// The scenario that it belongs to.
+    /// The scenario that it belongs to; scripts have one of their own.
     pub scenario: Scenario,
     /// What clients do.
-    pub variant: Variant,
+    pub work: Work,
     /// One run for each number.
     pub clients: Vec<usize>,
+}
+
+impl Choice {
+    /// A script, run by so many clients; by its own number if none is given.
+    pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
+        let clients = match clients {
+            [] => script::SCENARIO.clients,
+            given => given,
+        };
+        Self {
+            scenario: script::SCENARIO,
+            work: Work::Script(script),
+            clients: clients.to_vec(),
+        }
+    }
 }
 
 /// One run, as an observer is told of it.
@@ -157,7 +174,7 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
             version: record::VERSION,
             at_unix_seconds: at.unwrap_or_default().as_secs(),
             scenario: choice.scenario.name.to_owned(),
-            variant: choice.variant.name.to_owned(),
+            variant: choice.work.name().to_owned(),
             target: target.name.clone(),
             address: target.to_string(),
             clients: *clients,
@@ -168,7 +185,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
             server,
         });
     }
-    if !order.keep_tables {
+    let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
+    if !order.keep_tables && order.choices.iter().any(on_own_schema) {
         clean_up(&order.targets).await;
     }
 }
@@ -202,37 +220,37 @@ async fn carry_out(
     observer.sees(run, Stage::Preparing);
     let mut conn = Connection::open(run.target).await?;
     *server = ServerFacts::of(&mut conn).await?;
-    tables::open_schema(&mut conn).await?;
-    let mut workload = (run.choice.variant.build)(&order.sizes);
-    workload.prepare(&mut conn).await?;
+    let work = run.choice.work.prepare(&order.sizes, &mut conn).await?;
     if interrupt.is_set() {
         return Ok(None);
     }
-    let workload: Arc<dyn Workload> = workload.into();
 
     let gauge = Arc::new(Gauge::new(interrupt.flag()));
-    let load = order.load(run.clients);
+    let load = order.load(run.clients, work.shared_connections());
     let (mut marks, mut samples) = (Marks::default(), Vec::new());
     let measured = tokio::select! {
-        measured = load::run(Arc::clone(&workload), run.target, &load, &gauge) => measured?,
+        measured = load::run(work.clients(), run.target, &load, &gauge) => measured?,
         () = report(observer, run, &gauge) => unreachable!("it reports for ever"),
         () = marks.watch(run.target, &gauge, &load) => unreachable!("it watches for ever"),
         () = groups::watch(run.target, &gauge, &mut samples) => unreachable!("it watches for ever"),
     };
-    let cost = marks.cost(&mut conn, run.target, &gauge).await;
+    let mut cost = marks.cost(&mut conn, run.target, &gauge).await;
     observer.sees(run, Stage::Checking);
-    let check = workload.check(&mut conn, measured.outcome).await?;
+    let check = work.check(&mut conn, measured.outcome).await?;
     conn.close().await;
+    // Rows of the lab's own tables only.
+    let own = run.choice.work.is_on_own_schema();
+    cost.dead_rows = cost.dead_rows.filter(|_| own);
     Ok(Some(Ran {
         seconds: measured.lasted.as_secs_f64(),
         units: measured.done,
         rate: measured.rate(),
         latency: Latency::of(&measured),
         errors: errors(&measured),
-        check: CheckResult {
+        check: check.map(|check| CheckResult {
             holds: check.holds,
             says: check.says,
-        },
+        }),
         cost,
         groups: samples,
         interrupted: interrupt.is_set(),
@@ -286,10 +304,11 @@ async fn clean_up(targets: &[Arc<Target>]) {
 }
 
 impl Order {
-    fn load(&self, clients: usize) -> Load {
+    fn load(&self, clients: usize, shared_connections: Option<usize>) -> Load {
         Load {
             clients,
             threads: self.threads,
+            shared_connections,
             warmup: self.warmup,
             duration: self.duration,
             pace: match self.rate {

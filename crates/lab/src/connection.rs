@@ -3,13 +3,17 @@
 
 mod stream;
 
+#[cfg(test)]
+mod tests;
+
 use crate::statement::{Statement, Value};
 use crate::target::Target;
 use bytes::BytesMut;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, Status, tag};
+use paceline_wire::frame::HEADER_LEN;
 use paceline_wire::startup::Startup;
-use paceline_wire::{Frame, Frames, WireError, frontend};
+use paceline_wire::{Frame, Frames, Header, WireError, frontend};
 use std::io;
 use std::time::Duration;
 use stream::Stream;
@@ -233,9 +237,9 @@ impl Connection {
         values: &[Value<'_>],
         mut on_row: impl FnMut(&[u8]),
     ) -> Result<Answer, Failure> {
-        let known = self.prepared.get(statement.number).copied();
-        statement.write(values, known == Some(true), &mut self.out);
-        let mut answer = Answer::default();
+        let known = self.prepared.get(statement.number) == Some(&true);
+        statement.write(values, known, &mut self.out);
+        let (mut answer, mut parsed) = (Answer::default(), false);
         let mut on_frame = |frame: Frame<'_>| {
             match frame.tag {
                 tag::DATA_ROW => {
@@ -245,19 +249,25 @@ impl Connection {
                 tag::COMMAND_COMPLETE => {
                     answer.affected = backend::affected_rows(frame.body()).unwrap_or_default();
                 }
+                tag::PARSE_COMPLETE => parsed = true,
                 _ => {}
             }
             false
         };
-        self.exchange(&mut on_frame).await?;
-        if known != Some(true) {
-            let len = self.prepared.len().max(statement.number + 1);
-            self.prepared.resize(len, false);
-            if let Some(known) = self.prepared.get_mut(statement.number) {
-                *known = statement.is_kept();
-            }
+        let done = self.exchange(&mut on_frame).await;
+        // It stays prepared even if it fails then.
+        if parsed && statement.is_kept() {
+            self.note_prepared(statement.number);
         }
-        Ok(answer)
+        done.map(|_| answer)
+    }
+
+    fn note_prepared(&mut self, number: usize) {
+        let len = self.prepared.len().max(number + 1);
+        self.prepared.resize(len, false);
+        if let Some(known) = self.prepared.get_mut(number) {
+            *known = true;
+        }
     }
 
     /// Ends the session in good order and waits until the target has closed it, but not for long.
@@ -274,13 +284,15 @@ impl Connection {
 }
 
 /// How far an answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     Wanting,
     Stopped,
     Ready,
 }
 
-/// Takes the whole messages from `input` and `bytes` behind it; what is left stays in `input`.
+/// Takes the whole messages from `input` and `bytes` behind it; what is left stays in `input`. Of a long answer only the
+/// messages that two reads have torn apart are put together, nothing else is copied.
 fn feed(
     input: &mut BytesMut,
     bytes: &[u8],
@@ -288,13 +300,8 @@ fn feed(
     refused: &mut Option<Failure>,
     on_frame: &mut impl FnMut(Frame<'_>) -> bool,
 ) -> Result<Feed, WireError> {
-    let joined = !input.is_empty();
-    if joined {
-        input.extend_from_slice(bytes);
-    }
-    let mut frames = Frames::new(if joined { input.as_ref() } else { bytes });
     let mut feed = Feed::Wanting;
-    while let Some(frame) = frames.next_frame()? {
+    let mut take = |frame: Frame<'_>| {
         match frame.tag {
             tag::ERROR_RESPONSE => *refused = Some(refusal(frame.body())),
             tag::READY_FOR_QUERY => {
@@ -304,16 +311,35 @@ fn feed(
             _ if on_frame(frame) => feed = Feed::Stopped,
             _ => {}
         }
+        Ok(())
+    };
+    let bytes = complete(input, bytes)?;
+    let mut torn = Frames::new(input);
+    if let Some(frame) = torn.next_frame()? {
+        take(frame)?;
+        input.clear();
     }
-    let rest = frames.rest().len();
-    if joined {
-        let taken = input.len() - rest;
-        let _ = input.split_to(taken);
-    } else {
-        let rest = bytes.len() - rest..;
-        input.extend_from_slice(bytes.get(rest).unwrap_or_default());
+    let mut frames = Frames::new(bytes);
+    while let Some(frame) = frames.next_frame()? {
+        take(frame)?;
     }
+    input.extend_from_slice(frames.rest());
     Ok(feed)
+}
+
+/// Brings the message whose beginning is in `input` to its end, as far as `bytes` go; returns what is behind it.
+fn complete<'a>(input: &mut BytesMut, mut bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
+    while !input.is_empty() {
+        let wanted = Header::read(input)?.map_or(HEADER_LEN, |header| header.len);
+        let missing = wanted.saturating_sub(input.len());
+        if missing == 0 || bytes.is_empty() {
+            break;
+        }
+        let (taken, rest) = bytes.split_at(missing.min(bytes.len()));
+        input.extend_from_slice(taken);
+        bytes = rest;
+    }
+    Ok(bytes)
 }
 
 fn refusal(body: &[u8]) -> Failure {

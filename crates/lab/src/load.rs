@@ -10,9 +10,10 @@ pub(crate) use pace::Pace;
 
 use crate::connection::Failure;
 use crate::target::Target;
-use crate::workload::{Outcome, Workload};
+use crate::workload::{Client, Outcome};
 use crew::Crew;
 use hdrhistogram::Histogram;
+use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +25,9 @@ const LATENCY_MAX: Duration = Duration::from_secs(300);
 /// Latency is kept to three digits.
 const DIGITS: u8 = 3;
 
+/// Makes the client with this number, from 0; all that it draws comes from the generator.
+pub(crate) type MakeClient = dyn Fn(usize, StdRng) -> Box<dyn Client> + Send + Sync;
+
 /// How many clients, for how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
@@ -31,6 +35,8 @@ pub(crate) struct Load {
     pub(crate) clients: usize,
     /// Threads that they share.
     pub(crate) threads: usize,
+    /// Connections that they share; `None`: each has its own.
+    pub(crate) shared_connections: Option<usize>,
     /// Runs before anything is measured.
     pub(crate) warmup: Duration,
     /// Is measured.
@@ -154,26 +160,27 @@ enum Start {
 /// # Errors
 /// A client cannot connect; nothing has run then.
 pub(crate) async fn run(
-    workload: Arc<dyn Workload>,
+    clients: Arc<MakeClient>,
     target: &Arc<Target>,
     load: &Load,
     gauge: &Arc<Gauge>,
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Await);
     let threads = load.threads.clamp(1, load.clients.max(1));
-    let shared = workload.shared_connections();
     let mut crews = Vec::new();
     let mut ready = Vec::new();
     for thread in 0..threads {
         let (at_start, is_ready) = oneshot::channel();
         let (done, measured) = oneshot::channel();
         let crew = Crew {
-            workload: Arc::clone(&workload),
+            clients: Arc::clone(&clients),
             target: Arc::clone(target),
             load: load.clone(),
             gauge: Arc::clone(gauge),
             numbers: (thread..load.clients).step_by(threads).collect(),
-            shared: shared.map(|all| all.saturating_sub(thread).div_ceil(threads).max(1)),
+            shared: load
+                .shared_connections
+                .map(|all| all.saturating_sub(thread).div_ceil(threads).max(1)),
             started: started.clone(),
         };
         std::thread::spawn(move || {

@@ -55,7 +55,7 @@ fn line(run: &Run<'_>, stage: Stage) -> String {
         run.number,
         run.of,
         scenario.name,
-        run.choice.variant.name,
+        run.choice.work.name(),
         show::count(run.clients as u64),
         run.target.name
     );
@@ -95,16 +95,15 @@ fn result(record: &Record) -> String {
     match &record.result {
         RunResult::Failed { why } => format!("{head}: did not run: {why}"),
         RunResult::Ran(ran) => format!(
-            "{head}: {}/s, p50 {}, p99 {}; {}{}",
+            "{head}: {}/s, p50 {}, p99 {}; {}",
             show::number(ran.rate),
             show::duration(ran.latency.p50 as f64),
             show::duration(ran.latency.p99 as f64),
-            if ran.check.holds {
-                ""
-            } else {
-                "CHECK FAILED: "
-            },
-            ran.check.says
+            match &ran.check {
+                Some(check) if check.holds => check.says.clone(),
+                Some(check) => format!("CHECK FAILED: {}", check.says),
+                None => "no check".to_owned(),
+            }
         ),
     }
 }

@@ -90,8 +90,8 @@ pub struct Ran {
     pub latency: Latency,
     /// Turns that failed, by SQLSTATE (or `lost`, `unreachable`).
     pub errors: BTreeMap<String, Errors>,
-    /// Whether nothing was lost and nothing done twice.
-    pub check: CheckResult,
+    /// Whether nothing was lost and nothing done twice. `None`: nobody looked, as only its author knows what a script should do.
+    pub check: Option<CheckResult>,
     /// Per unit of work.
     pub cost: Cost,
     /// Sizes of groups while it lasted; empty if the target forms none.
@@ -150,6 +150,14 @@ impl Latency {
             p999: at(0.999),
             max: latency.max(),
         }
+    }
+}
+
+impl Ran {
+    /// What the check says that was made and does not hold.
+    pub fn broken(&self) -> Option<&str> {
+        let broken = self.check.as_ref().filter(|check| !check.holds);
+        broken.map(|check| check.says.as_str())
     }
 }
 

@@ -56,9 +56,9 @@ pub struct Figures {
     pub groups: Vec<GroupSample>,
     /// Turns that failed in all rounds, by SQLSTATE.
     pub errors: BTreeMap<String, Errors>,
-    /// What the checks say: the first that does not hold, else the last.
-    pub check: String,
-    /// All checks hold.
+    /// What the checks say: the first that does not hold, else the last; `None` if there is none.
+    pub check: Option<String>,
+    /// No check fails.
     pub holds: bool,
     /// What each check says that does not hold.
     pub broken: Vec<String>,
@@ -152,9 +152,12 @@ impl Figures {
         let known = |of: fn(&Ran) -> Option<f64>| {
             Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
         };
-        let broken = ran.iter().filter(|ran| !ran.check.holds);
-        let broken: Vec<String> = broken.map(|ran| ran.check.says.clone()).collect();
-        let check = broken.first().or(ran.last().map(|ran| &ran.check.says))?;
+        let broken: Vec<String> = ran
+            .iter()
+            .filter_map(|ran| ran.broken().map(str::to_owned))
+            .collect();
+        let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
+        let check = broken.first().or(last.map(|check| &check.says));
         let rate = all(|ran| ran.rate)?;
         Some(Self {
             rounds: ran.len(),
@@ -169,7 +172,7 @@ impl Figures {
             group: known(mean_group),
             groups: groups_of_the_middle(ran, rate.median),
             errors: errors(ran),
-            check: check.clone(),
+            check: check.cloned(),
             holds: broken.is_empty(),
             broken,
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod edges;
 pub(crate) mod hot_row;
+pub(crate) mod keyed_read;
 pub(crate) mod queue;
 pub(crate) mod storm;
 pub(crate) mod tables;
@@ -17,11 +18,12 @@ use std::pin::Pin;
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The scenarios, in the order in which they run.
-pub const SCENARIOS: [Scenario; 4] = [
+pub const SCENARIOS: [Scenario; 5] = [
     hot_row::SCENARIO,
     queue::SCENARIO,
     edges::SCENARIO,
     storm::SCENARIO,
+    keyed_read::SCENARIO,
 ];
 
 /// One of the five systems, with all its variants.

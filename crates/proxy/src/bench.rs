@@ -6,11 +6,12 @@ mod tests;
 
 use crate::cli::{Bench, Compare, Report};
 use anyhow::Context;
-use paceline_lab::{Interrupt, Progress, Record, Stand};
+use paceline_lab::{Calibration, Interrupt, Order, Progress, Record, Script, Stand, Target, Work};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// As a shell has it for a command that was interrupted.
@@ -40,8 +41,9 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         None => None,
     };
     if let Some(stand) = &stand {
-        bench.order.targets = stand.targets();
+        bench.order.targets = targets(stand, &bench).await?;
     }
+    announce(&bench.order);
     let (mut records, mut unwritten) = (Vec::new(), None);
     let mut keep = |record: &Record| {
         if let Some(file) = &mut json {
@@ -96,6 +98,50 @@ pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Measures the load generator itself.
+///
+/// # Errors
+/// The server that does no work cannot be started or reached.
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+pub(crate) async fn calibrate(calibration: &Calibration) -> anyhow::Result<ExitCode> {
+    let ceilings = paceline_lab::calibrate(calibration).await?;
+    print!("{}", paceline_lab::ceilings(&ceilings));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Those of the stand: the lab's own database, or an empty one for a script, with its tables.
+async fn targets(stand: &Stand, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
+    if scripts(&bench.order).next().is_none() {
+        return Ok(stand.targets());
+    }
+    let targets = stand.targets_in_empty_database().await?;
+    if let (Some(setup), Some(direct)) = (&bench.setup, targets.first()) {
+        let done = setup.run_once(direct).await;
+        done.with_context(|| format!("setting up by {}", setup.name()))?;
+    }
+    Ok(targets)
+}
+
+/// Says what a script will be run on: its tables are not the lab's.
+fn announce(order: &Order) {
+    for script in scripts(order) {
+        let (name, statements) = (script.name(), script.statements());
+        for target in &order.targets {
+            eprintln!("running {name} (statements: {statements}; no check) on {target}");
+        }
+    }
+}
+
+fn scripts(order: &Order) -> impl Iterator<Item = &Script> {
+    order
+        .choices
+        .iter()
+        .filter_map(|choice| match &choice.work {
+            Work::Script(script) => Some(script.as_ref()),
+            Work::Variant(_) => None,
+        })
 }
 
 /// Turns the first interrupt into a tidy end of the run that goes on; returns at the second.

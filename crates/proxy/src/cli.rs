@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
+use paceline_lab::{Calibration, ScriptError};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Compare records: see [`crate::bench::compare`].
     Compare(Compare),
+    /// Measure the load generator itself.
+    Calibrate(Calibration),
 }
 
 /// What to explain.
@@ -120,6 +123,12 @@ pub(crate) enum CliError {
         /// The name that was given.
         name: String,
     },
+    /// A script that cannot be read.
+    #[error("cannot read {0}: {1}")]
+    Unreadable(String, std::io::Error),
+    /// A script that is not understood.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// Nowhere to keep the embedded PostgreSQL's data.
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -172,7 +181,7 @@ impl Command {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
             Some(CommandArguments::Bench(bench)) => {
-                return bench.command(machine, command);
+                return bench.resolve(machine, command);
             }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,

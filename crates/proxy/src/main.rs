@@ -41,6 +41,9 @@ fn main() -> ExitCode {
         }
         Command::Report(report) => bench::report(&report).map(done),
         Command::Compare(compare) => bench::compare(&compare),
+        Command::Calibrate(calibration) => {
+            runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
+        }
         Command::Serve(serve) => run(*serve).map(done),
     };
     match ended {

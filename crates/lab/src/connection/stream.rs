@@ -4,6 +4,9 @@ use crate::target::{Host, Target};
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Bytes read from a socket at a time.
@@ -55,26 +58,30 @@ impl Stream {
     }
 
     /// Waits for bytes and lets `take` see them. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
-    pub(super) async fn read<T>(&self, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
-        loop {
-            match self {
-                Self::Tcp(stream) => stream.readable().await?,
-                Self::Unix(stream) => stream.readable().await?,
-            }
-            let taken: io::Result<T> = SCRATCH.with_borrow_mut(|scratch| {
-                let len = match self {
-                    Self::Tcp(stream) => stream.try_read(scratch),
-                    Self::Unix(stream) => stream.try_read(scratch),
-                }?;
-                match len {
-                    0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                    _ => Ok(take(scratch.get(..len).unwrap_or_default())),
-                }
-            });
-            match taken {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
-            }
+    pub(super) async fn read<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
+        std::future::poll_fn(|context| {
+            SCRATCH.with_borrow_mut(|scratch| {
+                let mut buf = ReadBuf::new(scratch);
+                ready!(self.poll_read(context, &mut buf))?;
+                Poll::Ready(match buf.filled() {
+                    [] => Err(io::ErrorKind::UnexpectedEof.into()),
+                    bytes => Ok(take(bytes)),
+                })
+            })
+        })
+        .await
+    }
+
+    /// By tokio's own reading, which knows that a socket that filled less than the buffer is empty: to ask it again costs a
+    /// system call per answer.
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buf),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The clients that share a thread.
 
-use super::{Gauge, Load, Measured, Start};
+use super::{Gauge, Load, MakeClient, Measured, Start};
 use crate::connection::Failure;
 use crate::session::{Pool, Session};
 use crate::target::Target;
-use crate::workload::{Client, Turn, Workload};
+use crate::workload::{Client, Turn};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The clients that share a thread.
 pub(super) struct Crew {
-    pub(super) workload: Arc<dyn Workload>,
+    pub(super) clients: Arc<MakeClient>,
     pub(super) target: Arc<Target>,
     pub(super) load: Load,
     pub(super) gauge: Arc<Gauge>,
@@ -110,7 +110,7 @@ impl Crew {
             // Each client has a generator of its own: what it draws does not depend on the others' speed.
             let seed = rng.random::<u64>() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let rider = Rider {
-                client: self.workload.client(number, StdRng::seed_from_u64(seed)),
+                client: (self.clients)(number, StdRng::seed_from_u64(seed)),
                 session: Session::new(Arc::clone(&self.target), pool.cloned()),
                 load: self.load.clone(),
                 rng: StdRng::seed_from_u64(!seed),

@@ -1,11 +1,9 @@
 //! How long a load lasted, told by clients that need no server.
 
 use super::*;
-use crate::connection::Connection;
 use crate::session::Session;
 use crate::target::Host;
-use crate::workload::{Check, Client, Pending, Turn};
-use rand::rngs::StdRng;
+use crate::workload::{Client, Pending, Turn};
 use std::sync::Mutex;
 
 /// Far more than a test takes.
@@ -19,28 +17,6 @@ struct Script {
     /// When each client began its last turn.
     last_turns: Mutex<Vec<Instant>>,
     stop: Arc<AtomicBool>,
-}
-
-impl Workload for Arc<Script> {
-    fn prepare<'a>(&'a mut self, _conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn client(&self, number: usize, _rng: StdRng) -> Box<dyn Client> {
-        let turns = self.turns[number].clone().into_iter();
-        Box::new(Actor {
-            script: Arc::clone(self),
-            turns,
-        })
-    }
-
-    fn check<'a>(
-        &'a self,
-        _conn: &'a mut Connection,
-        _outcome: Outcome,
-    ) -> Pending<'a, Result<Check, Failure>> {
-        unreachable!("nothing is checked")
-    }
 }
 
 struct Actor {
@@ -80,6 +56,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
     let load = Load {
         clients: turns.len(),
         threads,
+        shared_connections: None,
         warmup: Duration::ZERO,
         duration: HOUR,
         pace: Pace::Closed {
@@ -96,9 +73,15 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
         database: "nothing".to_owned(),
     });
     let gauge = Arc::new(Gauge::new(Arc::clone(&script.stop)));
-    let workload = Arc::new(Arc::clone(&script));
+    let of_clients = Arc::clone(&script);
+    let clients: Arc<MakeClient> = Arc::new(move |number, _| {
+        Box::new(Actor {
+            script: Arc::clone(&of_clients),
+            turns: of_clients.turns[number].clone().into_iter(),
+        })
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let run = run(workload, &nowhere, &load, &gauge);
+    let run = run(clients, &nowhere, &load, &gauge);
     let measured = runtime.unwrap().block_on(run).unwrap();
     let last_turns = script.last_turns.lock().unwrap();
     let last = last_turns.iter().max();

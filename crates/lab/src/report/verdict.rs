@@ -18,7 +18,7 @@ impl Checks {
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let figures = cells.filter_map(|cell| cell.figures.as_ref());
         figures.fold(Self::default(), |sum, figures| Self {
-            all: sum.all + figures.rounds,
+            all: sum.all + figures.check.as_ref().map_or(0, |_| figures.rounds),
             broken: sum.broken + figures.broken.len(),
         })
     }

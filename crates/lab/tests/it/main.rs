@@ -8,10 +8,14 @@
 )]
 
 mod browser;
+mod calibration;
 mod compare;
 mod edges;
+mod keyed_read;
 mod queue;
 mod report;
 mod sample;
+mod script;
 mod storm;
+mod support;
 mod trial;

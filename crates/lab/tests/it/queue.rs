@@ -2,7 +2,7 @@
 
 use paceline_lab::{
     Choice, Host, Interrupt, Observer, Order, Protocol, Ran, Record, Run, RunResult, SCENARIOS,
-    Scenario, Sizes, Stage, Target,
+    Scenario, Sizes, Stage, Target, Work,
 };
 use paceline_postgres::{Options, Server};
 use std::future::Future;
@@ -104,7 +104,7 @@ fn run(postgres: &Postgres, variants: &[&str], order: Order, meddle: &str) -> Ve
         choices: variants
             .map(|variant| Choice {
                 scenario,
-                variant: *variant,
+                work: Work::Variant(*variant),
                 clients: vec![CONSUMERS],
             })
             .collect(),
@@ -171,10 +171,15 @@ fn every_variant_empties_the_queue() {
         assert_eq!(records.len(), scenario().variants.len());
         for record in &records {
             let ran = ran(record);
-            let says = format!("{}: {:?} {}", record.variant, ran.errors, ran.check.says);
-            assert!(ran.check.holds, "{says}");
+            let says = format!(
+                "{}: {:?} {}",
+                record.variant,
+                ran.errors,
+                ran.check.as_ref().unwrap().says
+            );
+            assert!(ran.check.as_ref().unwrap().holds, "{says}");
             let all = format!("of {ORDERS} orders {ORDERS} were taken and 0 wait");
-            assert!(ran.check.says.starts_with(&all), "{says}");
+            assert!(ran.check.as_ref().unwrap().says.starts_with(&all), "{says}");
             assert!(ran.errors.is_empty(), "{says}");
             match record.variant.as_str() {
                 "batches" => assert!(ran.units >= ORDERS / 10 && ran.units < ORDERS, "{says}"),
@@ -264,7 +269,7 @@ fn what_an_outsider_does_to_waiting_orders_is_seen() {
 #[track_caller]
 fn expect_fault(records: &[Record], fault: &str) {
     for record in records {
-        let check = &ran(record).check;
+        let check = ran(record).check.as_ref().unwrap();
         assert!(!check.holds, "{}: {}", record.variant, check.says);
         assert!(
             check.says.ends_with(&format!(": {fault}")),

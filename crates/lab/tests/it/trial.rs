@@ -2,7 +2,7 @@
 
 use paceline_lab::{
     Choice, Host, Interrupt, Observer, Order, Protocol, Ran, Record, Run, RunResult, SCENARIOS,
-    Sizes, Stage, Target, bench,
+    Sizes, Stage, Target, Work, bench,
 };
 use paceline_postgres::{Options, Server};
 use std::future::Future;
@@ -65,7 +65,7 @@ impl Trial {
     /// Why it could not run at all.
     pub(crate) fn refusal(&self, short: Short) -> String {
         match self.record(short, None).result {
-            RunResult::Ran(ran) => panic!("{short:?} ran: {}", ran.check.says),
+            RunResult::Ran(ran) => panic!("{short:?} ran: {}", ran.check.as_ref().unwrap().says),
             RunResult::Failed { why } => why,
         }
     }
@@ -112,7 +112,7 @@ impl Trial {
             })],
             choices: vec![Choice {
                 scenario,
-                variant,
+                work: Work::Variant(variant),
                 clients: vec![short.clients],
             }],
             warmup: Duration::ZERO,

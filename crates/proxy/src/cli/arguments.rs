@@ -50,7 +50,7 @@ pub(super) enum CommandArguments {
     /// Say how a statement would travel and why, run nothing; exits with 1 when it cannot be told
     Explain(ExplainArguments),
     /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 when a check fails
-    Bench(BenchArguments),
+    Bench(Box<BenchArguments>),
 }
 
 /// The arguments of `explain`.

@@ -1,15 +1,18 @@
 //! The command line of `paceline bench`: what to run, against whom, what to keep.
 
+mod sql;
 #[cfg(test)]
 mod tests;
 
-use super::CliError;
-use super::Command;
+use self::sql::SqlArguments;
 use super::machine::Machine;
 use super::records::RecordsArguments;
+use super::{CliError, Command};
 use crate::config::{Config, Host, Upstream};
-use clap::{Args, ValueEnum};
-use paceline_lab::{Choice, Order, Protocol, SCENARIOS, Scenario, Sizes, Target, Variant};
+use clap::{Args, Subcommand, ValueEnum};
+use paceline_lab::{
+    Calibration, Choice, Order, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
+};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +25,8 @@ pub(crate) struct Bench {
     pub(crate) order: Order,
     /// Where the embedded PostgreSQL keeps its data, if no target is named.
     pub(crate) stand: Option<PathBuf>,
+    /// Run once before all, if the stand is measured by a user's own script.
+    pub(crate) setup: Option<Arc<Script>>,
     /// Every record goes here as soon as it is there, a line each.
     pub(crate) json: Option<PathBuf>,
     /// A page about all of it goes here.
@@ -33,22 +38,54 @@ pub(crate) struct Bench {
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct BenchArguments {
     #[command(subcommand)]
-    records: Option<RecordsArguments>,
+    command: Option<BenchCommand>,
 
     /// Scenarios: hot-row, queue, edges, storm, keyed-read, or all [default: all]
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
 
+    /// Variants, separated by commas, or all [default: the first of each scenario]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    variant: Vec<String>,
+
+    /// Rows of the table [default: by scenario]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    rows: Option<u64>,
+
+    /// Use the sizes of the scenarios' sources; takes gigabytes and minutes
+    #[arg(long, conflicts_with = "rows")]
+    full: bool,
+
+    /// Leave the tables (schema paceline_lab) where they are
+    #[arg(long)]
+    keep_tables: bool,
+
+    /// Measure nothing but the load generator itself, against a server that does no work
+    #[arg(long, conflicts_with_all = ["scenarios", "variant", "rows", "full", "keep_tables", "against", "rate", "think", "rounds", "json", "html", "data_dir"])]
+    calibrate: bool,
+
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+/// The subcommands of `bench`.
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Measure a script of your own, in the language of pgbench; there is no check of what it does
+    Sql(Box<SqlArguments>),
+    #[command(flatten)]
+    Records(RecordsArguments),
+}
+
+/// How to run, whatever is run.
+#[derive(Debug, Args)]
+struct RunArguments {
     /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
     /// May be repeated; runs alternate between targets, figures are compared with the first. Without this
     /// an embedded PostgreSQL is started, and measured directly and through Paceline.
     #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
     against: Vec<String>,
-
-    /// Variants, separated by commas, or all [default: the first of each scenario]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    variant: Vec<String>,
 
     /// Numbers of clients, separated by commas [default: by scenario]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -65,14 +102,6 @@ pub(super) struct BenchArguments {
     /// How often everything is run; medians are shown [default: 1; with --against 3]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
-
-    /// Rows of the table [default: by scenario]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    rows: Option<u64>,
-
-    /// Use the sizes of the scenarios' sources; takes gigabytes and minutes
-    #[arg(long, conflicts_with = "rows")]
-    full: bool,
 
     /// Units of work per second of all clients together, due at random moments whatever the answers take (open loop)
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
@@ -102,10 +131,6 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Leave the tables (schema paceline_lab) where they are
-    #[arg(long)]
-    keep_tables: bool,
-
     /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside that of serve]
     #[arg(long, value_name = "DIR", conflicts_with = "against")]
     data_dir: Option<PathBuf>,
@@ -133,55 +158,21 @@ impl From<ProtocolArgument> for Protocol {
 }
 
 impl BenchArguments {
-    pub(super) fn command(
-        mut self,
-        machine: &Machine,
-        command: String,
-    ) -> Result<Command, CliError> {
-        match self.records.take() {
-            Some(records) => Ok(records.resolve()),
-            None => Ok(Command::Bench(Box::new(self.resolve(machine, command)?))),
+    pub(super) fn resolve(self, machine: &Machine, command: String) -> Result<Command, CliError> {
+        match self.command {
+            Some(BenchCommand::Records(records)) => return Ok(records.resolve()),
+            Some(BenchCommand::Sql(sql)) => {
+                return Ok(Command::Bench(Box::new(sql.resolve(machine, command)?)));
+            }
+            None if self.calibrate => return Ok(Command::Calibrate(self.run.calibration())),
+            None => {}
         }
-    }
-
-    fn resolve(self, machine: &Machine, command: String) -> Result<Bench, CliError> {
-        let real = !self.against.is_empty();
-        let or = |stand, against| Duration::from_secs(if real { against } else { stand });
-        let targets = self.against.iter().map(|text| target(text));
-        let targets = targets.collect::<Result<Vec<_>, _>>()?;
-        let stand = match (real, &self.data_dir) {
-            (true, _) => None,
-            (false, Some(folder)) => {
-                Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
-            }
-            (false, None) => {
-                let folder = machine.data_folder().ok_or(CliError::NoDataFolder)?;
-                Some(folder.with_file_name("paceline-bench"))
-            }
-        };
-        Ok(Bench {
-            stand,
-            json: self.json.clone(),
-            html: self.html.clone(),
-            order: Order {
-                targets,
-                choices: self.choices()?,
-                warmup: self.warmup.unwrap_or(or(1, 2)),
-                duration: self.duration.unwrap_or(or(3, 10)),
-                rounds: self.rounds.unwrap_or(if real { 3 } else { 1 }) as usize,
-                rate: self.rate,
-                think: self.think,
-                sizes: Sizes {
-                    rows: self.rows,
-                    full: self.full,
-                    protocol: self.protocol.into(),
-                    seed: self.seed,
-                },
-                threads: self.threads.into(),
-                keep_tables: self.keep_tables,
-                command,
-            },
-        })
+        let choices = self.choices()?;
+        let mut bench = self.run.resolve(choices, machine, command)?;
+        bench.order.sizes.rows = self.rows;
+        bench.order.sizes.full = self.full;
+        bench.order.keep_tables = self.keep_tables;
+        Ok(Command::Bench(Box::new(bench)))
     }
 
     /// The variants of the scenarios, in the order of [`SCENARIOS`].
@@ -211,11 +202,11 @@ impl BenchArguments {
         for scenario in chosen {
             choices.extend(self.variants(scenario).map(|variant| Choice {
                 scenario: *scenario,
-                variant: *variant,
-                clients: match self.clients.is_empty() {
+                work: Work::Variant(*variant),
+                clients: match self.run.clients.is_empty() {
                     true if self.full => scenario.clients_full.to_vec(),
                     true => scenario.clients.to_vec(),
-                    false => self.clients.iter().map(|count| *count as usize).collect(),
+                    false => self.run.clients(),
                 },
             }));
         }
@@ -234,6 +225,69 @@ impl BenchArguments {
                     || self.variant.iter().any(|name| name == variant.name)
             })
             .map(|(_, variant)| variant)
+    }
+}
+
+impl RunArguments {
+    fn clients(&self) -> Vec<usize> {
+        self.clients.iter().map(|count| *count as usize).collect()
+    }
+
+    fn calibration(&self) -> Calibration {
+        Calibration {
+            clients: self.clients(),
+            warmup: self.warmup,
+            duration: self.duration,
+            protocol: self.protocol.into(),
+            threads: self.threads.into(),
+            seed: self.seed,
+        }
+    }
+
+    fn resolve(
+        self,
+        choices: Vec<Choice>,
+        machine: &Machine,
+        command: String,
+    ) -> Result<Bench, CliError> {
+        let real = !self.against.is_empty();
+        let or = |stand, against| Duration::from_secs(if real { against } else { stand });
+        let targets = self.against.iter().map(|text| target(text));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        let stand = match (real, &self.data_dir) {
+            (true, _) => None,
+            (false, Some(folder)) => {
+                Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
+            }
+            (false, None) => {
+                let folder = machine.data_folder().ok_or(CliError::NoDataFolder)?;
+                Some(folder.with_file_name("paceline-bench"))
+            }
+        };
+        Ok(Bench {
+            stand,
+            setup: None,
+            json: self.json,
+            html: self.html,
+            order: Order {
+                targets,
+                choices,
+                warmup: self.warmup.unwrap_or(or(1, 2)),
+                duration: self.duration.unwrap_or(or(3, 10)),
+                rounds: self.rounds.unwrap_or(if real { 3 } else { 1 }) as usize,
+                rate: self.rate,
+                think: self.think,
+                sizes: Sizes {
+                    rows: None,
+                    full: false,
+                    protocol: self.protocol.into(),
+                    seed: self.seed,
+                },
+                threads: self.threads.into(),
+                keep_tables: false,
+                command,
+            },
+        })
     }
 }
 

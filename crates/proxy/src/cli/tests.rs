@@ -29,16 +29,16 @@ pub(super) fn refused(line: &[&str]) -> String {
 }
 
 /// A folder of its own for one test, removed afterwards.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("paceline-cli-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn file(&self, text: &str) -> String {
+    pub(super) fn file(&self, text: &str) -> String {
         let path = self.0.join("paceline.toml");
         std::fs::write(&path, text).unwrap();
         path.display().to_string()

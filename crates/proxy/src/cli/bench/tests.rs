@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Bench;
 use crate::cli::Command;
-use crate::cli::tests::{refused, resolve};
+use crate::cli::tests::{Folder, refused, resolve};
 
 fn bench(line: &[&str]) -> Bench {
     match resolve(&[&["bench"], line].concat()) {
@@ -25,7 +25,7 @@ fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
     let chosen = order
         .choices
         .iter()
-        .map(|choice| (choice.scenario.name, choice.variant.name));
+        .map(|choice| (choice.scenario.name, choice.work.name()));
     let first = paceline_lab::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
     assert_eq!(chosen.collect::<Vec<_>>(), first);
     assert_eq!((order.rounds, order.duration), (1, Duration::from_secs(3)));
@@ -60,7 +60,7 @@ fn bench_takes_targets_clients_and_variants() {
     );
     assert_eq!(order.targets[0].password.as_deref(), Some("s@crét"));
     assert_eq!((order.rounds, order.think), (3, Duration::from_millis(10)));
-    let names = order.choices.iter().map(|choice| choice.variant.name);
+    let names = order.choices.iter().map(|choice| choice.work.name());
     assert_eq!(names.collect::<Vec<_>>(), ["hinted", "8-rows"]);
     assert!(order.choices.iter().all(|choice| choice.clients == [1, 64]));
     assert!(!order.command.contains("s%40"), "{}", order.command);
@@ -141,4 +141,76 @@ fn a_bench_may_leave_a_page() {
         Ok(Command::Bench(bench)) => assert_eq!(bench.html, Some("page.html".into())),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_script_is_measured_on_named_targets_or_on_the_stand() {
+    let folder = Folder::new("script");
+    let file = folder.file("SELECT :x;");
+    let real = bench(&[
+        "sql",
+        &file,
+        "--define",
+        "x=1",
+        "--against",
+        "direct=postgres://a:secret@b/c",
+        "--clients",
+        "3,5",
+    ]);
+    assert!(real.stand.is_none() && real.setup.is_none());
+    let [choice] = real.order.choices.as_slice() else {
+        panic!("{:?}", real.order.choices);
+    };
+    assert_eq!(
+        (choice.work.name(), choice.clients.as_slice()),
+        ("paceline.toml", &[3, 5][..])
+    );
+    assert_eq!(real.order.targets.len(), 1);
+    let stand = bench(&["sql", &file, "--define", "x=1", "--setup", &file]);
+    assert!(stand.stand.is_some() && stand.setup.is_some());
+}
+
+#[test]
+fn a_script_that_cannot_be_run_is_refused_before_anything_starts() {
+    let folder = Folder::new("refused-script");
+    let file = folder.file("SELECT 1;\nSELECT :x;");
+    assert!(
+        refused(&["bench", "sql", &file])
+            .starts_with("paceline.toml:2: nothing has set the variable x")
+    );
+    assert!(refused(&["bench", "sql", "/nowhere.sql"]).starts_with("cannot read /nowhere.sql: "));
+    let setup_of_real = [
+        "bench",
+        "sql",
+        &file,
+        "--setup",
+        &file,
+        "--against",
+        "a=postgres://a@b",
+    ];
+    assert!(refused(&setup_of_real).contains("cannot be used with"));
+    assert!(refused(&["bench", "sql", &file, "--define", "x"]).contains("write NAME=VALUE"));
+}
+
+#[test]
+fn calibration_measures_nothing_else() {
+    let line = [
+        "bench",
+        "--calibrate",
+        "--clients",
+        "1,64",
+        "--threads",
+        "2",
+    ];
+    match resolve(&line) {
+        Ok(Command::Calibrate(calibration)) => {
+            assert_eq!(
+                (calibration.clients.as_slice(), calibration.threads),
+                (&[1, 64][..], 2)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(refused(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
+    assert_eq!(bench(&["hot-row"]).order.choices.len(), 1);
 }
