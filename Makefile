@@ -6,11 +6,12 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
 
-.PHONY: help setup run test soak fmt bench clean
+.PHONY: help setup run demo test soak fmt bench clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
+	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make test    check the format, run clippy and every test'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fmt     format the sources'
@@ -24,6 +25,11 @@ run: setup
 	@echo 'building the release'
 	@cargo build --release --bin paceline
 	@scripts/run.sh $(ARGS)
+
+demo: setup
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@target/release/paceline bench $(ARGS)
 
 test:
 	@scripts/setup.sh test

@@ -2,7 +2,8 @@
 # Installs what is missing and says so, one line per step. What is there already is left alone, without asking for any privilege.
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
-#   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, and clients of queues (see queue-clients.sh)
+#   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
+#                            of queues (see queue-clients.sh)
 #   scripts/setup.sh bench   the same, PgBouncer and Python 3
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
@@ -167,6 +168,15 @@ need_postgres() {
     if has_clients; then say "$(psql --version)"; fi
 }
 
+# Under one of the names that distributions give it; Ubuntu's package is a wrapper that may be there without the browser.
+has_chromium() {
+    local name
+    for name in chromium chromium-browser google-chrome; do
+        if "$name" --version >/dev/null 2>&1; then return; fi
+    done
+    return 1
+}
+
 # Debian keeps it where an ordinary user's PATH does not look.
 has_pgbouncer() { PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null; }
 
@@ -199,7 +209,11 @@ need "a C compiler" has_c_compiler gcc libc6-dev make
 need "libclang" has_libclang libclang-dev
 say "C compiler and libclang"
 if [[ $level != build ]]; then need_postgres; fi
-if [[ $level == test ]]; then scripts/queue-clients.sh; fi
+if [[ $level == test ]]; then
+    need "Chromium" has_chromium chromium
+    say "Chromium"
+    scripts/queue-clients.sh
+fi
 if [[ $level == bench ]]; then
     need_pgbouncer
     need "Python 3" has_python python3

@@ -4,8 +4,10 @@
 //! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
 
 mod arguments;
+mod bench;
 mod machine;
 mod question;
+mod records;
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +17,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
+use paceline_lab::{Calibration, ScriptError};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
+pub(crate) use self::bench::Bench;
 use self::machine::Machine;
+pub(crate) use self::records::{Compare, Report};
 use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -33,6 +38,14 @@ pub(crate) enum Command {
     },
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),
+    /// Measure: see [`crate::bench`].
+    Bench(Box<Bench>),
+    /// Make a page of records: see [`crate::bench::report`].
+    Report(Report),
+    /// Compare records: see [`crate::bench::compare`].
+    Compare(Compare),
+    /// Measure the load generator itself.
+    Calibrate(Calibration),
 }
 
 /// What to explain.
@@ -76,6 +89,24 @@ pub(crate) enum CliError {
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
     )]
     DataDirUnused(String),
+    /// No such scenario or variant of the lab.
+    #[error("there is no {what} {name:?}; there is {known}")]
+    Unknown {
+        /// What was named.
+        what: &'static str,
+        /// How.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A target of the lab without a name.
+    #[error(
+        "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    Unnamed,
+    /// A target of the lab without a user.
+    #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
+    NoUser,
     /// A database of the file must be chosen.
     #[error("{file} names {databases}; add --database NAME to say which one clients ask for")]
     WhichDatabase {
@@ -92,6 +123,12 @@ pub(crate) enum CliError {
         /// The name that was given.
         name: String,
     },
+    /// A script that cannot be read.
+    #[error("cannot read {0}: {1}")]
+    Unreadable(String, std::io::Error),
+    /// A script that is not understood.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// Nowhere to keep the embedded PostgreSQL's data.
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -101,6 +138,14 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    fn unknown(what: &'static str, name: &str, known: &[&str]) -> Self {
+        Self::Unknown {
+            what,
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    }
+
     /// Prints the error, or the help that was asked for, and ends the process: with 0 after help, 2 after wrong arguments, else 1.
     pub(crate) fn exit(self) -> ! {
         match self {
@@ -126,12 +171,17 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         machine: &Machine,
     ) -> Result<Command, CliError> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let command = bench::command(&arguments);
         let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
+            }
+            Some(CommandArguments::Bench(bench)) => {
+                return bench.resolve(machine, command);
             }
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,

@@ -19,12 +19,14 @@ mod value;
 mod tests;
 
 pub(crate) use declared::{Declared, Role};
+use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use settings::{KEYS, Settings};
 pub(crate) use upstream::{Host, Upstream};
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// The name under which `[databases]` holds the entry for every database that has none of its own.
 pub(crate) const ANY_DATABASE: &str = "*";
@@ -75,6 +77,11 @@ impl Database {
     }
 }
 
+/// Reads a time as the configuration has it: a bare number is seconds.
+pub(crate) fn seconds(text: &str) -> Option<Duration> {
+    duration::parse(text, BareUnit::Seconds)
+}
+
 impl Config {
     /// Reads the text of a configuration file. `file` only names it in error messages.
     ///
@@ -101,7 +108,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
     pub(crate) fn for_upstream(url: &str) -> Result<Config, ConfigError> {
-        let mut primary = Config::upstream(url)?;
+        let mut primary = Config::upstream("--upstream", url)?;
         primary.dbname = None;
         Ok(Config {
             paceline: Settings::default(),
@@ -114,9 +121,9 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::for_upstream`].
-    pub(crate) fn upstream(url: &str) -> Result<Upstream, ConfigError> {
+    pub(crate) fn upstream(option: &str, url: &str) -> Result<Upstream, ConfigError> {
         Upstream::from_url(url)
-            .map_err(|wrong| ConfigError::one(Problem::argument("--upstream", wrong.into())))
+            .map_err(|wrong| ConfigError::one(Problem::argument(option, wrong.into())))
     }
 
     /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.

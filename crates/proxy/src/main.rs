@@ -1,5 +1,6 @@
 //! `paceline`: the command.
 
+mod bench;
 mod cancel;
 mod cli;
 mod client;
@@ -31,13 +32,22 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
-    let done = match command {
-        Command::Check { file } => check(&file),
-        Command::Explain(question) => explain(&question),
-        Command::Serve(serve) => run(*serve),
+    let done = |()| ExitCode::SUCCESS;
+    let ended = match command {
+        Command::Check { file } => check(&file).map(done),
+        Command::Explain(question) => explain(&question).map(done),
+        Command::Bench(order) => {
+            runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
+        }
+        Command::Report(report) => bench::report(&report).map(done),
+        Command::Compare(compare) => bench::compare(&compare),
+        Command::Calibrate(calibration) => {
+            runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
+        }
+        Command::Serve(serve) => run(*serve).map(done),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    match ended {
+        Ok(code) => code,
         Err(error) => {
             log::say(&format!("paceline: {error:#}"));
             ExitCode::FAILURE

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::bench::BenchArguments;
 use crate::config::{KEYS, Settings};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
@@ -48,6 +49,8 @@ pub(super) enum CommandArguments {
     },
     /// Say how a statement would travel and why, run nothing; exits with 1 when it cannot be told
     Explain(ExplainArguments),
+    /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 when a check fails
+    Bench(Box<BenchArguments>),
 }
 
 /// The arguments of `explain`.

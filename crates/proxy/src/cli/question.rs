@@ -28,7 +28,8 @@ impl ExplainArguments {
             dbname: Some(on_server),
             ..database.primary.clone()
         });
-        let given = self.upstream.as_deref().map(Config::upstream);
+        let given = self.upstream.as_deref();
+        let given = given.map(|url| Config::upstream("--upstream", url));
         let mut upstream = given.transpose()?.or(of_file);
         if let Some(upstream) = &mut upstream
             && upstream.user.is_none()

@@ -12,7 +12,7 @@ fn machine() -> Machine {
     }
 }
 
-fn resolve(line: &[&str]) -> Result<Command, String> {
+pub(super) fn resolve(line: &[&str]) -> Result<Command, String> {
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
     Command::resolve(arguments, &machine()).map_err(|error| error.to_string())
 }
@@ -24,21 +24,21 @@ fn serve(line: &[&str]) -> Serve {
     }
 }
 
-fn refused(line: &[&str]) -> String {
+pub(super) fn refused(line: &[&str]) -> String {
     resolve(line).expect_err("should be refused")
 }
 
 /// A folder of its own for one test, removed afterwards.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("paceline-cli-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn file(&self, text: &str) -> String {
+    pub(super) fn file(&self, text: &str) -> String {
         let path = self.0.join("paceline.toml");
         std::fs::write(&path, text).unwrap();
         path.display().to_string()

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::{Config, Settings};
 
 fn question(sql: &str, upstream: Option<&str>) -> Explain {
-    let upstream = upstream.map(|url| Config::upstream(url).unwrap());
+    let upstream = upstream.map(|url| Config::upstream("--upstream", url).unwrap());
     Explain {
         sql: sql.to_owned(),
         upstream,

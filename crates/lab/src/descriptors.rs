@@ -1,0 +1,27 @@
+//! Every client needs a file descriptor.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Besides those of the clients: standard streams, files, the runtime's own.
+const OTHERS: u64 = 64;
+
+/// Raises the limit of open files so that so many clients can connect.
+///
+/// # Errors
+/// The system allows fewer; says how many are needed, and how to allow them.
+pub fn allow(clients: usize) -> anyhow::Result<()> {
+    let needed = clients as u64 + OTHERS;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let allowed = limit.maximum.unwrap_or(u64::MAX);
+    anyhow::ensure!(
+        allowed >= needed,
+        "{clients} clients need {needed} file descriptors, and this shell allows {allowed}; \
+         allow more (ulimit -Hn {needed}, as root) or ask for fewer clients"
+    );
+    limit.current = Some(needed);
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! The clients that share a thread.
+
+use super::{Gauge, Load, MakeClient, Measured, Start};
+use crate::connection::Failure;
+use crate::session::{Pool, Session};
+use crate::target::Target;
+use crate::workload::{Client, Turn};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+
+/// Logins under way at the same time, per thread: a server's queue of new connections is short.
+const LOGINS_MAX: usize = 64;
+/// How long the last answers are waited for when the time is over.
+const GRACE: Duration = Duration::from_secs(60);
+/// How soon a client that pauses hears that the run was stopped.
+const NAP_MAX: Duration = Duration::from_millis(100);
+/// How long a client waits after it could not connect.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+/// The clients that share a thread.
+pub(super) struct Crew {
+    pub(super) clients: Arc<MakeClient>,
+    pub(super) target: Arc<Target>,
+    pub(super) load: Load,
+    pub(super) gauge: Arc<Gauge>,
+    /// Of the clients.
+    pub(super) numbers: Vec<usize>,
+    /// Connections that they share, if they do.
+    pub(super) shared: Option<usize>,
+    pub(super) started: watch::Receiver<Start>,
+}
+
+impl Crew {
+    /// Connects all, tells `at_start`, waits for the start, runs to the end.
+    pub(super) fn run(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                // Who asked may have been interrupted.
+                let _ = at_start.send(Err(Failure::Unreachable(error.to_string())));
+                return Measured::nothing();
+            }
+        };
+        tokio::task::LocalSet::new().block_on(&runtime, self.work(at_start))
+    }
+
+    async fn work(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+        let pool = self
+            .shared
+            .map(|connections| Rc::new(Pool::new(connections)));
+        let connected = self.connect(pool.as_ref()).await;
+        let riders = match connected {
+            Ok(riders) => riders,
+            Err(failure) => {
+                let _ = at_start.send(Err(failure));
+                return Measured::nothing();
+            }
+        };
+        let _ = at_start.send(Ok(()));
+        let mut started = self.started.clone();
+        let start = started.wait_for(|start| *start != Start::Await).await;
+        let Ok(Start::At(start)) = start.map(|start| *start) else {
+            return Measured::nothing();
+        };
+        let measured = Rc::new(RefCell::new(Measured::nothing()));
+        let watch = Watch {
+            opens: start + self.load.warmup,
+            closes: start + self.load.warmup + self.load.duration,
+        };
+        let mut tasks = JoinSet::new();
+        for rider in riders {
+            let (gauge, measured) = (Arc::clone(&self.gauge), Rc::clone(&measured));
+            tasks.spawn_local(rider.ride(start, watch, gauge, measured));
+        }
+        let last = watch.closes + GRACE;
+        let mut staying = Vec::new();
+        let all = all_left(&mut tasks, start, &mut staying);
+        let left = tokio::time::timeout_at(last.into(), all).await;
+        let mut measured = measured.replace(Measured::nothing());
+        // If nothing was left to do, what came after the last unit is nobody's time.
+        let finished = left.as_ref().map_or(None, |finished| *finished);
+        measured.lasted = watch.lasted(finished.unwrap_or_else(Instant::now));
+        if left.is_err() {
+            for _ in 0..tasks.len() {
+                measured.outcome.unknown += 1;
+                let grace = format!("no answer for {} s", GRACE.as_secs());
+                measured.note(&Failure::Lost(grace));
+            }
+            tasks.abort_all();
+        }
+        close(staying, pool).await;
+        measured
+    }
+
+    async fn connect(&self, pool: Option<&Rc<Pool>>) -> Result<Vec<Rider>, Failure> {
+        let permits = Rc::new(Semaphore::new(LOGINS_MAX));
+        let mut tasks = JoinSet::new();
+        for &number in &self.numbers {
+            let mut rng = StdRng::seed_from_u64(self.load.seed);
+            // Each client has a generator of its own: what it draws does not depend on the others' speed.
+            let seed = rng.random::<u64>() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let rider = Rider {
+                client: (self.clients)(number, StdRng::seed_from_u64(seed)),
+                session: Session::new(Arc::clone(&self.target), pool.cloned()),
+                load: self.load.clone(),
+                rng: StdRng::seed_from_u64(!seed),
+            };
+            let (permits, gauge) = (Rc::clone(&permits), Arc::clone(&self.gauge));
+            tasks.spawn_local(async move {
+                // The semaphore is never closed.
+                let _permit = permits.acquire().await;
+                let rider = rider.connect().await;
+                gauge.connected.fetch_add(1, Ordering::Relaxed);
+                rider
+            });
+        }
+        let mut riders = Vec::with_capacity(self.numbers.len());
+        while let Some(joined) = tasks.join_next().await {
+            match joined {
+                Ok(rider) => riders.push(rider?),
+                Err(error) => return Err(Failure::Lost(error.to_string())),
+            }
+        }
+        Ok(riders)
+    }
+}
+
+/// Ends the connections that are left when all clients have ended.
+async fn close(staying: Vec<Session>, pool: Option<Rc<Pool>>) {
+    let mut tasks = JoinSet::new();
+    for mut session in staying {
+        tasks.spawn_local(async move { session.close().await });
+    }
+    tasks.join_all().await;
+    if let Some(pool) = pool {
+        pool.close().await;
+    }
+}
+
+/// The time that is measured.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    opens: Instant,
+    closes: Instant,
+}
+
+impl Watch {
+    fn lasted(self, now: Instant) -> Duration {
+        self.closes.min(now).saturating_duration_since(self.opens)
+    }
+}
+
+/// Why a client takes no more turns.
+enum Left {
+    /// The time is over, or the run was stopped.
+    OutOfTime,
+    /// Nothing is left to do; the last unit was done at that time.
+    Finished(Instant),
+    /// It does nothing, but its connection stays until the others have ended.
+    Stays(Session),
+}
+
+/// Waits until all clients have left. If all that do anything have finished: when the last unit was done.
+async fn all_left(
+    tasks: &mut JoinSet<Left>,
+    start: Instant,
+    staying: &mut Vec<Session>,
+) -> Option<Instant> {
+    let mut last = Some(start);
+    while let Some(left) = tasks.join_next().await {
+        match left {
+            Ok(Left::Finished(own)) => last = last.map(|others| others.max(own)),
+            Ok(Left::Stays(session)) => staying.push(session),
+            Ok(Left::OutOfTime) | Err(_) => last = None,
+        }
+    }
+    last
+}
+
+/// Waits until a turn is due. `None`: the time is over, or the run was stopped.
+async fn wait(due: Instant, closes: Instant, gauge: &Gauge) -> Option<Instant> {
+    loop {
+        let now = Instant::now();
+        if now >= closes || gauge.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        if now >= due {
+            return Some(now);
+        }
+        tokio::time::sleep_until(due.min(closes).min(now + NAP_MAX).into()).await;
+    }
+}
+
+/// A client and its connection.
+struct Rider {
+    client: Box<dyn Client>,
+    session: Session,
+    load: Load,
+    rng: StdRng,
+}
+
+impl Rider {
+    async fn connect(mut self) -> Result<Self, Failure> {
+        if !self.client.comes_and_goes() {
+            self.session.connection().await?;
+            self.session.rest();
+        }
+        Ok(self)
+    }
+
+    /// Takes turns until there is a reason to leave.
+    async fn ride(
+        mut self,
+        start: Instant,
+        watch: Watch,
+        gauge: Arc<Gauge>,
+        measured: Rc<RefCell<Measured>>,
+    ) -> Left {
+        let pace = self.load.pace;
+        let mut due = pace.first(start, &mut self.rng);
+        let mut done = start;
+        let left = loop {
+            let Some(begun) = wait(due, watch.closes, &gauge).await else {
+                break Left::OutOfTime;
+            };
+            let turn = self.client.turn(&mut self.session).await;
+            let now = Instant::now();
+            match turn {
+                Ok(Turn::Done) => {
+                    done = now;
+                    let took = now - if pace.is_open() { due } else { begun };
+                    gauge.done(took);
+                    let mut measured = measured.borrow_mut();
+                    measured.outcome.acknowledged += 1;
+                    if now >= watch.opens && now < watch.closes {
+                        measured.record(took);
+                    }
+                }
+                Ok(Turn::Idle) => {}
+                Ok(Turn::Stays) => return Left::Stays(self.session),
+                Ok(Turn::Finished) => break Left::Finished(done),
+                Err(failure) => {
+                    gauge.failed.fetch_add(1, Ordering::Relaxed);
+                    self.fail(&failure, &measured).await;
+                }
+            }
+            self.session.rest();
+            due = pace.next(due, now, &mut self.rng);
+        };
+        self.session.close().await;
+        left
+    }
+
+    async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {
+        {
+            let mut measured = measured.borrow_mut();
+            measured.note(failure);
+            measured.outcome.unknown += u64::from(failure.is_in_doubt());
+        }
+        self.session.recover(failure).await;
+        if matches!(failure, Failure::Unreachable(_)) {
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+}

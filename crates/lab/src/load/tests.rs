@@ -1,0 +1,117 @@
+//! How long a load lasted, told by clients that need no server.
+
+use super::*;
+use crate::session::Session;
+use crate::target::Host;
+use crate::workload::{Client, Pending, Turn};
+use std::sync::Mutex;
+
+/// Far more than a test takes.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What clients do, turn by turn; who has none left stops the run when all others have finished.
+#[derive(Default)]
+struct Script {
+    /// For each client.
+    turns: Vec<Vec<Turn>>,
+    /// When each client began its last turn.
+    last_turns: Mutex<Vec<Instant>>,
+    stop: Arc<AtomicBool>,
+}
+
+struct Actor {
+    script: Arc<Script>,
+    turns: std::vec::IntoIter<Turn>,
+}
+
+impl Client for Actor {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async move {
+            let turn = self.turns.next();
+            let last_turns = &self.script.last_turns;
+            if turn.is_none() {
+                while last_turns.lock().unwrap().len() + 1 < self.script.turns.len() {
+                    tokio::task::yield_now().await;
+                }
+                self.script.stop.store(true, Ordering::Relaxed);
+            }
+            if turn.is_none_or(|turn| turn == Turn::Finished) {
+                last_turns.lock().unwrap().push(Instant::now());
+            }
+            Ok(turn.unwrap_or(Turn::Idle))
+        })
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        true
+    }
+}
+
+/// What was measured, when it began, and when the last client began its last turn.
+fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
+    let script = Arc::new(Script {
+        turns: turns.iter().map(|turns| turns.to_vec()).collect(),
+        ..Script::default()
+    });
+    let load = Load {
+        clients: turns.len(),
+        threads,
+        shared_connections: None,
+        warmup: Duration::ZERO,
+        duration: HOUR,
+        pace: Pace::Closed {
+            think: Duration::ZERO,
+        },
+        seed: 1,
+    };
+    let nowhere = Arc::new(Target {
+        name: "nowhere".to_owned(),
+        host: Host::Unix("/nowhere".into()),
+        port: 1,
+        user: "nobody".to_owned(),
+        password: None,
+        database: "nothing".to_owned(),
+    });
+    let gauge = Arc::new(Gauge::new(Arc::clone(&script.stop)));
+    let of_clients = Arc::clone(&script);
+    let clients: Arc<MakeClient> = Arc::new(move |number, _| {
+        Box::new(Actor {
+            script: Arc::clone(&of_clients),
+            turns: of_clients.turns[number].clone().into_iter(),
+        })
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let run = run(clients, &nowhere, &load, &gauge);
+    let measured = runtime.unwrap().block_on(run).unwrap();
+    let last_turns = script.last_turns.lock().unwrap();
+    let last = last_turns.iter().max();
+    let started = *gauge.started.get().unwrap();
+    (measured, started, *last.unwrap())
+}
+
+#[test]
+fn work_that_is_all_done_ends_the_time() {
+    let scripts: [&[Turn]; 2] = [
+        &[Turn::Done, Turn::Done, Turn::Idle, Turn::Finished],
+        &[Turn::Done, Turn::Finished],
+    ];
+    for threads in [1, 2] {
+        let (measured, started, last) = act(&scripts, threads);
+        assert_eq!((measured.done, measured.outcome.acknowledged), (3, 3));
+        assert!(measured.lasted > Duration::ZERO);
+        // The turn in which a client sees that nothing is left is no part of the work.
+        assert!(started + measured.lasted <= last, "{:?}", measured.lasted);
+    }
+}
+
+#[test]
+fn time_runs_as_long_as_anybody_works() {
+    // The second client goes on, and is stopped.
+    let scripts: [&[Turn]; 2] = [&[Turn::Done, Turn::Finished], &[Turn::Done]];
+    for threads in [1, 2] {
+        let (measured, started, last) = act(&scripts, threads);
+        assert_eq!(measured.done, 2);
+        assert!(started + measured.lasted >= last, "{:?}", measured.lasted);
+        assert!(measured.lasted < HOUR);
+    }
+}

@@ -1,0 +1,234 @@
+//! Records of many rounds, taken together: medians and spread, target beside target. Tables, the report and comparisons all
+//! show this and nothing else.
+
+use crate::groups::GroupSample;
+use crate::record::{Errors, Ran, Record, RunResult};
+use std::collections::BTreeMap;
+
+/// The same work by the same number of clients, target beside target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The scenario, as on the command line.
+    pub scenario: String,
+    /// Its variant.
+    pub variant: String,
+    /// Clients at the same time.
+    pub clients: usize,
+    /// One per target, in the order in which they ran first.
+    pub cells: Vec<Cell>,
+}
+
+/// What a target came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its name.
+    pub target: String,
+    /// Figures, if at least one round ran.
+    pub figures: Option<Figures>,
+    /// Why rounds did not run at all, a reason for each of them.
+    pub failed: Vec<String>,
+}
+
+/// Figures over all rounds that ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figures {
+    /// So many.
+    pub rounds: usize,
+    /// Units of work per second.
+    pub rate: Spread,
+    /// Latency in microseconds; over the rounds, of each round's own.
+    pub p50: Spread,
+    /// 95 of 100 took less.
+    pub p95: Spread,
+    /// 99 of 100.
+    pub p99: Spread,
+    /// 999 of 1,000.
+    pub p999: Spread,
+    /// Bytes of write-ahead log per unit.
+    pub wal_bytes: Option<f64>,
+    /// Row versions left dead per unit.
+    pub dead_rows: Option<f64>,
+    /// Microseconds of processor time per unit.
+    pub cpu_micros: Option<f64>,
+    /// Mean size of a group, if groups were formed.
+    pub group: Option<f64>,
+    /// Sizes of groups over the time of one round: of those that formed any, the one whose rate is nearest to the median.
+    pub groups: Vec<GroupSample>,
+    /// Turns that failed in all rounds, by SQLSTATE.
+    pub errors: BTreeMap<String, Errors>,
+    /// What the checks say: the first that does not hold, else the last; `None` if there is none.
+    pub check: Option<String>,
+    /// No check fails.
+    pub holds: bool,
+    /// What each check says that does not hold.
+    pub broken: Vec<String>,
+    /// Rounds that were stopped before their time.
+    pub interrupted: usize,
+    /// Turns came at a fixed rate, so that the rate tells little and the latency much.
+    pub open_loop: bool,
+}
+
+/// A median and how far rounds differ from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The one in the middle; of an even number the mean of the two.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Takes records together, in the order in which they come.
+pub fn summarize(records: &[Record]) -> Vec<Row> {
+    let mut rows: Vec<(Row, Vec<Vec<&Record>>)> = Vec::new();
+    for record in records {
+        let is_row = |row: &Row| {
+            row.scenario == record.scenario
+                && row.variant == record.variant
+                && row.clients == record.clients
+        };
+        let place = rows.iter().position(|(row, _)| is_row(row));
+        let place = place.unwrap_or_else(|| {
+            let row = Row {
+                scenario: record.scenario.clone(),
+                variant: record.variant.clone(),
+                clients: record.clients,
+                cells: Vec::new(),
+            };
+            rows.push((row, Vec::new()));
+            rows.len() - 1
+        });
+        let Some((_, of_targets)) = rows.get_mut(place) else {
+            continue;
+        };
+        let same_target =
+            |rounds: &&mut Vec<&Record>| rounds.iter().any(|known| known.target == record.target);
+        match of_targets.iter_mut().find(same_target) {
+            Some(rounds) => rounds.push(record),
+            None => of_targets.push(vec![record]),
+        }
+    }
+    rows.into_iter()
+        .map(|(row, of_targets)| Row {
+            cells: of_targets.iter().map(|rounds| Cell::of(rounds)).collect(),
+            ..row
+        })
+        .collect()
+}
+
+impl Row {
+    /// How many times the first target's rate this cell's is.
+    pub fn times(&self, cell: &Cell) -> Option<f64> {
+        let base = self.cells.first()?.figures.as_ref()?.rate.median;
+        let rate = cell.figures.as_ref()?.rate.median;
+        (base > 0.0).then(|| rate / base)
+    }
+}
+
+impl Cell {
+    fn of(rounds: &[&Record]) -> Self {
+        let ran: Vec<&Ran> = rounds.iter().filter_map(|record| record.ran()).collect();
+        let why = |record: &&Record| match &record.result {
+            RunResult::Failed { why } => Some(why.clone()),
+            RunResult::Ran(_) => None,
+        };
+        Self {
+            target: rounds
+                .first()
+                .map_or_else(String::new, |r| r.target.clone()),
+            figures: Figures::of(&ran).map(|figures| Figures {
+                open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
+                ..figures
+            }),
+            failed: rounds.iter().filter_map(why).collect(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(ran: &[&Ran]) -> Option<Self> {
+        let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
+        let known = |of: fn(&Ran) -> Option<f64>| {
+            Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
+        };
+        let broken: Vec<String> = ran
+            .iter()
+            .filter_map(|ran| ran.broken().map(str::to_owned))
+            .collect();
+        let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
+        let check = broken.first().or(last.map(|check| &check.says));
+        let rate = all(|ran| ran.rate)?;
+        Some(Self {
+            rounds: ran.len(),
+            rate,
+            p50: all(|ran| ran.latency.p50 as f64)?,
+            p95: all(|ran| ran.latency.p95 as f64)?,
+            p99: all(|ran| ran.latency.p99 as f64)?,
+            p999: all(|ran| ran.latency.p999 as f64)?,
+            wal_bytes: known(|ran| ran.cost.wal_bytes),
+            dead_rows: known(|ran| ran.cost.dead_rows),
+            cpu_micros: known(|ran| ran.cost.cpu_micros),
+            group: known(mean_group),
+            groups: groups_of_the_middle(ran, rate.median),
+            errors: errors(ran),
+            check: check.cloned(),
+            holds: broken.is_empty(),
+            broken,
+            interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
+            open_loop: false,
+        })
+    }
+
+    /// Turns that failed in all rounds.
+    pub fn failed_turns(&self) -> u64 {
+        self.errors.values().map(|errors| errors.count).sum()
+    }
+}
+
+fn groups_of_the_middle(ran: &[&Ran], median: f64) -> Vec<GroupSample> {
+    let distance = |ran: &Ran| (ran.rate - median).abs();
+    let with_groups = ran.iter().filter(|ran| !ran.groups.is_empty());
+    let middle = with_groups.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    middle.map_or_else(Vec::new, |ran| ran.groups.clone())
+}
+
+fn errors(ran: &[&Ran]) -> BTreeMap<String, Errors> {
+    let mut all: BTreeMap<String, Errors> = BTreeMap::new();
+    for (kind, errors) in ran.iter().flat_map(|ran| &ran.errors) {
+        all.entry(kind.clone())
+            .and_modify(|known| known.count += errors.count)
+            .or_insert_with(|| errors.clone());
+    }
+    all
+}
+
+fn mean_group(ran: &Ran) -> Option<f64> {
+    let means: Vec<f64> = ran.groups.iter().map(|sample| sample.mean).collect();
+    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let (&min, &max) = (values.first()?, values.last()?);
+        let (low, high) = (
+            values.get((values.len() - 1) / 2)?,
+            values.get(values.len() / 2)?,
+        );
+        Some(Self {
+            median: f64::midpoint(*low, *high),
+            min,
+            max,
+        })
+    }
+
+    /// How far the rounds lie apart, as a share of the median.
+    pub fn width(&self) -> f64 {
+        match self.median {
+            median if median > 0.0 => (self.max - self.min) / median,
+            _ => 0.0,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Hot row: hundreds of clients take from one stock (SCENARIOS 1). A unit is one update, acknowledged.
+
+use super::tables::{self, SCHEMA};
+use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Turn, Variant, Workload};
+use crate::connection::{Connection, Failure};
+use crate::session::Session;
+use crate::statement::{Statement, Value};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+/// The scenario.
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "hot-row",
+    title: "Hot row: a flash sale",
+    about: "every client takes one piece from the stock of the same article",
+    unit: "updates",
+    variants: &[
+        Variant {
+            name: "hinted",
+            about: "UPDATE with the hint COMMIT_ON_SUCCESS",
+            build: |sizes| HotRow::build(HINTED, 1, sizes),
+        },
+        Variant {
+            name: "un-hinted",
+            about: "the same UPDATE without a hint",
+            build: |sizes| HotRow::build(PLAIN, 1, sizes),
+        },
+        Variant {
+            name: "guarded",
+            about: "with a guard (AND qty >= 1) and RETURNING",
+            build: |sizes| HotRow::build(GUARDED, 1, sizes),
+        },
+        Variant {
+            name: "8-rows",
+            about: "hinted, eight articles",
+            build: |sizes| HotRow::build(HINTED, 8, sizes),
+        },
+        Variant {
+            name: "64-rows",
+            about: "hinted, 64 articles",
+            build: |sizes| HotRow::build(HINTED, 64, sizes),
+        },
+    ],
+    clients: &[256],
+    clients_full: &[256],
+};
+
+const HINTED: &str =
+    "UPDATE /*+ COMMIT_ON_SUCCESS */ paceline_lab.stock SET qty = qty - 1 WHERE id = $1";
+const PLAIN: &str = "UPDATE paceline_lab.stock SET qty = qty - 1 WHERE id = $1";
+const GUARDED: &str = "UPDATE /*+ COMMIT_ON_SUCCESS */ paceline_lab.stock SET qty = qty - 1 \
+     WHERE id = $1 AND qty >= 1 RETURNING qty";
+
+/// Pieces of each article; more than any run takes.
+const STOCK: u64 = 1_000_000_000;
+
+struct HotRow {
+    statement: Statement,
+    articles: i64,
+}
+
+impl HotRow {
+    fn build(sql: &'static str, articles: i64, sizes: &Sizes) -> Box<dyn Workload> {
+        Box::new(Self {
+            statement: Statement::new(0, sql, sizes.protocol),
+            articles,
+        })
+    }
+}
+
+impl Workload for HotRow {
+    fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            // A row that was hot leaves dead versions: each run starts with a new table.
+            tables::is_made(conn, "stock", "").await?;
+            let articles = self.articles;
+            conn.query(&format!(
+                "CREATE TABLE {SCHEMA}.stock (id int PRIMARY KEY, qty bigint NOT NULL); \
+                 INSERT INTO {SCHEMA}.stock SELECT g, {STOCK} FROM generate_series(1, {articles}) g"
+            ))
+            .await?;
+            Ok(())
+        })
+    }
+
+    fn client(&self, _number: usize, rng: StdRng) -> Box<dyn Client> {
+        Box::new(Buyer {
+            statement: self.statement.clone(),
+            articles: self.articles,
+            rng,
+        })
+    }
+
+    fn check<'a>(
+        &'a self,
+        conn: &'a mut Connection,
+        outcome: Outcome,
+    ) -> Pending<'a, Result<Check, Failure>> {
+        Box::pin(async move {
+            let stocked = STOCK * self.articles.unsigned_abs();
+            let left = conn
+                .number(&format!("SELECT sum(qty)::bigint FROM {SCHEMA}.stock"))
+                .await?;
+            let taken = stocked.saturating_sub(left.unsigned_abs());
+            Ok(Check {
+                holds: outcome.explains(taken),
+                says: format!(
+                    "{taken} pieces are gone, {} were acknowledged{}",
+                    outcome.acknowledged,
+                    outcome.besides()
+                ),
+            })
+        })
+    }
+}
+
+struct Buyer {
+    statement: Statement,
+    articles: i64,
+    rng: StdRng,
+}
+
+impl Client for Buyer {
+    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async move {
+            let article = self.rng.random_range(1..=self.articles);
+            let conn = session.connection().await?;
+            let values = [Value::Int(article)];
+            let answer = conn.run(&self.statement, &values, |_| ()).await?;
+            match answer.affected {
+                1 => Ok(Turn::Done),
+                // Sold out: the guard let nothing through.
+                _ => Ok(Turn::Idle),
+            }
+        })
+    }
+}

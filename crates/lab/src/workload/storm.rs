@@ -1,0 +1,221 @@
+//! Connection storm: thousands of clients, each request two updates of one random row (SCENARIOS 4). A unit is one request;
+//! each update is a transaction of its own, as in the source, but with the advisory lock, where both are one.
+
+mod ledger;
+
+use super::tables::{self, SCHEMA};
+use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Turn, Variant, Workload};
+use crate::connection::{Connection, Failure};
+use crate::session::Session;
+use crate::statement::{Statement, Value};
+use ledger::Ledger;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::sync::Arc;
+
+/// The scenario.
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "storm",
+    title: "Connection storm: more clients than the database can bear",
+    about: "each request updates a random row twice; what changes is how many clients are connected",
+    unit: "requests",
+    variants: &[
+        Variant {
+            name: "updates",
+            about: "all clients at once",
+            build: |sizes| Storm::build(Way::Updates, sizes),
+        },
+        Variant {
+            name: "advisory-lock",
+            about: "the same, queued inside the database by an advisory lock per slot, ten slots",
+            build: |sizes| Storm::build(Way::AdvisoryLock, sizes),
+        },
+        Variant {
+            name: "idle",
+            about: "ten clients work, the others are connected and idle",
+            build: |sizes| Storm::build(Way::Idle, sizes),
+        },
+    ],
+    // The server of the demonstration takes 400 connections.
+    clients: &[64, 300],
+    clients_full: &[10, 64, 256, 1_000, 8_000],
+};
+
+const ROWS: u64 = 200_000;
+const ROWS_FULL: u64 = 5_000_000;
+/// Clients that work at the same time, of `idle`; slots, of `advisory-lock`.
+const ACTIVE: usize = 10;
+/// What the two updates add to the counter.
+const ADDED: [u64; 2] = [1, 2];
+
+/// What is done with many clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Updates,
+    AdvisoryLock,
+    Idle,
+}
+
+struct Storm {
+    way: Way,
+    rows: u64,
+    statements: Statements,
+    ledger: Arc<Ledger>,
+    /// All counters together when the run began.
+    before: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Statements {
+    /// One for each of [`ADDED`].
+    updates: [Statement; 2],
+    lock: Statement,
+}
+
+impl Storm {
+    fn build(way: Way, sizes: &Sizes) -> Box<dyn Workload> {
+        let update = |number, added| {
+            let sql = format!("UPDATE {SCHEMA}.test_8000 SET cnt = cnt + {added} WHERE id = $1");
+            Statement::new(number, sql, sizes.protocol)
+        };
+        let [one, two] = ADDED;
+        Box::new(Self {
+            way,
+            rows: sizes.rows(ROWS, ROWS_FULL),
+            statements: Statements {
+                updates: [update(0, one), update(1, two)],
+                lock: Statement::new(2, "SELECT pg_advisory_xact_lock($1)", sizes.protocol),
+            },
+            ledger: Arc::new(Ledger::default()),
+            before: 0,
+        })
+    }
+}
+
+impl Workload for Storm {
+    fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let rows = self.rows;
+            let recipe = format!("{rows} rows");
+            if !tables::is_made(conn, "test_8000", &recipe).await? {
+                conn.query(&format!(
+                    "CREATE TABLE {SCHEMA}.test_8000 (id int PRIMARY KEY, cnt int DEFAULT 0); \
+                     INSERT INTO {SCHEMA}.test_8000 (id) SELECT generate_series(1, {rows})"
+                ))
+                .await?;
+                conn.query(&format!("VACUUM ANALYZE {SCHEMA}.test_8000"))
+                    .await?;
+                tables::note_recipe(conn, "test_8000", &recipe).await?;
+            }
+            self.before = sum(conn).await?;
+            Ok(())
+        })
+    }
+
+    fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client> {
+        if self.way == Way::Idle && number >= ACTIVE {
+            return Box::new(Idler);
+        }
+        Box::new(Requester {
+            slot: (self.way == Way::AdvisoryLock).then_some(number % ACTIVE),
+            rows: self.rows,
+            statements: self.statements.clone(),
+            ledger: Arc::clone(&self.ledger),
+            rng,
+        })
+    }
+
+    fn check<'a>(
+        &'a self,
+        conn: &'a mut Connection,
+        outcome: Outcome,
+    ) -> Pending<'a, Result<Check, Failure>> {
+        Box::pin(async move {
+            let added = sum(conn).await? - self.before;
+            let mut check = self.ledger.compare(added);
+            // The load knows how many requests ended in doubt; the ledger, what they add.
+            check.holds &= self.ledger.open() <= outcome.unknown * ADDED.iter().sum::<u64>();
+            Ok(check)
+        })
+    }
+}
+
+/// All counters together.
+async fn sum(conn: &mut Connection) -> Result<i64, Failure> {
+    let sql = format!("SELECT coalesce(sum(cnt), 0) FROM {SCHEMA}.test_8000");
+    conn.number(&sql).await
+}
+
+struct Requester {
+    /// Of the advisory lock, if requests queue up in the database.
+    slot: Option<usize>,
+    rows: u64,
+    statements: Statements,
+    ledger: Arc<Ledger>,
+    rng: StdRng,
+}
+
+impl Client for Requester {
+    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async move {
+            let conn = session.connection().await?;
+            let id = self.rng.random_range(1..=self.rows).cast_signed();
+            match self.slot {
+                None => self.update(conn, id).await?,
+                Some(slot) => self.update_in_line(conn, id, slot).await?,
+            }
+            Ok(Turn::Done)
+        })
+    }
+}
+
+impl Requester {
+    /// Two updates, two transactions.
+    async fn update(&self, conn: &mut Connection, id: i64) -> Result<(), Failure> {
+        for (update, added) in self.statements.updates.iter().zip(ADDED) {
+            self.ledger.sends(added);
+            let answer = conn.run(update, &[Value::Int(id)], |_| ()).await;
+            self.ledger.answered(added, answer.as_ref().err());
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Both in one transaction, after whoever else has the slot.
+    async fn update_in_line(
+        &self,
+        conn: &mut Connection,
+        id: i64,
+        slot: usize,
+    ) -> Result<(), Failure> {
+        let added = ADDED.iter().sum();
+        self.ledger.sends(added);
+        let answer = self.transaction(conn, id, slot).await;
+        self.ledger.answered(added, answer.as_ref().err());
+        answer
+    }
+
+    async fn transaction(
+        &self,
+        conn: &mut Connection,
+        id: i64,
+        slot: usize,
+    ) -> Result<(), Failure> {
+        let slot = [Value::Int(slot as i64)];
+        conn.query("BEGIN").await?;
+        conn.run(&self.statements.lock, &slot, |_| ()).await?;
+        for update in &self.statements.updates {
+            conn.run(update, &[Value::Int(id)], |_| ()).await?;
+        }
+        conn.query("COMMIT").await.map(drop)
+    }
+}
+
+/// Is connected, and that is all.
+struct Idler;
+
+impl Client for Idler {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async { Ok(Turn::Stays) })
+    }
+}

@@ -1,0 +1,88 @@
+//! The lab's own schema: nothing outside it is touched, and nothing in it that the lab did not make.
+
+use crate::connection::{Connection, Failure};
+
+/// The schema in which every table of the lab is.
+pub(crate) const SCHEMA: &str = "paceline_lab";
+/// The comment by which the lab knows a schema of its own.
+const MARK: &str = "made by paceline bench; dropped by it, too";
+
+/// Makes the schema, unless an earlier run has left it.
+///
+/// # Errors
+/// Besides those of the target: there is a schema of this name that the lab did not make.
+pub(crate) async fn open_schema(conn: &mut Connection) -> Result<(), Failure> {
+    match comment(conn).await? {
+        None => {
+            let sql = format!("CREATE SCHEMA {SCHEMA}; COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'");
+            conn.query(&sql).await.map(drop)
+        }
+        Some(found) if found == MARK => Ok(()),
+        Some(_) => Err(Failure::Refused {
+            sqlstate: "42P06".to_owned(),
+            message: format!(
+                "the schema {SCHEMA} exists, and paceline bench did not make it; rename it, or choose another database"
+            ),
+        }),
+    }
+}
+
+/// Drops the schema and all that is in it, if the lab made it.
+pub(crate) async fn drop_schema(conn: &mut Connection) -> Result<(), Failure> {
+    let found = comment(conn).await?;
+    if found.as_deref() != Some(MARK) {
+        return Ok(());
+    }
+    conn.query(&format!(
+        "SET client_min_messages = warning; DROP SCHEMA {SCHEMA} CASCADE; RESET client_min_messages"
+    ))
+    .await
+    .map(drop)
+}
+
+/// Whether `table` is there, made by this very `recipe` (see [`note_recipe`]); anything else of its name is dropped.
+pub(crate) async fn is_made(
+    conn: &mut Connection,
+    table: &str,
+    recipe: &str,
+) -> Result<bool, Failure> {
+    let found = conn
+        .query(&format!(
+            "SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c \
+             WHERE c.oid = pg_catalog.to_regclass('{SCHEMA}.{table}')"
+        ))
+        .await?;
+    let found = found.first().and_then(|row| row.first()?.as_deref());
+    if found == Some(recipe) {
+        return Ok(true);
+    }
+    conn.query(&format!(
+        "SET client_min_messages = warning; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE; RESET client_min_messages"
+    ))
+    .await?;
+    Ok(false)
+}
+
+/// Writes down that `table` is complete, and how it was made. Comes after the rows.
+pub(crate) async fn note_recipe(
+    conn: &mut Connection,
+    table: &str,
+    recipe: &str,
+) -> Result<(), Failure> {
+    let recipe = recipe.replace('\'', "''");
+    let sql = format!("COMMENT ON TABLE {SCHEMA}.{table} IS '{recipe}'");
+    conn.query(&sql).await.map(drop)
+}
+
+/// The comment on the lab's schema, empty if there is none; `None`: there is no such schema.
+async fn comment(conn: &mut Connection) -> Result<Option<String>, Failure> {
+    let sql = format!(
+        "SELECT coalesce(pg_catalog.obj_description(oid, 'pg_namespace'), '') \
+         FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'"
+    );
+    let rows = conn.query(&sql).await?;
+    Ok(rows
+        .into_iter()
+        .next()
+        .and_then(|row| row.into_iter().next()?))
+}

@@ -1,0 +1,77 @@
+//! Keyed reads: every variant's check holds; a row that is gone, or other bytes, are found.
+
+use crate::support::{Postgres, block_on, carry_out, carry_out_briefly, order, variants, working};
+use paceline_lab::{Order, Protocol};
+
+/// Enough that one of them changes rows.
+const CLIENTS: usize = 17;
+
+fn holds(order: &Order) {
+    let records = carry_out_briefly(order, working);
+    assert_eq!(records.len(), order.choices.len());
+    for record in records {
+        let ran = record.ran().unwrap();
+        let check = ran.check.as_ref().unwrap();
+        assert!(check.holds, "{}: {}", record.variant, check.says);
+        assert!(ran.units > 0 && ran.errors.is_empty(), "{ran:?}");
+    }
+}
+
+#[test]
+fn every_variant_reads_what_is_there() {
+    let postgres = Postgres::start();
+    let mut order = order(&postgres, variants("keyed-read", CLIENTS));
+    holds(&order);
+    // The protocol that knows no binary answers.
+    order
+        .choices
+        .retain(|choice| choice.work.name() == "binary");
+    order.sizes.protocol = Protocol::Simple;
+    holds(&order);
+    assert_eq!(block_on(postgres.remains()), 0);
+}
+
+/// What the check says when `tampering` happens in the middle of a run of `variant`.
+fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, String) {
+    let mut choices = variants("keyed-read", CLIENTS);
+    choices.retain(|choice| choice.work.name() == variant);
+    let order = order(postgres, choices);
+    let records = carry_out(&order, working, async |running| {
+        running.notified().await;
+        let changed = postgres.outsider().await.execute(tampering, &[]).await;
+        assert!(changed.unwrap() > 0);
+        // A report of what was done before may be on its way.
+        running.notified().await;
+        running.notified().await;
+    });
+    let ran = records.first().unwrap().ran().unwrap();
+    let check = ran.check.as_ref().unwrap();
+    (check.holds, check.says.clone())
+}
+
+#[test]
+fn tampering_is_found() {
+    let postgres = Postgres::start();
+    let cases = [
+        (
+            "hot-keys",
+            "DELETE FROM paceline_lab.fares WHERE id = 7",
+            "key 1 had 199 rows instead of 200",
+        ),
+        (
+            "binary",
+            "UPDATE paceline_lab.fares SET info = 'fare 0' WHERE id % 200 = 7",
+            "had other bytes than before the run",
+        ),
+        (
+            "updates",
+            "UPDATE paceline_lab.fares_spacious SET mod_time = crt_time - interval '1 day' WHERE id = 7",
+            "changes are in the table",
+        ),
+    ];
+    for (variant, tampering, complaint) in cases {
+        let (holds, says) = tampered(&postgres, variant, tampering);
+        assert!(!holds, "{variant}: {says}");
+        assert!(says.contains(complaint), "{variant}: {says}");
+    }
+}

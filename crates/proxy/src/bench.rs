@@ -1,0 +1,190 @@
+//! `paceline bench`: starts what is to be measured, if nobody named it, has the lab carry out the order, shows what came of it.
+//! Reports and comparisons of what came of it earlier measure nothing.
+
+#[cfg(test)]
+mod tests;
+
+use crate::cli::{Bench, Compare, Report};
+use anyhow::Context;
+use paceline_lab::{Calibration, Interrupt, Order, Progress, Record, Script, Stand, Target, Work};
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// As a shell has it for a command that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// Carries out the order. Ends with 1 if a run failed or a check does not hold, with 130 if it was interrupted.
+///
+/// # Errors
+/// Nothing could be run at all, or results could not be written.
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
+    let clients = bench
+        .order
+        .choices
+        .iter()
+        .flat_map(|choice| &choice.clients);
+    paceline_lab::allow_clients(clients.copied().max().unwrap_or_default())?;
+    let mut json = bench.json.as_deref().map(open).transpose()?;
+    // Told before anything is measured, if it cannot be written.
+    bench.html.as_deref().map(open).transpose()?;
+    let stand = match &bench.stand {
+        Some(data_dir) => {
+            eprintln!("starting PostgreSQL and Paceline");
+            let program = std::env::current_exe().context("where is paceline?")?;
+            Some(Stand::start(data_dir, &program)?)
+        }
+        None => None,
+    };
+    if let Some(stand) = &stand {
+        bench.order.targets = targets(stand, &bench).await?;
+    }
+    announce(&bench.order);
+    let (mut records, mut unwritten) = (Vec::new(), None);
+    let mut keep = |record: &Record| {
+        if let Some(file) = &mut json {
+            unwritten = write(file, record).err();
+        }
+        records.push(record.clone());
+    };
+    let interrupt = Interrupt::default();
+    let mut progress = Progress::new(&mut keep);
+    tokio::select! {
+        () = paceline_lab::bench(&bench.order, &interrupt, &mut progress) => {}
+        listened = listen(&interrupt) => listened?,
+    }
+    if let Some(stand) = stand {
+        stand.stop()?;
+    }
+    print!(
+        "{}",
+        paceline_lab::table(&records, std::io::stdout().is_terminal())
+    );
+    if let Some(html) = &bench.html {
+        write_page(html, &records)?;
+    }
+    if let Some(error) = unwritten {
+        return Err(error).context("results could not be written");
+    }
+    Ok(match paceline_lab::all_hold(&records) {
+        _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Makes a page of records that were kept.
+///
+/// # Errors
+/// The records cannot be read, or the page cannot be written.
+pub(crate) fn report(report: &Report) -> anyhow::Result<()> {
+    write_page(&report.html, &read(&report.records)?)
+}
+
+/// Says what has changed between two files of records. Ends with 1 if something got slower, and that was to be a failure.
+///
+/// # Errors
+/// The records cannot be read.
+pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
+    let (before, after) = (read(&compare.before)?, read(&compare.after)?);
+    let comparison = paceline_lab::compare(&before, &after);
+    // Who reads only the first lines closes the pipe; the exit code is told all the same.
+    let _ = write!(std::io::stdout(), "{comparison}");
+    Ok(match compare.fail_on_slower && comparison.is_slower() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Measures the load generator itself.
+///
+/// # Errors
+/// The server that does no work cannot be started or reached.
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+pub(crate) async fn calibrate(calibration: &Calibration) -> anyhow::Result<ExitCode> {
+    let ceilings = paceline_lab::calibrate(calibration).await?;
+    print!("{}", paceline_lab::ceilings(&ceilings));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Those of the stand: the lab's own database, or an empty one for a script, with its tables.
+async fn targets(stand: &Stand, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
+    if scripts(&bench.order).next().is_none() {
+        return Ok(stand.targets());
+    }
+    let targets = stand.targets_in_empty_database().await?;
+    if let (Some(setup), Some(direct)) = (&bench.setup, targets.first()) {
+        let done = setup.run_once(direct).await;
+        done.with_context(|| format!("setting up by {}", setup.name()))?;
+    }
+    Ok(targets)
+}
+
+/// Says what a script will be run on: its tables are not the lab's.
+fn announce(order: &Order) {
+    for script in scripts(order) {
+        let (name, statements) = (script.name(), script.statements());
+        for target in &order.targets {
+            eprintln!("running {name} (statements: {statements}; no check) on {target}");
+        }
+    }
+}
+
+fn scripts(order: &Order) -> impl Iterator<Item = &Script> {
+    order
+        .choices
+        .iter()
+        .filter_map(|choice| match &choice.work {
+            Work::Script(script) => Some(script.as_ref()),
+            Work::Variant(_) => None,
+        })
+}
+
+/// Turns the first interrupt into a tidy end of the run that goes on; returns at the second.
+async fn listen(interrupt: &Interrupt) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut keyboard = signal(SignalKind::interrupt())?;
+    let mut next = async || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            _ = keyboard.recv() => {}
+        }
+    };
+    next().await;
+    eprintln!("\ninterrupted: ending this run; once more to end at once");
+    interrupt.set();
+    next().await;
+    Ok(())
+}
+
+fn open(file: &Path) -> anyhow::Result<File> {
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn write(file: &mut File, record: &Record) -> anyhow::Result<()> {
+    let line = record.to_line()?;
+    writeln!(file, "{line}")?;
+    Ok(())
+}
+
+fn write_page(file: &Path, records: &[Record]) -> anyhow::Result<()> {
+    let written = std::fs::write(file, paceline_lab::report(records));
+    written.with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Reads records; there is at least one.
+fn read(file: &Path) -> anyhow::Result<Vec<Record>> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let records = paceline_lab::read_lines(&text)
+        .map_err(|(line, why)| anyhow::anyhow!("{shown}, line {line}: not a record: {why}"))?;
+    anyhow::ensure!(!records.is_empty(), "{shown} holds no records");
+    Ok(records)
+}

@@ -1,0 +1,75 @@
+//! The command line of what is made of records that `paceline bench --json` kept: `bench report` and `bench compare`.
+
+use super::Command;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// A page made from records.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Where they are.
+    pub(crate) records: PathBuf,
+    /// Where the page goes.
+    pub(crate) html: PathBuf,
+}
+
+/// Two files side by side.
+#[derive(Debug)]
+pub(crate) struct Compare {
+    /// The older records.
+    pub(crate) before: PathBuf,
+    /// The newer ones.
+    pub(crate) after: PathBuf,
+    /// End with 1 when something got slower beyond noise.
+    pub(crate) fail_on_slower: bool,
+}
+
+/// The subcommands of `bench` that measure nothing.
+#[derive(Debug, Subcommand)]
+pub(super) enum RecordsArguments {
+    /// Make a page of records that --json kept; measures nothing
+    Report {
+        /// The records, one JSON object per line
+        #[arg(value_name = "RESULTS.JSONL")]
+        records: PathBuf,
+
+        /// The page; what was there is replaced
+        #[arg(long, value_name = "FILE")]
+        html: PathBuf,
+    },
+    /// Say what got faster or slower beyond noise; measures nothing
+    ///
+    /// Something has changed if the ranges of its rounds do not overlap and the medians differ by more
+    /// than 5 %. Differing machines, servers, settings and conditions are warned of first.
+    #[command(verbatim_doc_comment)]
+    Compare {
+        /// The older records
+        #[arg(value_name = "BEFORE.JSONL")]
+        before: PathBuf,
+
+        /// The newer records
+        #[arg(value_name = "AFTER.JSONL")]
+        after: PathBuf,
+
+        /// Exit with 1 when something got slower beyond noise, does not run any more, or its check fails
+        #[arg(long)]
+        fail_on_slower: bool,
+    },
+}
+
+impl RecordsArguments {
+    pub(super) fn resolve(self) -> Command {
+        match self {
+            Self::Report { records, html } => Command::Report(Report { records, html }),
+            Self::Compare {
+                before,
+                after,
+                fail_on_slower,
+            } => Command::Compare(Compare {
+                before,
+                after,
+                fail_on_slower,
+            }),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! `paceline bench` as a user runs it: what it measures, what it keeps, and what it says when it cannot. No speed is asserted.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::harness::caretaker;
+use crate::harness::{Stage, until};
+
+/// As short as a run can be and still begin and end.
+const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
+
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.arg("bench").args(arguments).stdin(Stdio::null());
+    command
+}
+
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Told {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+}
+
+fn told(arguments: &[&str]) -> Told {
+    bench(arguments).output().unwrap().into()
+}
+
+fn results() -> (PathBuf, String) {
+    let file = caretaker::folder("b").join("results.jsonl");
+    let text = file.to_str().unwrap().to_owned();
+    (file, text)
+}
+
+/// A field of each line of results, by its name in JSON; good enough for names that occur once in a line.
+fn fields(results: &str, name: &str) -> Vec<String> {
+    let mark = format!("\"{name}\":");
+    let value = |line: &str| {
+        let (_, rest) = line.split_once(&mark).unwrap();
+        let end = rest.find([',', '}']).unwrap();
+        rest[..end].trim_matches('"').to_owned()
+    };
+    results.lines().map(value).collect()
+}
+
+fn schemas(stage: &Stage) -> usize {
+    let sql = "SELECT nspname FROM pg_namespace WHERE nspname = 'paceline_lab'";
+    stage.direct().ok(sql).rows().len()
+}
+
+#[test]
+fn targets_take_turns_are_checked_and_nothing_remains() {
+    let stage = Stage::for_groups();
+    let (file, json) = results();
+    let direct = format!("direct={}", stage.direct_url());
+    let paceline = format!("paceline={}", stage.url());
+    let mut arguments = vec!["hot-row", "--against", &direct, "--against", &paceline];
+    arguments.extend(["--clients", "2,5", "--rounds", "2", "--json", &json]);
+    arguments.extend(SHORT);
+    let told = told(&arguments);
+    assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    let round = ["direct", "paceline"];
+    assert_eq!(fields(&results, "target"), [round; 4].concat());
+    assert_eq!(
+        fields(&results, "clients"),
+        ["2", "2", "2", "2", "5", "5", "5", "5"]
+    );
+    assert_eq!(
+        fields(&results, "round"),
+        ["1", "1", "2", "2", "1", "1", "2", "2"]
+    );
+    assert_eq!(fields(&results, "holds"), ["true"; 8]);
+    let says = fields(&results, "says");
+    assert!(!says.iter().any(|says| says.starts_with("0 ")), "{says:?}");
+    assert!(told.out.contains("every check holds"), "{}", told.out);
+    assert_eq!(schemas(&stage), 0);
+}
+
+#[test]
+fn who_cannot_be_reached_is_told_and_the_others_run() {
+    let stage = Stage::for_groups();
+    let direct = format!("direct={}", stage.direct_url());
+    // Nothing listens on port 1 of loopback.
+    let gone = "gone=postgres://postgres@127.0.0.1:1/postgres";
+    let stranger = format!(
+        "stranger={}",
+        stage.direct_url().replace("postgres@", "nobody@")
+    );
+    let against = [
+        "--against",
+        gone,
+        "--against",
+        &stranger,
+        "--against",
+        &direct,
+    ];
+    let told = told(
+        &[
+            &["hot-row", "--clients", "2", "--rounds", "1"],
+            &against[..],
+            &SHORT,
+        ]
+        .concat(),
+    );
+    assert_eq!(told.code, Some(1), "{}\n{}", told.out, told.err);
+    let line = |name: &str| {
+        let line = told
+            .out
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {}", told.out))
+    };
+    assert!(line("gone").contains("cannot connect"), "{}", told.out);
+    assert!(
+        line("stranger").contains("role \"nobody\" does not exist"),
+        "{}",
+        told.out
+    );
+    assert!(line("direct").contains("were acknowledged"), "{}", told.out);
+}
+
+#[test]
+fn what_the_lab_did_not_make_is_left_alone() {
+    let stage = Stage::for_groups();
+    stage.direct().ok(
+        "CREATE SCHEMA paceline_lab; CREATE TABLE paceline_lab.stock (id int); INSERT INTO paceline_lab.stock VALUES (7)",
+    );
+    let direct = format!("direct={}", stage.direct_url());
+    let told = told(
+        &[
+            &["hot-row", "--clients", "2", "--against", &direct][..],
+            &SHORT,
+        ]
+        .concat(),
+    );
+    assert_eq!(told.code, Some(1));
+    assert!(
+        told.out.contains("paceline bench did not make it"),
+        "{}",
+        told.out
+    );
+    let rows = stage
+        .direct()
+        .ok("SELECT id FROM paceline_lab.stock")
+        .rows();
+    assert_eq!(rows, [[Some("7".to_owned())]]);
+}
+
+#[test]
+fn a_user_without_rights_is_told_so() {
+    let stage = Stage::for_groups();
+    stage.direct().ok("CREATE ROLE lab_guest LOGIN");
+    let url = stage.direct_url().replace("postgres@", "lab_guest@");
+    let direct = format!("direct={url}");
+    let told = told(
+        &[
+            &["hot-row", "--clients", "2", "--against", &direct][..],
+            &SHORT,
+        ]
+        .concat(),
+    );
+    assert_eq!(told.code, Some(1));
+    assert!(
+        told.out.contains("permission denied for database"),
+        "{}",
+        told.out
+    );
+}
+
+#[test]
+fn more_clients_than_file_descriptors_are_refused_with_the_number_that_is_needed() {
+    let program = env!("CARGO_BIN_EXE_paceline");
+    let script = format!(
+        "ulimit -n 128; exec {program} bench hot-row --clients 200 --against d=postgres://u@127.0.0.1:1/d"
+    );
+    let told = Told::from(Command::new("sh").args(["-c", &script]).output().unwrap());
+    assert_eq!((told.code, told.out.as_str()), (Some(1), ""));
+    let needed = "200 clients need 264 file descriptors, and this shell allows 128";
+    assert!(told.err.contains(needed), "{}", told.err);
+}
+
+#[test]
+fn an_interrupted_run_is_kept_and_cleaned_up() {
+    let stage = Stage::for_groups();
+    let (file, json) = results();
+    let direct = format!("direct={}", stage.direct_url());
+    let mut child = bench(&["hot-row", "--clients", "2", "--against", &direct])
+        .args(["--duration", "10min", "--warmup", "0s", "--json", &json])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let adopted = caretaker::adopt("KILL", child.id());
+    let mut observer = stage.direct();
+    until("clients take from the stock", || {
+        let there = "SELECT to_regclass('paceline_lab.stock') IS NOT NULL";
+        observer.ok(there).rows()[0][0].as_deref() == Some("t") && {
+            let taken = "SELECT count(*) FROM paceline_lab.stock WHERE qty < 1000000000";
+            observer.ok(taken).rows()[0][0].as_deref() == Some("1")
+        }
+    });
+    caretaker::signal("INT", child.id());
+    let mut out = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut out)
+        .unwrap();
+    let status = child.wait().unwrap();
+    drop(adopted);
+    assert_eq!((status.code(), status.signal()), (Some(130), None), "{out}");
+    assert!(out.contains("were acknowledged"), "{out}");
+    let results = std::fs::read_to_string(file).unwrap();
+    assert_eq!(fields(&results, "interrupted"), ["true"]);
+    assert_eq!(fields(&results, "holds"), ["true"]);
+    assert_eq!(schemas(&stage), 0);
+}
+
+#[test]
+fn without_a_target_it_brings_its_own() {
+    let data = caretaker::folder("d").join("data");
+    let mut arguments = vec![
+        "hot-row",
+        "--clients",
+        "4",
+        "--data-dir",
+        data.to_str().unwrap(),
+    ];
+    arguments.extend(SHORT);
+    let told = told(&arguments);
+    assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    for target in ["direct", "paceline"] {
+        let is_of = |line: &str| line.trim_start().starts_with(target) && line.contains('✓');
+        assert!(told.out.lines().any(is_of), "{}", told.out);
+    }
+    assert!(
+        !data.join("pgdata/postmaster.pid").exists(),
+        "PostgreSQL still runs"
+    );
+}

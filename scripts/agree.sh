@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Does the lab measure what pgbench measures? Runs pgbench and `paceline bench sql` on the same script against the same PostgreSQL, in
+# alternation, and prints the transactions per second of both and their ratio. Everything runs on this machine's loopback, in a
+# temporary folder, and ends with it. Figures of a busy machine say nothing.
+# Settings by environment: SECONDS_EACH (10), ROUNDS (3), CLIENTS (1 16 64), PROTOCOLS (simple extended prepared), SCALE (10), SCRIPT
+# (a file; a SELECT and an UPDATE of random accounts if empty), PACELINE (target/release/paceline).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${SECONDS_EACH:-10} rounds=${ROUNDS:-3} scale=${SCALE:-10} script=${SCRIPT:-}
+read -ra clients <<<"${CLIENTS:-1 16 64}"
+read -ra protocols <<<"${PROTOCOLS:-simple extended prepared}"
+paceline=${PACELINE:-target/release/paceline}
+bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
+bin=${bin:-$(pg_config --bindir)}
+work=$(mktemp -d)
+port=5470
+
+# PostgreSQL refuses to run as root.
+as_postgres() { if [[ $EUID -eq 0 ]]; then setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else "$@"; fi; }
+
+finish() {
+    as_postgres "$bin/pg_ctl" -D "$work/data" -m fast -w stop >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap finish EXIT
+
+start() {
+    [[ $EUID -ne 0 ]] || chown postgres "$work"
+    chmod 755 "$work"
+    as_postgres "$bin/initdb" -D "$work/data" -U postgres -A trust --locale=C.UTF-8 >/dev/null
+    as_postgres "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start -o \
+        "-p $port -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=256MB -c max_wal_size=4GB -c checkpoint_timeout=1h" >/dev/null
+    "$bin/pgbench" -i -q -s "$scale" -h 127.0.0.1 -p $port -U postgres postgres >/dev/null 2>&1
+}
+
+write_script() {
+    [[ -z $script ]] || { cp "$script" "$work/script.sql"; return; }
+    cat > "$work/script.sql" <<'SQL'
+\set reader random(1, 100000 * :scale)
+\set writer random(1, 100000 * :scale)
+\set delta random(-5000, 5000)
+BEGIN;
+SELECT abalance FROM pgbench_accounts WHERE aid = :reader;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :writer;
+END;
+SQL
+}
+
+# pgbench's transactions per second.
+by_pgbench() {
+    "$bin/pgbench" -n -h 127.0.0.1 -p $port -U postgres -M "$1" -c "$2" -j 1 -T "$seconds" -D "scale=$scale" \
+        -f "$work/script.sql" postgres 2>"$work/pgbench.log" | sed -n 's/^tps = \([0-9.]*\).*/\1/p' | head -n 1
+}
+
+# The lab's, from the record of the run.
+by_lab() {
+    rm -f "$work/results.jsonl"
+    "$paceline" bench sql "$work/script.sql" --against "direct=postgres://postgres@127.0.0.1:$port/postgres" --define "scale=$scale" \
+        --protocol "$1" --clients "$2" --threads 1 --warmup 0s --duration "${seconds}s" --rounds 1 --json "$work/results.jsonl" >"$work/lab.log" 2>&1
+    sed -n 's/.*"units":[0-9]*,"rate":\([0-9.]*\).*/\1/p' "$work/results.jsonl"
+}
+
+median() { sort -n | awk '{ value[NR] = $1 } END { printf "%.1f", (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'; }
+
+start
+write_script
+printf '%-10s %8s %14s %14s %8s\n' protocol clients pgbench lab ratio
+for protocol in "${protocols[@]}"; do
+    for count in "${clients[@]}"; do
+        : >"$work/pgbench"
+        : >"$work/lab"
+        for _ in $(seq "$rounds"); do
+            by_pgbench "$protocol" "$count" >>"$work/pgbench"
+            by_lab "$protocol" "$count" >>"$work/lab"
+        done
+        one=$(median <"$work/pgbench") other=$(median <"$work/lab")
+        printf '%-10s %8s %14s %14s %8s\n' "$protocol" "$count" "$one" "$other" "$(awk -v a="$one" -v b="$other" 'BEGIN { printf "%.3f", b / a }')"
+    done
+done
