@@ -252,3 +252,27 @@ fn without_a_target_it_brings_its_own() {
         "PostgreSQL still runs"
     );
 }
+
+/// What each scenario promises holds through Paceline as it does without, in every variant, with statements of both kinds.
+#[test]
+fn every_variant_holds_through_paceline() {
+    let stage = Stage::on_shared()
+        .set("default_pool_size=2")
+        .set("hotspot_for_autocommit=true")
+        .open();
+    for protocol in ["prepared", "simple"] {
+        let (file, json) = results();
+        let paceline = format!("paceline={}", stage.url());
+        let mut arguments = vec!["all", "--variant", "all", "--against", &paceline];
+        arguments.extend(["--clients", "12", "--rounds", "1", "--rows", "2000"]);
+        arguments.extend(["--protocol", protocol, "--json", &json]);
+        arguments.extend(["--duration", "300ms", "--warmup", "0s"]);
+        let told = told(&arguments);
+        assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+        let results = std::fs::read_to_string(file).unwrap();
+        let holding = fields(&results, "holds");
+        assert!(holding.len() > 25, "{results}");
+        assert!(holding.iter().all(|holds| holds == "true"), "{results}");
+    }
+    stage.assert_grouped(100, 2);
+}
