@@ -24,7 +24,9 @@ Examples:
   paceline check paceline.toml
       Reads the file, says what is wrong with it, starts nothing.
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
-      Says whether this statement would travel with others, and why not.";
+      Says whether this statement would travel with others, and why not.
+  paceline bench
+      Measures five systems that fall over, PostgreSQL alone and through Paceline, in about a minute.";
 
 /// The whole command line. Without a subcommand it is `serve`.
 #[derive(Debug, Parser)]

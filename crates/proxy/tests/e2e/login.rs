@@ -1,6 +1,7 @@
 //! Logging in to servers with every kind of password, refusals told as PostgreSQL tells them, Unix sockets, and
 //! PostgreSQL's own programs as clients.
 
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use crate::harness::Stage;
@@ -152,6 +153,18 @@ fn wrong_passwords_are_told_to_the_client() {
             told.contains(&format!(
                 "password authentication failed for user \\\"{role}\\\""
             )),
+            "{told}"
+        );
+        assert!(!told.contains("wrong"), "the password is shown: {told}");
+        let url = format!(
+            "it=postgres://{role}:wrong@127.0.0.1:{}/postgres",
+            cluster.port()
+        );
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        let bench = bench.args(["bench", "hot-row", "--clients", "1", "--against", &url]);
+        let told = String::from_utf8(bench.output().unwrap().stdout).unwrap();
+        assert!(
+            told.contains("did not run: password authentication failed"),
             "{told}"
         );
         assert!(!told.contains("wrong"), "the password is shown: {told}");
