@@ -169,7 +169,7 @@ impl Sheet {
     }
 
     fn add_tally(&mut self, pool: &PoolLabels, tally: &Tally) {
-        let template = tally.name();
+        let template = tally.name().to_owned();
         let labels = |strategy| TripLabels {
             pool: pool.clone(),
             strategy,

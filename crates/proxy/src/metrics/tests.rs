@@ -7,7 +7,7 @@ use super::*;
 use crate::config::Config;
 use crate::pool::Pool;
 use paceline_line::line::Strategy;
-use paceline_line::tally::{NAMES_MAX, TALLIES_MAX};
+use paceline_line::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
 use tokio::sync::watch;
 
 fn proxy() -> Arc<Proxy> {
@@ -18,8 +18,12 @@ fn proxy() -> Arc<Proxy> {
 /// Units of a template are carried out alone.
 fn run(pool: &Pool, text: &str, units: usize) {
     let template = pool.proxy.templates.prepared(text, &[0, 0]);
-    let (_, tally) = pool.knowledge(&template, 0);
-    (0..units).for_each(|_| tally.goes_alone());
+    (0..units).for_each(|_| pool.knowledge(&template, 0).1.goes_alone());
+}
+
+/// The same until the template has earned a name; then `units` more.
+fn run_named(pool: &Pool, text: &str, units: usize) {
+    run(pool, text, NAMED_AFTER_UNITS as usize + units);
 }
 
 /// Values of the lines that begin so.
@@ -43,16 +47,18 @@ fn templates_without_a_name_are_counted_together() {
     let proxy = proxy();
     let batch = proxy.pool("app", "batch").unwrap();
     let web = proxy.pool("app", "web").unwrap();
-    for n in 0..NAMES_MAX / 2 + 3 {
+    let templates = NAMES_MAX / 2 + 3;
+    for n in 0..templates {
         for pool in [&batch, &web] {
-            run(pool, &format!("SELECT {n} FROM t"), 2);
+            run_named(pool, &format!("SELECT n{n} FROM t"), 2);
         }
     }
     let units = values(&proxy, "paceline_units_total{");
     assert_eq!(units.len(), NAMES_MAX + 2);
-    assert_eq!(other(&proxy), 6);
+    let unnamed = templates as u64 * NAMED_AFTER_UNITS;
+    assert_eq!(other(&proxy), unnamed + 6);
     let whole = values(&proxy, "paceline_pool_units_total{");
-    assert_eq!(whole, [NAMES_MAX as u64 + 6; 2]);
+    assert_eq!(whole, [unnamed + 2 * templates as u64; 2]);
 }
 
 /// Whatever is forgotten, and whoever still counts on it: sums never fall, and names are given anew.
@@ -61,10 +67,11 @@ fn what_is_forgotten_goes_to_the_others() {
     let proxy = proxy();
     let pool = proxy.pool("app", "web").unwrap();
     let template = proxy.templates.prepared("DELETE FROM held", &[]);
+    run_named(&pool, &template.text, 0);
     let (_, held) = pool.knowledge(&template, 0);
-    let (mut all, mut others) = (0, 0);
+    let (mut all, mut others) = (NAMED_AFTER_UNITS, 0);
     for n in 0..3 * TALLIES_MAX {
-        run(&pool, &format!("SELECT {n} FROM t"), 1);
+        run(&pool, &format!("SELECT n{n} FROM t"), 1);
         held.goes_alone();
         all += 2;
         if n % 250 == 0 {
@@ -76,7 +83,8 @@ fn what_is_forgotten_goes_to_the_others() {
         }
     }
     assert!(others > TALLIES_MAX as u64);
-    let newest = format!("SELECT {} FROM t", 3 * TALLIES_MAX - 1);
+    let newest = format!("SELECT n{} FROM t", 3 * TALLIES_MAX - 1);
+    run_named(&pool, &newest, 1);
     assert!(text(&proxy).unwrap().contains(&newest));
 }
 
@@ -84,11 +92,11 @@ fn what_is_forgotten_goes_to_the_others() {
 fn a_name_is_an_id_and_the_beginning_of_the_text() {
     let proxy = proxy();
     let pool = proxy.pool("a\"b\\c\nd", "web").unwrap();
-    run(&pool, &format!("SELECT\n '{}'", "ä".repeat(200)), 1);
+    run_named(&pool, &format!("SELECT\n 'secret', {}", "ä".repeat(200)), 1);
     let pool = r#"database="a\"b\\c\nd",user="web",strategy="solo""#;
-    let short = format!("SELECT '{}…", "ä".repeat(112));
+    let short = format!("SELECT ?, {}…", "ä".repeat(110));
     // What the id is must never change.
-    let line = format!("paceline_units_total{{{pool},template=\"7eddacfd {short}\"}} 1\n");
+    let line = format!("paceline_units_total{{{pool},template=\"385cb5ac {short}\"}} 1\n");
     let text = text(&proxy).unwrap();
     assert!(text.contains(&line), "{line}{text}");
 }
