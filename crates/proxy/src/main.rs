@@ -5,6 +5,7 @@ mod cli;
 mod client;
 mod config;
 mod explain;
+mod files;
 mod learn;
 mod log;
 mod metrics;
@@ -61,7 +62,7 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 
 fn run(mut serve: Serve) -> anyhow::Result<()> {
     log::start(&serve.log_filter)?;
-    raise_file_limit();
+    files::raise_limit(&serve.config);
     let runtime = runtime(serve.config.paceline.worker_threads)?;
     let signals = runtime.block_on(async { serve::Signals::new() })?;
     let embedded = match &serve.embedded {
@@ -108,14 +109,4 @@ fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Resul
         .databases
         .insert(ANY_DATABASE.to_owned(), Database::at(upstream));
     Ok(server)
-}
-
-/// Thousands of clients need thousands of file descriptors: takes as many as the system allows.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files could not be raised");
-    }
 }

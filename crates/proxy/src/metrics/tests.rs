@@ -121,6 +121,24 @@ fn pools_beyond_the_limit_are_one() {
     assert_eq!(of_other("paceline_group_size_units_count"), [2]);
 }
 
+/// 32 of them would keep a probe waiting, and whoever probes might take the process for dead. Time is virtual here: it
+/// goes on when nothing else does.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_ends_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut client, b"GET /health HTTP/1.1\r\nHost:").unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let desk = Arc::new(Desk {
+        proxy: proxy(),
+        collecting: Mutex::new(()),
+    });
+    let start = tokio::time::Instant::now();
+    desk.converse(stream).await;
+    assert!(start.elapsed() < CONNECTION_TIME_MAX / 2, "{start:?}");
+}
+
 #[test]
 fn every_metric_is_documented_and_written() {
     let page = include_str!("../../../../docs/metrics.md");
@@ -156,6 +174,7 @@ fn every_metric_is_documented_and_written() {
         "At most 1,000 templates".to_owned(),
         format!("{CONNECTIONS_MAX} connections are served"),
         format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
+        format!("within {} second", HEAD_TIME_MAX.as_secs()),
     ];
     assert_eq!(NAMES_MAX, 1_000);
     for limit in limits {
