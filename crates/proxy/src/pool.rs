@@ -59,7 +59,7 @@ pub(crate) struct Pool {
     look_again: Notify,
     /// More is known of a template.
     learned_more: Notify,
-    /// Units that were neither a single read nor a single write.
+    /// Units that were neither a single read nor a single write, and got a server connection.
     pub(crate) leases: AtomicU64,
     /// How large its groups were.
     pub(crate) sizes: GroupSizes,
@@ -226,6 +226,7 @@ impl Pool {
         inner.line.land(now, keys);
         conn.idle_since = now;
         let next = self.depart(&mut inner, now);
+        next.iter().for_each(|next| self.count_group(next));
         // Rows that have landed may let others leave on connections that were idle for want of them.
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -328,11 +329,16 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving as u64, Ordering::Relaxed);
-        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
-        if leaving > 1 && !departure.entries.first().is_some_and(reads) {
-            self.counters().departed(leaving);
-        }
         Some(departure)
+    }
+
+    /// A group has a connection. (Before, it may go back to the line.)
+    fn count_group(&self, departure: &Departure<Waiter>) {
+        let members = departure.entries.len();
+        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
+        if members > 1 && !departure.entries.first().is_some_and(reads) {
+            self.counters().departed(members);
+        }
     }
 
     fn take_idle(&self, inner: &mut Inner) -> Option<ServerConn> {
@@ -353,6 +359,7 @@ impl Pool {
         mut departure: Departure<Waiter>,
     ) {
         if departure.entries.len() > 1 {
+            self.count_group(&departure);
             tokio::spawn(trip::drive(Arc::clone(self), conn, departure));
             return;
         }

@@ -44,7 +44,7 @@ const fn gauge(
 pub(super) const UNITS: Metric = counter(
     "paceline_units",
     TRIP,
-    "Units answered, by the strategy that carried them out in the end; solo: alone, lease: transactions and what is not one read or write",
+    "Units, by the strategy that carried them out in the end; solo: alone, lease: transactions and what is not one read or write",
 );
 pub(super) const GROUPS: Metric = counter(
     "paceline_groups",
