@@ -26,7 +26,7 @@ use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, oneshot};
 
@@ -51,8 +51,8 @@ pub(crate) struct Pool {
     pub(crate) address: Arc<Address>,
     /// What may travel together.
     pub(crate) policy: Policy,
-    /// What metrics call it.
-    pub(crate) labels: PoolLabels,
+    /// What metrics call it, since a client has logged in.
+    pub(crate) labels: OnceLock<PoolLabels>,
     size: usize,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
@@ -89,13 +89,7 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(
-        proxy: Arc<Proxy>,
-        labels: PoolLabels,
-        address: Address,
-        policy: Policy,
-        size: usize,
-    ) -> Self {
+    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
         let settings = &proxy.config.paceline;
         let limits = Limits {
             group_size_max: settings.group_size_max,
@@ -105,7 +99,7 @@ impl Pool {
         Self {
             address: Arc::new(address),
             policy,
-            labels,
+            labels: OnceLock::new(),
             size,
             inner: Mutex::new(Inner {
                 line: Line::new(limits),

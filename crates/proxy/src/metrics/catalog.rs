@@ -110,7 +110,7 @@ pub(super) const ACCEPTED: Metric = counter(
 pub(super) const CLIENTS: Metric = gauge(
     "paceline_clients",
     &[],
-    "Clients that are connected, those who are logging in among them",
+    "Clients that have sent their start-up packet, those who are logging in among them",
 );
 pub(super) const STARTED: Metric = gauge(
     "process_start_time_seconds",

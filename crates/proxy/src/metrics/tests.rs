@@ -2,7 +2,7 @@
 //! tested end to end.)
 
 use super::catalog::ALL;
-use super::sheet::{POOLS_MAX, text};
+use super::sheet::{NAME_BYTES_MAX, POOLS_MAX, text};
 use super::*;
 use crate::config::Config;
 use crate::pool::Pool;
@@ -15,6 +15,13 @@ fn proxy() -> Arc<Proxy> {
     Arc::new(Proxy::new(config, watch::channel(false).1))
 }
 
+/// The pool of a client that has logged in.
+fn pool(proxy: &Arc<Proxy>, database: &str, user: &str) -> Arc<Pool> {
+    let pool = proxy.pool(database, user).unwrap();
+    proxy.label(&pool, database, user);
+    pool
+}
+
 /// Units of a template are carried out alone.
 fn run(pool: &Pool, text: &str, units: usize) {
     let template = pool.proxy.templates.prepared(text, &[0, 0]);
@@ -23,7 +30,8 @@ fn run(pool: &Pool, text: &str, units: usize) {
 
 /// The same until the template has earned a name; then `units` more.
 fn run_named(pool: &Pool, text: &str, units: usize) {
-    run(pool, text, NAMED_AFTER_UNITS as usize + units);
+    (0..NAMED_AFTER_UNITS).for_each(|_| run(pool, text, 1));
+    run(pool, text, units);
 }
 
 /// Values of the lines that begin so.
@@ -45,8 +53,8 @@ fn other(proxy: &Proxy) -> u64 {
 #[test]
 fn templates_without_a_name_are_counted_together() {
     let proxy = proxy();
-    let batch = proxy.pool("app", "batch").unwrap();
-    let web = proxy.pool("app", "web").unwrap();
+    let batch = pool(&proxy, "app", "batch");
+    let web = pool(&proxy, "app", "web");
     let templates = NAMES_MAX / 2 + 3;
     for n in 0..templates {
         for pool in [&batch, &web] {
@@ -65,7 +73,7 @@ fn templates_without_a_name_are_counted_together() {
 #[test]
 fn what_is_forgotten_goes_to_the_others() {
     let proxy = proxy();
-    let pool = proxy.pool("app", "web").unwrap();
+    let pool = pool(&proxy, "app", "web");
     let template = proxy.templates.prepared("DELETE FROM held", &[]);
     run_named(&pool, &template.text, 0);
     let (_, held) = pool.knowledge(&template, 0);
@@ -91,7 +99,7 @@ fn what_is_forgotten_goes_to_the_others() {
 #[test]
 fn a_name_is_an_id_and_the_beginning_of_the_text() {
     let proxy = proxy();
-    let pool = proxy.pool("a\"b\\c\nd", "web").unwrap();
+    let pool = pool(&proxy, "a\"b\\c\nd", "web");
     run_named(&pool, &format!("SELECT\n 'secret', {}", "ä".repeat(200)), 1);
     let pool = r#"database="a\"b\\c\nd",user="web",strategy="solo""#;
     let short = format!("SELECT ?, {}…", "ä".repeat(110));
@@ -105,7 +113,7 @@ fn a_name_is_an_id_and_the_beginning_of_the_text() {
 fn pools_beyond_the_limit_are_one() {
     let proxy = proxy();
     for n in 0..POOLS_MAX + 2 {
-        let pool = proxy.pool("app", &format!("u{n}")).unwrap();
+        let pool = pool(&proxy, "app", &format!("u{n}"));
         run(&pool, "SELECT 1 FROM t", 1);
         pool.sizes.count(Strategy::Fold, 3);
     }
@@ -114,7 +122,7 @@ fn pools_beyond_the_limit_are_one() {
         POOLS_MAX + 1
     );
     let of_other = |name: &str| {
-        let start = format!("{name}{{database=\"other\",user=\"other\"");
+        let start = format!("{name}{{database=\"other\",user=\"\"");
         values(&proxy, &start)
     };
     assert_eq!(of_other("paceline_pool_units_total"), [2]);
@@ -137,6 +145,29 @@ async fn a_connection_that_asks_nothing_ends_soon() {
     let start = tokio::time::Instant::now();
     desk.converse(stream).await;
     assert!(start.elapsed() < CONNECTION_TIME_MAX / 2, "{start:?}");
+}
+
+/// Whoever can connect can name any.
+#[test]
+fn pools_that_nobody_could_log_in_to_are_not_shown() {
+    let proxy = proxy();
+    for n in 0..POOLS_MAX + 2 {
+        proxy.pool("app", &format!("bogus{n}")).unwrap();
+    }
+    let web = pool(&proxy, "app", "web");
+    run(&web, "SELECT 1 FROM t", 1);
+    assert_eq!(values(&proxy, "paceline_pool_units_total{"), [1]);
+    let start = r#"paceline_pool_units_total{database="app",user="web"}"#;
+    assert_eq!(values(&proxy, start), [1]);
+}
+
+#[test]
+fn names_of_pools_are_cut() {
+    let proxy = proxy();
+    pool(&proxy, &"ä".repeat(5_000), &"u".repeat(64));
+    let (database, user) = ("ä".repeat(31), "u".repeat(63));
+    let start = format!("paceline_pool_units_total{{database=\"{database}\",user=\"{user}\"}}");
+    assert_eq!(values(&proxy, &start).len(), 1);
 }
 
 #[test]
@@ -171,6 +202,7 @@ fn every_metric_is_documented_and_written() {
     assert_eq!(written.matches("# TYPE ").count(), ALL.len());
     let limits = [
         format!("The first {POOLS_MAX} pools"),
+        format!("{NAME_BYTES_MAX} bytes at most"),
         "At most 1,000 templates".to_owned(),
         format!("{CONNECTIONS_MAX} connections are served"),
         format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
