@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
+use bytes::BytesMut;
+use paceline_wire::ErrorResponse;
+
 use crate::harness::cluster::Cluster;
 use crate::harness::message::unit;
 use crate::harness::open_metrics::Scrape;
@@ -269,6 +272,48 @@ fn a_server_that_says_nothing_is_not_ready() {
     assert!(answer.body.ends_with(": timed out\n"), "{answer:?}");
 }
 
+/// What it says to whoever logs in, and whether that makes Paceline ready.
+#[track_caller]
+fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let file = format!("[databases.shop]\nprimary = \"postgres://app@{address}\"");
+    let paceline = Paceline::configured(&file)
+        .set("metrics_listen=127.0.0.1:0")
+        .spawn();
+    let refusal = ErrorResponse::fatal(sqlstate, message);
+    let speaking = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut packet = [0; 256];
+        let len = stream.read(&mut packet).unwrap();
+        let mut out = BytesMut::new();
+        refusal.write(&mut out);
+        stream.write_all(&out).unwrap();
+        packet[..len].to_vec()
+    });
+    let answer = http::get(&paceline.metrics(), "/ready");
+    let asked = speaking.join().unwrap();
+    let login = b"user\0app\0database\0shop\0";
+    assert!(asked.windows(login.len()).any(|part| part == login));
+    answer
+}
+
+/// As `pg_isready` sees it: it answers, and takes nobody yet.
+#[test]
+fn a_server_that_starts_up_is_not_ready() {
+    let answer = said_at_login("57P03", "the database system is starting up");
+    assert_eq!(answer.status, 503);
+    let told = answer
+        .body
+        .ends_with(": the database system is starting up\n");
+    assert!(told, "{answer:?}");
+}
+
+#[test]
+fn a_server_that_refuses_one_takes_others() {
+    assert_eq!(said_at_login("28000", "no pg_hba.conf entry").status, 200);
+}
+
 #[test]
 fn one_server_of_several_is_enough() {
     let Some((stage, _)) = stage(Stage::on_shared()) else {
@@ -385,8 +430,11 @@ fn all_pools_are_in_one_scrape() {
     stage.client().ok("SELECT 1");
     let parameters = [("user", "postgres"), ("database", "postgres")];
     RawClient::connect(stage.port(), &parameters).ok("SELECT 2");
+    let bogus = [("user", "nobody"), ("database", "postgres")];
+    assert!(RawClient::try_connect(stage.port(), &bogus).is_err());
     let scrape = scrape(&metrics);
     let databases: Vec<&str> = scrape.labels("database").into_iter().collect();
     assert_eq!(databases, [stage.database.as_str(), "postgres"]);
+    assert!(!scrape.labels("user").contains("nobody"));
     assert_eq!(stage.target(), Target::Paceline);
 }
