@@ -25,9 +25,11 @@ use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
+    let started = SystemTime::now();
     let command = match Command::from_process() {
         Ok(command) => command,
         Err(error) => error.exit(),
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Check { file } => check(&file),
         Command::Explain(question) => explain(&question),
-        Command::Serve(serve) => run(*serve),
+        Command::Serve(serve) => run(*serve, started),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,7 +62,7 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(mut serve: Serve) -> anyhow::Result<()> {
+fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
     log::start(&serve.log_filter)?;
     files::raise_limit(&serve.config);
     let runtime = runtime(serve.config.paceline.worker_threads)?;
@@ -69,7 +71,7 @@ fn run(mut serve: Serve) -> anyhow::Result<()> {
         Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),
         None => None,
     };
-    let served = runtime.block_on(serve::serve(serve.config, signals));
+    let served = runtime.block_on(serve::serve(serve.config, signals, started));
     // Connections close before the server that they lead to.
     runtime.shutdown_background();
     if let Some(server) = embedded {

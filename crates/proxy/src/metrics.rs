@@ -1,7 +1,7 @@
 //! Metrics and health, for monitoring: `/metrics`, `/health` and `/ready` over HTTP/1.1, on a listener of their own.
 //!
-//! Nothing is counted for its sake: what a scrape shows is read at that moment from what the pools count anyway, on a thread
-//! that serves no clients. Nobody is asked who they are. `docs/metrics.md` describes every metric; a test compares it.
+//! What a scrape shows is read at that moment from what the pools count, nearly all of it for other ends, too, on a thread that
+//! serves no clients. Nobody is asked who they are. `docs/metrics.md` describes every metric; a test compares it.
 
 mod catalog;
 mod exposition;
