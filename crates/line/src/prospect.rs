@@ -69,18 +69,17 @@ impl Prospect {
     /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
     pub fn of(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
         let asked = hinted || outlook.declared;
+        let of_write = || Self::of_write(template, outlook, policy, hinted);
         let writes = outlook.declared || (outlook.taints && template.calls_functions());
         match template.effect() {
-            Some(Effect::Read) if asked && policy.hotspot && writes => {
-                Self::of_write(template, outlook.plan, policy, asked)
-            }
+            Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
             Some(Effect::Read) => match outlook.plain_read {
                 Ok(()) => Self::of_plain_read(template, policy),
                 Err(_) if outlook.declared => Self::alone(DECLARED_OFF),
                 Err(_) if asked && writes => Self::alone(HOTSPOT_OFF),
                 Err(why) => Self::alone(why),
             },
-            Some(Effect::Write) => Self::of_write(template, outlook.plan, policy, asked),
+            Some(Effect::Write) => of_write(),
             _ => Self::alone(NEITHER),
         }
     }
@@ -99,26 +98,26 @@ impl Prospect {
         }
     }
 
-    fn of_write(
-        template: &Template,
-        plan: Result<Strategy, &str>,
-        policy: Policy,
-        asked: bool,
-    ) -> Self {
+    fn of_write(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
         let target = template.hints().target_affect_row;
+        let asked = hinted || outlook.declared;
         let counts = asked && policy.hotspot;
-        let or_chain = |why: &str| match counts && target.is_none() {
+        let may_chain = counts && target.is_none() && !template.names_moment();
+        let or_chain = |why: &str| match may_chain {
             true => Self::once_short(template, Strategy::Chain),
             false => Self::alone(why),
         };
-        match plan {
+        match outlook.plan {
             // A SELECT has no plan that its shape could give it: what it misses is the chain.
-            Err(_) if counts && template.effect() == Some(&Effect::Read) => or_chain(TARGET),
+            Err(_) if counts && target.is_some() && template.effect() == Some(&Effect::Read) => {
+                Self::alone(TARGET)
+            }
             Err(why) => or_chain(why),
             Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
-            Ok(_) if !counts && !policy.for_autocommit => match asked {
-                true => Self::alone(HOTSPOT_OFF),
-                false => Self::alone(NO_HINT),
+            Ok(_) if !counts && !policy.for_autocommit => match (hinted, outlook.declared) {
+                (true, _) => Self::alone(HOTSPOT_OFF),
+                (false, true) => Self::alone(DECLARED_OFF),
+                (false, false) => Self::alone(NO_HINT),
             },
             Ok(strategy) if policy.lock_type => Self::Together(strategy),
             Ok(_) => or_chain(CHAINS_ONLY),

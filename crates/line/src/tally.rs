@@ -2,19 +2,21 @@
 //! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
 //! template that is new to the pool is looked up in [`Tallies`].
 
+mod census;
 mod names;
 mod sizes;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use names::{NAMES_MAX, Names};
+pub use census::Census;
+pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names};
 pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
 pub use table::{Seen, table};
 
 use crate::line::Strategy;
 use crate::template::Template;
-use names::{Name, text_id};
+use names::Name;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -103,6 +105,8 @@ pub struct Counted {
 pub struct Tally {
     /// `None`: of all templates that are not counted by themselves.
     template: Option<Arc<Template>>,
+    /// Used so often since it was asked last that its template should have a name.
+    earns_name: AtomicBool,
     /// Another one will count the template's next units.
     forgotten: AtomicBool,
     alone: AtomicU64,
@@ -116,9 +120,19 @@ pub struct Tally {
 }
 
 impl Tally {
+    fn of(template: &Arc<Template>) -> Arc<Self> {
+        Arc::new(Self {
+            template: Some(Arc::clone(template)),
+            ..Self::default()
+        })
+    }
+
     /// A unit travels alone.
     pub fn goes_alone(&self) {
-        self.alone.fetch_add(1, Ordering::Relaxed);
+        let before = self.alone.fetch_add(1, Ordering::Relaxed);
+        if (before + 1).is_multiple_of(NAMED_AFTER_UNITS) {
+            self.earns_name.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A unit must wait that could travel with others if it had a hint or the switch were on.
@@ -138,9 +152,9 @@ impl Tally {
         self.template.as_ref()
     }
 
-    /// It is no longer shown: the template's next unit should have another one.
-    pub fn is_forgotten(&self) -> bool {
-        self.forgotten.load(Ordering::Relaxed)
+    /// The template's next unit counts on it; else [`Tallies::of`] tells on which.
+    pub fn is_current(&self) -> bool {
+        !self.forgotten.load(Ordering::Relaxed) && !self.earns_name.load(Ordering::Relaxed)
     }
 
     fn trips(&self, strategy: Strategy) -> &Trips {
@@ -250,6 +264,7 @@ impl Served {
         for (tally, units) in self.0.drain(..) {
             all += units;
             let trips = tally.trips(strategy);
+            tally.earns_name.store(true, Ordering::Relaxed);
             add(&trips.units, units);
             add(&trips.groups, 1);
             trips.largest_group.fetch_max(units, Ordering::Relaxed);
@@ -271,15 +286,35 @@ pub struct Tallies {
     leaving: Vec<Arc<Tally>>,
     others: Arc<Tally>,
     names: Arc<Names>,
-    /// By the id of a text: the same text may be several templates, and has one name.
-    named: HashMap<u32, Weak<Name>>,
+    /// By what metrics call them: several templates may have one name.
+    named: HashMap<String, Weak<Name>>,
 }
 
-/// A tally that is shown by itself; in metrics only if it has a name.
+/// A template that is shown by itself; in metrics only what was counted since it has a name.
 #[derive(Debug)]
 struct Shown {
     tally: Arc<Tally>,
     name: Option<Arc<Name>>,
+    /// What it counted before it had a name.
+    unnamed: Option<Arc<Tally>>,
+    /// Its units when some were forgotten last.
+    units_then: u64,
+}
+
+impl Shown {
+    fn new(template: &Arc<Template>, name: Option<Arc<Name>>) -> Self {
+        Self {
+            tally: Tally::of(template),
+            name,
+            unnamed: None,
+            units_then: 0,
+        }
+    }
+
+    fn units(&self) -> u64 {
+        let unnamed = self.unnamed.as_ref().map_or(0, |tally| tally.units());
+        self.tally.units() + unnamed
+    }
 }
 
 impl Tallies {
@@ -291,50 +326,81 @@ impl Tallies {
         }
     }
 
-    /// The tally of a template.
+    /// The tally on which the template's next unit counts.
     pub fn of(&mut self, template: &Arc<Template>) -> Arc<Tally> {
-        if let Some(known) = self.known.get(&template.id) {
-            return Arc::clone(&known.tally);
+        if let Some(shown) = self.known.get(&template.id) {
+            let earns_name = shown.tally.earns_name.swap(false, Ordering::Relaxed);
+            if !earns_name || shown.name.is_some() {
+                return Arc::clone(&shown.tally);
+            }
+            return self.go_on_named(template);
         }
         if self.known.len() >= TALLIES_MAX {
             self.forget_half();
         }
-        let tally = Arc::new(Tally {
-            template: Some(Arc::clone(template)),
-            ..Tally::default()
-        });
-        let shown = Shown {
-            tally: Arc::clone(&tally),
-            name: self.name(&template.text),
-        };
+        let named = self.named.get(template.name());
+        let shown = Shown::new(template, named.and_then(Weak::upgrade));
+        let tally = Arc::clone(&shown.tally);
         self.known.insert(template.id, shown);
         tally
     }
 
+    /// Its template has earned a name: what it counts from now on is shown under that, if there is one left. What it has
+    /// counted so far stays among the others, else their sum would fall.
+    fn go_on_named(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+        let name = self.name(template.name());
+        let shown = self.known.entry(template.id);
+        let shown = shown.or_insert_with(|| Shown::new(template, None));
+        if name.is_some() {
+            let unnamed = std::mem::replace(&mut shown.tally, Tally::of(template));
+            unnamed.forgotten.store(true, Ordering::Relaxed);
+            (shown.name, shown.unnamed) = (name, Some(unnamed));
+        }
+        Arc::clone(&shown.tally)
+    }
+
     fn name(&mut self, text: &str) -> Option<Arc<Name>> {
-        let id = text_id(text);
-        if let Some(name) = self.named.get(&id).and_then(Weak::upgrade) {
+        if let Some(name) = self.named.get(text).and_then(Weak::upgrade) {
             return Some(name);
         }
         let name = Arc::new(self.names.take()?);
-        self.named.insert(id, Arc::downgrade(&name));
+        self.named.insert(text.to_owned(), Arc::downgrade(&name));
         Some(name)
     }
 
-    /// What the less used half has counted is the others' from now on.
+    /// What the half has counted that was used less since the last time is the others' from now on. Templates of one name
+    /// stay or go together, as the most used of them does: what is shown under it must not fall.
     fn forget_half(&mut self) {
-        let mut by_use: Vec<(u64, u64)> = Vec::with_capacity(self.known.len());
-        let uses = self.known.iter();
-        by_use.extend(uses.map(|(id, shown)| (shown.tally.units(), *id)));
+        let mut by_name: HashMap<&str, (u64, Vec<u64>)> = HashMap::new();
+        for (id, shown) in &mut self.known {
+            let units = shown.units();
+            let used = units - std::mem::replace(&mut shown.units_then, units);
+            let (most, ids) = by_name.entry(shown.tally.name()).or_default();
+            *most = used.max(*most);
+            ids.push(*id);
+        }
+        let mut by_use: Vec<(u64, Option<u64>, Vec<u64>)> = Vec::with_capacity(by_name.len());
+        by_use.extend(
+            by_name
+                .into_values()
+                .map(|(used, ids)| (used, ids.iter().min().copied(), ids)),
+        );
         by_use.sort_unstable();
-        for (_, id) in by_use.iter().take(TALLIES_MAX / 2) {
-            if let Some(Shown { tally, .. }) = self.known.remove(id) {
-                tally.forgotten.store(true, Ordering::Relaxed);
-                self.leaving.push(tally);
-            }
+        let mut ids = by_use.into_iter().map(|(.., ids)| ids);
+        while self.known.len() > TALLIES_MAX / 2
+            && let Some(ids) = ids.next()
+        {
+            ids.iter().for_each(|id| self.forget(*id));
         }
         self.named.retain(|_, name| name.strong_count() > 0);
         self.settle();
+    }
+
+    fn forget(&mut self, id: u64) {
+        if let Some(Shown { tally, unnamed, .. }) = self.known.remove(&id) {
+            tally.forgotten.store(true, Ordering::Relaxed);
+            self.leaving.extend(unnamed.into_iter().chain([tally]));
+        }
     }
 
     /// On what nobody holds nobody counts any more.
@@ -349,47 +415,7 @@ impl Tallies {
 
     /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
     pub fn census(&self) -> Census {
-        let known = self.known.values();
         let others = self.leaving.iter().chain([&self.others]);
-        Census {
-            known: known
-                .map(|shown| (Arc::clone(&shown.tally), shown.name.is_some()))
-                .collect(),
-            others: others.map(Arc::clone).collect(),
-        }
-    }
-}
-
-/// The tallies of a pool at one moment.
-#[derive(Debug)]
-pub struct Census {
-    /// In no order; true: it has a name.
-    known: Vec<(Arc<Tally>, bool)>,
-    others: Vec<Arc<Tally>>,
-}
-
-impl Census {
-    /// Those that are shown each by itself, and the sum of all others.
-    pub fn by_template(self) -> Vec<Arc<Tally>> {
-        self.split(|_| true)
-    }
-
-    /// Those that have names, and the sum of all others.
-    pub fn by_name(self) -> Vec<Arc<Tally>> {
-        self.split(|named| named)
-    }
-
-    fn split(self, apart: impl Fn(bool) -> bool) -> Vec<Arc<Tally>> {
-        let sum = Tally::default();
-        self.others.iter().for_each(|tally| sum.add(tally));
-        let mut all = Vec::with_capacity(self.known.len() + 1);
-        for (tally, named) in self.known {
-            match apart(named) {
-                true => all.push(tally),
-                false => sum.add(&tally),
-            }
-        }
-        all.push(Arc::new(sum));
-        all
+        Census::new(self.known.values(), others)
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Templates kept by text; older ones are forgotten and parsed again when they come back.
 pub const TEMPLATES_MAX: usize = 8_192;
@@ -26,6 +26,8 @@ pub struct Template {
     pub statement: Option<Statement>,
     /// How quickly it was answered when it ran alone.
     pub pace: Pace,
+    /// What metrics call it, once they do.
+    pub(crate) name: OnceLock<String>,
 }
 
 /// Units of a template that must have run alone before it counts as short.
@@ -242,6 +244,7 @@ impl Templates {
             types: template.types.clone(),
             statement: template.statement.clone(),
             pace: Pace::default(),
+            name: OnceLock::new(),
         })
     }
 
@@ -321,6 +324,7 @@ impl Templates {
             types: types.to_vec(),
             statement,
             pace: Pace::default(),
+            name: OnceLock::new(),
         });
         self.remember(text, types, Known::Template(Arc::clone(&template)));
         template

@@ -143,13 +143,15 @@ impl Client {
 
     /// A unit that Paceline relays without a second look.
     async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
-        self.pool.leases.fetch_add(1, Ordering::Relaxed);
         let delivery = match self.pool.submit(Slip::default(), false, || None) {
             Submitted::Seat(seat) => Delivery::Seat(seat),
             Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
         };
         match delivery {
-            Delivery::Seat(seat) => Box::pin(self.ride(seat, &bytes, wrap, None)).await,
+            Delivery::Seat(seat) => {
+                self.pool.leases.fetch_add(1, Ordering::Relaxed);
+                Box::pin(self.ride(seat, &bytes, wrap, None)).await
+            }
             other => self.take(other).await,
         }
     }

@@ -257,7 +257,7 @@ const NOT_DESCRIBED: &str = "it could not be described";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
-const MOMENT: &str = "a constant that means the moment in which it is parsed";
+pub(crate) const MOMENT: &str = "a constant that means the moment in which it is parsed";
 const TOO_MANY: &str = "too many parameters or columns";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved

@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod config;
 mod explain;
+mod files;
 mod learn;
 mod log;
 mod metrics;
@@ -25,9 +26,11 @@ use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
+    let started = SystemTime::now();
     let command = match Command::from_process() {
         Ok(command) => command,
         Err(error) => error.exit(),
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
         Command::Calibrate(calibration) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
         }
-        Command::Serve(serve) => run(*serve).map(done),
+        Command::Serve(serve) => run(*serve, started).map(done),
     };
     match ended {
         Ok(code) => code,
@@ -69,16 +72,16 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(mut serve: Serve) -> anyhow::Result<()> {
+fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
     log::start(&serve.log_filter)?;
-    raise_file_limit();
+    files::raise_limit(&serve.config);
     let runtime = runtime(serve.config.paceline.worker_threads)?;
     let signals = runtime.block_on(async { serve::Signals::new() })?;
     let embedded = match &serve.embedded {
         Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),
         None => None,
     };
-    let served = runtime.block_on(serve::serve(serve.config, signals));
+    let served = runtime.block_on(serve::serve(serve.config, signals, started));
     // Connections close before the server that they lead to.
     runtime.shutdown_background();
     if let Some(server) = embedded {
@@ -118,14 +121,4 @@ fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Resul
         .databases
         .insert(ANY_DATABASE.to_owned(), Database::at(upstream));
     Ok(server)
-}
-
-/// Thousands of clients need thousands of file descriptors: takes as many as the system allows.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files could not be raised");
-    }
 }

@@ -1,7 +1,7 @@
 //! Metrics and health, for monitoring: `/metrics`, `/health` and `/ready` over HTTP/1.1, on a listener of their own.
 //!
-//! Nothing is counted for its sake: what a scrape shows is read at that moment from what the pools count anyway, on a thread
-//! that serves no clients. Nobody is asked who they are. `docs/metrics.md` describes every metric; a test compares it.
+//! What a scrape shows is read at that moment from what the pools count, nearly all of it for other ends, too, on a thread that
+//! serves no clients. Nobody is asked who they are. `docs/metrics.md` describes every metric; a test compares it.
 
 mod catalog;
 mod exposition;
@@ -20,7 +20,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +28,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
 
 /// Connections that are served at a time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 32;
+pub(crate) const CONNECTIONS_MAX: usize = 32;
 
 /// A connection ends after this time, however slow its client is.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A request's head is there after this time, or its connection ends: who says nothing must not keep the place of a probe.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes of a request's head.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
@@ -79,6 +82,8 @@ impl Desk {
         });
         let conversation = http1::Builder::new()
             .keep_alive(false)
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME_MAX)
             .max_buf_size(REQUEST_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), answer);
         match tokio::time::timeout(CONNECTION_TIME_MAX, conversation).await {

@@ -26,7 +26,7 @@ use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, oneshot};
 
@@ -51,15 +51,15 @@ pub(crate) struct Pool {
     pub(crate) address: Arc<Address>,
     /// What may travel together.
     pub(crate) policy: Policy,
-    /// What metrics call it.
-    pub(crate) labels: PoolLabels,
+    /// What metrics call it, since a client has logged in.
+    pub(crate) labels: OnceLock<PoolLabels>,
     size: usize,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
     /// More is known of a template.
     learned_more: Notify,
-    /// Units that were neither a single read nor a single write.
+    /// Units that were neither a single read nor a single write, and got a server connection.
     pub(crate) leases: AtomicU64,
     /// How large its groups were.
     pub(crate) sizes: GroupSizes,
@@ -89,13 +89,7 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(
-        proxy: Arc<Proxy>,
-        labels: PoolLabels,
-        address: Address,
-        policy: Policy,
-        size: usize,
-    ) -> Self {
+    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
         let settings = &proxy.config.paceline;
         let limits = Limits {
             group_size_max: settings.group_size_max,
@@ -105,7 +99,7 @@ impl Pool {
         Self {
             address: Arc::new(address),
             policy,
-            labels,
+            labels: OnceLock::new(),
             size,
             inner: Mutex::new(Inner {
                 line: Line::new(limits),
@@ -226,6 +220,7 @@ impl Pool {
         inner.line.land(now, keys);
         conn.idle_since = now;
         let next = self.depart(&mut inner, now);
+        next.iter().for_each(|next| self.count_group(next));
         // Rows that have landed may let others leave on connections that were idle for want of them.
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -328,11 +323,16 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving as u64, Ordering::Relaxed);
-        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
-        if leaving > 1 && !departure.entries.first().is_some_and(reads) {
-            self.counters().departed(leaving);
-        }
         Some(departure)
+    }
+
+    /// A group has a connection. (Before, it may go back to the line.)
+    fn count_group(&self, departure: &Departure<Waiter>) {
+        let members = departure.entries.len();
+        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
+        if members > 1 && !departure.entries.first().is_some_and(reads) {
+            self.counters().departed(members);
+        }
     }
 
     fn take_idle(&self, inner: &mut Inner) -> Option<ServerConn> {
@@ -353,6 +353,7 @@ impl Pool {
         mut departure: Departure<Waiter>,
     ) {
         if departure.entries.len() > 1 {
+            self.count_group(&departure);
             tokio::spawn(trip::drive(Arc::clone(self), conn, departure));
             return;
         }

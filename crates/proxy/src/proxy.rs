@@ -13,7 +13,7 @@ use paceline_line::strategy::chain;
 use paceline_line::tally::Names;
 use paceline_line::template::Templates;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -40,7 +40,9 @@ pub(crate) struct Proxy {
     pub(crate) accepted: AtomicU64,
     /// Names for templates in metrics.
     pub(crate) names: Arc<Names>,
-    /// When it began.
+    /// Pools that have labels in metrics.
+    labelled: AtomicUsize,
+    /// When the process began.
     pub(crate) started: SystemTime,
     /// Turns true when the process shuts down.
     pub(crate) closing: watch::Receiver<bool>,
@@ -61,6 +63,7 @@ impl Proxy {
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             names: Arc::default(),
+            labelled: AtomicUsize::new(0),
             started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
@@ -93,10 +96,17 @@ impl Proxy {
             database: on_server,
         };
         let size = self.config.pool_size(entry, user);
-        let labels = PoolLabels::new(pools.len(), database, user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), labels, address, policy, size));
+        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)
+    }
+
+    /// A client that named this database and user has logged in to its pool: from now on metrics show it.
+    pub(crate) fn label(&self, pool: &Pool, database: &str, user: &str) {
+        pool.labels.get_or_init(|| {
+            let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
+            PoolLabels::new(earlier, database, user)
+        });
     }
 
     /// Every pool there is.

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -25,10 +25,16 @@ const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often idle server connections are looked at.
 const IDLE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Serves clients until a signal ends it (INT or TERM).
-pub(crate) async fn serve(config: crate::config::Config, signals: Signals) -> anyhow::Result<()> {
+/// Serves clients until a signal ends it (INT or TERM). `started` is when the process began.
+pub(crate) async fn serve(
+    config: crate::config::Config,
+    signals: Signals,
+    started: SystemTime,
+) -> anyhow::Result<()> {
     let (close, closing) = watch::channel(false);
-    let proxy = Arc::new(Proxy::new(config, closing));
+    let mut proxy = Proxy::new(config, closing);
+    proxy.started = started;
+    let proxy = Arc::new(proxy);
     let settings = &proxy.config.paceline;
     let tcp = listen(settings.listen, "--listen")?;
     let address = tcp.local_addr()?;

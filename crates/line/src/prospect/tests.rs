@@ -76,16 +76,23 @@ const HINTS: [&str; 4] = [
 fn what_is_told_is_what_happens() {
     let writes = HINTS.iter().flat_map(|hints| {
         let other = format!("DELETE {hints} FROM t WHERE n = 1");
-        [folding(hints), taking(hints), refused(&other, false)]
+        let moment = format!("DELETE {hints} FROM t WHERE at < timestamptz E'now'");
+        let others = [other, moment].map(|text| refused(&text, false));
+        [folding(hints), taking(hints)].into_iter().chain(others)
     });
     let reads = [true, false].map(|plain| refused("SELECT n FROM t WHERE id = 1", plain));
     let calls = HINTS.iter().flat_map(|hints| {
-        let call = format!("SELECT {hints} place_order(1)");
-        [(true, true), (true, false), (false, false)].map(|(taints, declared)| {
-            let (mut learned, unit) = refused(&call, false);
-            (learned.taints, learned.declared) = (taints, declared);
-            (learned, unit)
-        })
+        let calls = ["place_order(1)", "place_order(timestamptz E'now')"];
+        let calls = calls.map(|call| format!("SELECT {hints} {call}"));
+        let known = [(true, true), (true, false), (false, false)];
+        let cases = calls.map(|call| {
+            known.map(|(taints, declared)| {
+                let (mut learned, unit) = refused(&call, false);
+                (learned.taints, learned.declared) = (taints, declared);
+                (learned, unit)
+            })
+        });
+        cases.into_iter().flatten()
     });
     for case in writes.chain(reads).chain(calls) {
         let early: Vec<_> = policies().map(|policy| prospect(&case, policy)).collect();
@@ -198,6 +205,29 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
     let (_, unit) = call("", true, false);
     let cannot = (Learned::refused("its limit is no integer"), unit);
     assert_eq!(told(cannot, on), "solo: its limit is no integer");
+}
+
+#[test]
+fn what_travels_by_its_declaration_is_told_that_this_does_not_count() {
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: true,
+    };
+    let told = |hints: &str| {
+        let (mut learned, unit) = folding(hints);
+        learned.declared = true;
+        prospect(&(learned, unit), off).to_string()
+    };
+    assert_eq!(
+        told(""),
+        "solo: its declaration does not count: hotspot is off"
+    );
+    assert_eq!(
+        told(HINTS[1]),
+        "solo: its hint does not count: hotspot is off"
+    );
 }
 
 #[test]

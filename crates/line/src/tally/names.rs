@@ -1,14 +1,19 @@
 //! Names of templates in metrics: each is a set of time series somewhere else, so their number has a limit for the whole
-//! process. Who gets no name is counted with the others of its pool. A name is kept as long as the template is counted by
-//! itself: what was counted under it never moves back and forth, so no sum ever falls.
+//! process, and only who is used often gets one. Who has none is counted with the others of its pool. What was counted
+//! under a name stays there until nobody has the name any more, so no sum ever falls. No value that a text holds is in
+//! its name.
 
 use super::table::shortened;
 use super::{OTHER, Tally};
+use crate::template::Template;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Templates that have names, all pools together.
 pub const NAMES_MAX: usize = 1_000;
+
+/// A template that travels alone has a name after this many units; one that travels with others, after the first group.
+pub const NAMED_AFTER_UNITS: u64 = 100;
 
 /// Most characters of a template's text in its name.
 pub(super) const NAME_CHARS_MAX: usize = 120;
@@ -44,16 +49,26 @@ impl Drop for Name {
     }
 }
 
+impl Template {
+    /// What metrics call it: an id that is the same in every process, and the beginning of the text, both without the
+    /// values in it. Texts that differ in these only are called the same. It is made when it is asked for first.
+    pub fn name(&self) -> &str {
+        self.name
+            .get_or_init(|| match paceline_sql::masked(&self.text) {
+                Some(text) => format!(
+                    "{:08x} {}",
+                    text_id(&text),
+                    shortened(&text, NAME_CHARS_MAX)
+                ),
+                None => format!("{:08x}", text_id(&self.text)),
+            })
+    }
+}
+
 impl Tally {
-    /// What metrics call it: an id that is the same in every process, and the beginning of the text.
-    pub fn name(&self) -> String {
-        match self.template() {
-            Some(template) => {
-                let text = shortened(&template.text, NAME_CHARS_MAX);
-                format!("{:08x} {text}", text_id(&template.text))
-            }
-            None => OTHER.to_owned(),
-        }
+    /// What metrics call its template, or all that have no name.
+    pub fn name(&self) -> &str {
+        self.template().map_or(OTHER, |template| template.name())
     }
 }
 

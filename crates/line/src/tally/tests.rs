@@ -1,5 +1,6 @@
 //! Counting, forgetting, and the table.
 
+use super::names::text_id;
 use super::table::{COLUMNS, LEASES, OTHERS, TEMPLATE_CHARS_MAX};
 use super::*;
 use crate::template::Templates;
@@ -156,8 +157,13 @@ fn of_too_many_the_least_used_are_counted_together() {
     let others: usize = (1..=half).sum();
     assert_eq!(tallies.others.units(), others as u64);
     let newest = tallies.of(&template(TALLIES_MAX));
-    assert!(!newest.is_forgotten());
-    assert_eq!(newest.units(), TALLIES_MAX as u64 + 1);
+    newest.goes_alone();
+    let all = tallies.census().by_template();
+    let mut units = all
+        .iter()
+        .filter(|tally| tally.template().is_some())
+        .map(|tally| tally.units());
+    assert!(units.any(|units| units == TALLIES_MAX as u64 + 2));
     // Back again, it starts at nothing.
     assert_eq!(tallies.of(&template(0)).units(), 0);
 }
@@ -167,12 +173,12 @@ fn who_holds_the_tally_of_a_forgotten_template_learns_of_it() {
     let (templates, mut tallies) = (Templates::default(), Tallies::default());
     let first = tallies.of(&templates.prepared("first", &[]));
     for n in 0..TALLIES_MAX {
-        assert!(!first.is_forgotten());
+        assert!(first.is_current());
         tallies
             .of(&templates.prepared(&format!("t{n}"), &[]))
             .goes_alone();
     }
-    assert!(first.is_forgotten());
+    assert!(!first.is_current());
 }
 
 #[test]
@@ -193,7 +199,7 @@ fn every_column_and_reason_is_documented() {
 /// Fills the pool with templates that are used more often than those before, so that these are forgotten.
 fn crowd(templates: &Templates, tallies: &mut Tallies, round: usize) {
     for n in 0..TALLIES_MAX {
-        let tally = tallies.of(&templates.prepared(&format!("{round} {n}"), &[]));
+        let tally = tallies.of(&templates.prepared(&format!("t{round}_{n}"), &[]));
         (0..9 * round).for_each(|_| tally.goes_alone());
     }
 }
@@ -210,7 +216,7 @@ fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
     let (templates, mut tallies) = (Templates::default(), Tallies::default());
     let held = tallies.of(&templates.prepared("held", &[]));
     crowd(&templates, &mut tallies, 1);
-    assert!(held.is_forgotten());
+    assert!(!held.is_current());
     let (others, all) = counted(&tallies);
     held.goes_alone();
     served(&[&held; 3]).count(Strategy::Fold, 1, true);
@@ -242,20 +248,69 @@ fn a_census_counts_nothing_twice() {
     assert_eq!(units, [1, 9 * (TALLIES_MAX as u64 / 2 - 1)]);
 }
 
+/// Units of a template go alone until it has earned a name; whatever it counts from now on is shown under that.
+fn earn(tallies: &mut Tallies, template: &Arc<Template>) {
+    (0..NAMED_AFTER_UNITS).for_each(|_| tallies.of(template).goes_alone());
+    tallies.of(template);
+}
+
+/// Units by name; those of the others last.
+fn by_name(tallies: &Tallies) -> Vec<(String, u64)> {
+    let all = tallies.census().by_name();
+    let named = all
+        .iter()
+        .map(|tally| (tally.name().to_owned(), tally.units()));
+    named.collect()
+}
+
+#[test]
+fn a_name_is_earned_by_units_and_what_was_counted_before_stays_among_the_others() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let template = templates.prepared("SELECT n", &[]);
+    let other = |units| (OTHER.to_owned(), units);
+    for units in 1..=NAMED_AFTER_UNITS {
+        let tally = tallies.of(&template);
+        assert!(tally.is_current());
+        tally.goes_alone();
+        assert_eq!(by_name(&tallies), [other(units)]);
+        assert_eq!(tally.is_current(), units < NAMED_AFTER_UNITS);
+    }
+    let held = tallies.of(&template);
+    (0..3).for_each(|_| held.goes_alone());
+    let named = (template.name().to_owned(), 3);
+    assert_eq!(by_name(&tallies), [named, other(NAMED_AFTER_UNITS)]);
+    let all = tallies.census().by_template();
+    assert_eq!(all[0].units(), NAMED_AFTER_UNITS + 3);
+}
+
+#[test]
+fn a_name_is_earned_by_a_group() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let template = templates.prepared("SELECT n", &[]);
+    served(&[&tallies.of(&template)]).count(Strategy::Share, 0, false);
+    served(&[&tallies.of(&template)]).count(Strategy::Share, 0, false);
+    let expected = [(template.name().to_owned(), 1), (OTHER.to_owned(), 1)];
+    assert_eq!(by_name(&tallies), expected);
+}
+
 #[test]
 fn names_are_given_back_and_the_same_text_has_one() {
     let (templates, names) = (Templates::default(), Arc::<Names>::default());
     let mut tallies = Tallies::new(Arc::clone(&names));
     let mut others = Tallies::new(Arc::clone(&names));
-    let named = |tallies: &Tallies| tallies.census().by_name().len() - 1;
     for types in [&[0, 0][..], &[0, 1, 0, 0, 0, 23]] {
-        tallies.of(&templates.prepared("the same", types));
+        earn(&mut tallies, &templates.prepared("the same", types));
     }
-    assert_eq!(named(&tallies), 2);
-    crowd(&templates, &mut others, 1);
+    assert_eq!(by_name(&tallies).len(), 3);
+    let template = |n: usize| templates.prepared(&format!("t{n}"), &[]);
+    (0..TALLIES_MAX).for_each(|n| earn(&mut others, &template(n)));
+    let named = |tallies: &Tallies| by_name(tallies).len() - 1;
     assert_eq!(named(&others), NAMES_MAX - 1);
     drop(tallies);
-    others.of(&templates.prepared("one more", &[]));
+    // Who got none earns another one, or the next.
+    earn(&mut others, &template(TALLIES_MAX - 1));
+    assert_eq!(named(&others), NAMES_MAX);
+    others.of(&template(TALLIES_MAX));
     assert_eq!(
         named(&others),
         TALLIES_MAX / 2,
@@ -264,6 +319,79 @@ fn names_are_given_back_and_the_same_text_has_one() {
     drop(others);
     let left: Vec<_> = std::iter::from_fn(|| names.take()).collect();
     assert_eq!(left.len(), NAMES_MAX);
+}
+
+/// One is used seldom, the other one often; they have one name.
+#[test]
+fn what_has_one_name_is_forgotten_together() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let [seldom, often] =
+        ["SELECT 'a'", "SELECT 'b'"].map(|text| templates.prepared(text, &[0, 0]));
+    earn(&mut tallies, &seldom);
+    earn(&mut tallies, &often);
+    tallies.of(&seldom).goes_alone();
+    for n in 0..3 * TALLIES_MAX {
+        tallies
+            .of(&templates.prepared(&format!("t{n}"), &[]))
+            .goes_alone();
+        tallies.of(&often).goes_alone();
+    }
+    let named = by_name(&tallies).into_iter();
+    let units: u64 = named
+        .filter(|(name, _)| name == seldom.name())
+        .map(|(_, units)| units)
+        .sum();
+    // The second one has the first one's name from its first unit on.
+    assert_eq!(units, 1 + NAMED_AFTER_UNITS + 3 * TALLIES_MAX as u64);
+}
+
+/// What counts is what was used since some were forgotten last.
+#[test]
+fn what_is_not_used_any_more_is_forgotten() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let early = templates.prepared("early", &[]);
+    (0..10_000).for_each(|_| tallies.of(&early).goes_alone());
+    let named = |tallies: &Tallies| {
+        by_name(tallies)
+            .iter()
+            .any(|(name, _)| name == early.name())
+    };
+    crowd(&templates, &mut tallies, 1);
+    assert!(named(&tallies));
+    crowd(&templates, &mut tallies, 2);
+    assert!(!named(&tallies));
+}
+
+/// Texts with values in them, each used once or twice, have one name: they push out nobody else.
+#[test]
+fn what_has_one_name_is_not_more_for_being_many() {
+    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let used = templates.prepared("used", &[]);
+    for n in 0..3 * TALLIES_MAX {
+        let text = format!("SELECT '{n}'");
+        tallies.of(&templates.prepared(&text, &[])).goes_alone();
+        if n % 100 == 0 {
+            tallies.of(&used).goes_alone();
+        }
+    }
+    let all = tallies.census().by_template();
+    let used = |tally: &&Arc<Tally>| {
+        tally
+            .template()
+            .is_some_and(|template| template.id == used.id)
+    };
+    assert_eq!(all.iter().find(used).unwrap().units(), 30);
+}
+
+#[test]
+fn no_value_is_in_a_name() {
+    let templates = Templates::default();
+    let name = |text: &str| templates.prepared(text, &[]).name().to_owned();
+    let one = name("SELECT n FROM t WHERE secret = 'one' AND n > 17");
+    let text = one.split_once(' ').unwrap().1;
+    assert_eq!(text, "SELECT n FROM t WHERE secret = ? AND n > ?");
+    assert_eq!(one, name("SELECT n FROM t WHERE secret = 'two' AND n > 18"));
+    assert_eq!(name("SELECT 'never ends").len(), 8);
 }
 
 /// The published test values of FNV-1a.

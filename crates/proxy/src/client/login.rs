@@ -147,6 +147,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     backend::write_backend_key(&mut out, registration.process, registration.secret);
     Status::Idle.write(&mut out);
     place.enter(&pool);
+    proxy.label(&pool, database, user);
     stream.write_all(&mut out).await?;
     Ok(Login {
         pool,

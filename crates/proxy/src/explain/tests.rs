@@ -121,6 +121,29 @@ fn declared_functions_are_known_by_name() {
     assert!(read.starts_with("share"), "of another schema: {read}");
 }
 
+/// The server would say the same.
+#[test]
+fn what_means_its_moment_goes_alone() {
+    let lists = "[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"";
+    let alone = "solo: a constant that means the moment in which it is parsed";
+    for sql in [
+        "SELECT n FROM t WHERE at < timestamptz E'now'",
+        "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET at = timestamptz E'now' WHERE id = 1",
+        "DELETE /*+ COMMIT_ON_SUCCESS */ FROM t WHERE at < timestamptz E'today'",
+        "SELECT buy(timestamptz E'now')",
+        "SELECT * FROM pop(timestamptz E'now')",
+        "SELECT * FROM pop('a', 1) WHERE at < timestamptz E'now'",
+    ] {
+        let mut asked = question(sql, None);
+        asked.declared = Config::from_toml(lists, "").unwrap().declared;
+        assert_eq!(line(&asked, "as it is").as_deref(), Some(alone), "{sql}");
+        assert_eq!(line(&asked, "hint"), None, "{sql}");
+    }
+    let sampled = question("SELECT n FROM t TABLESAMPLE system (1)", None);
+    let told = line(&sampled, "as it is").unwrap();
+    assert!(told.starts_with("solo: it reads something else"), "{told}");
+}
+
 #[test]
 fn what_is_no_single_read_or_write_is_a_lease() {
     for (sql, why) in [

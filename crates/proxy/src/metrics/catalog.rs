@@ -44,7 +44,7 @@ const fn gauge(
 pub(super) const UNITS: Metric = counter(
     "paceline_units",
     TRIP,
-    "Units answered, by the strategy that carried them out in the end; solo: alone, lease: transactions and what is not one read or write",
+    "Units, by the strategy that carried them out in the end; solo: alone, lease: transactions and what is not one read or write",
 );
 pub(super) const GROUPS: Metric = counter(
     "paceline_groups",
@@ -110,7 +110,7 @@ pub(super) const ACCEPTED: Metric = counter(
 pub(super) const CLIENTS: Metric = gauge(
     "paceline_clients",
     &[],
-    "Clients that are connected, those who are logging in among them",
+    "Clients that have sent their start-up packet, those who are logging in among them",
 );
 pub(super) const STARTED: Metric = gauge(
     "process_start_time_seconds",

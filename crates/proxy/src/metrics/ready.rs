@@ -1,19 +1,34 @@
 //! `/ready`: could a client that connects now be served? Yes if there is a place for it and at least one of the servers
-//! answers. A server answers if it says something, within a second, to the first packet of a connection; whether it would
-//! let anybody in is not asked. The process that is shutting down is not ready.
+//! takes connections. A server is asked as `pg_isready` does it: by the first packet of a login. It answers within a second,
+//! by anything but that it cannot take connections now (SQLSTATE 57P03: it is starting up or shutting down). Nobody is
+//! logged in with a password: the connection is closed when one is asked for, about which PostgreSQL logs nothing. The
+//! process that is shutting down is not ready.
 
-use crate::config::Upstream;
+use crate::config::{ANY_DATABASE, Upstream};
 use crate::proxy::Proxy;
-use crate::server;
+use crate::server::{self, Address};
+use crate::stream::Stream;
 use bytes::BytesMut;
-use paceline_wire::startup;
+use paceline_wire::backend::{self, tag};
+use paceline_wire::startup::{self, Startup};
+use paceline_wire::{frame, frontend};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// How long a server may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+/// What PostgreSQL says while it starts up or shuts down.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
+/// The database that there is on nearly every server.
+const USUAL_DATABASE: &str = "postgres";
+
+/// `AuthenticationOk`: no password is asked for.
+const NO_PASSWORD: [u8; 4] = [0; 4];
 
 /// Why it is not, in a line.
 pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
@@ -26,30 +41,64 @@ pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
     any_answers(servers(proxy)).await
 }
 
+/// A server, and as whom it is asked.
+struct Server {
+    upstream: Upstream,
+    /// Someone that it has let in, or that the configuration names. PostgreSQL complains in its log of a user that it does not
+    /// know, so nobody is invented.
+    login: Option<Arc<Address>>,
+}
+
 /// Each server once, whatever database and user lead to it.
-fn servers(proxy: &Proxy) -> Vec<Upstream> {
-    let mut servers: Vec<Upstream> = Vec::new();
-    for database in proxy.config.databases.values() {
-        let Upstream { host, port, .. } = &database.primary;
-        let known = |known: &Upstream| known.host == *host && known.port == *port;
+fn servers(proxy: &Proxy) -> Vec<Server> {
+    let mut servers: Vec<Server> = Vec::new();
+    for (name, database) in &proxy.config.databases {
+        let upstream = &database.primary;
+        let known = |known: &Server| is_same(&known.upstream, upstream);
         if !servers.iter().any(known) {
-            let server = Upstream {
+            let login = let_in(proxy, upstream).or_else(|| configured(upstream, name));
+            let upstream = Upstream {
                 dbname: None,
-                ..database.primary.clone()
+                ..upstream.clone()
             };
-            servers.push(server);
+            servers.push(Server { upstream, login });
         }
     }
     servers
 }
 
-async fn any_answers(servers: Vec<Upstream>) -> Result<(), String> {
+fn is_same(one: &Upstream, other: &Upstream) -> bool {
+    one.host == other.host && one.port == other.port
+}
+
+/// A database and user as which a client has logged in there.
+fn let_in(proxy: &Proxy, upstream: &Upstream) -> Option<Arc<Address>> {
+    let mut pools = proxy.pools().into_iter();
+    let pool = pools
+        .find(|pool| pool.labels.get().is_some() && is_same(&pool.address.upstream, upstream))?;
+    Some(Arc::clone(&pool.address))
+}
+
+/// As whom the configuration says to log in, to the database that clients know by this name.
+fn configured(upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
+    let name = match name {
+        ANY_DATABASE => USUAL_DATABASE,
+        name => name,
+    };
+    Some(Arc::new(Address {
+        user: upstream.user.clone()?,
+        database: upstream.dbname.clone().unwrap_or(name.to_owned()),
+        upstream: upstream.clone(),
+    }))
+}
+
+async fn any_answers(servers: Vec<Server>) -> Result<(), String> {
     let mut asked = JoinSet::new();
     for server in servers {
         asked.spawn(async move {
             let answer = tokio::time::timeout(ANSWER_LIMIT, ask(&server)).await;
             let answer = answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-            answer.map_err(|error| format!("{server}: {error}"))
+            answer.map_err(|error| format!("{}: {error}", server.upstream))
         });
     }
     let mut failures = Vec::new();
@@ -64,10 +113,56 @@ async fn any_answers(servers: Vec<Upstream>) -> Result<(), String> {
     Err(format!("no server answers: {}", failures.join("; ")))
 }
 
-async fn ask(server: &Upstream) -> io::Result<()> {
-    let stream = server::connect(server).await?;
+async fn ask(server: &Server) -> io::Result<()> {
+    let stream = server::connect(&server.upstream).await?;
     let mut packet = BytesMut::new();
-    startup::write_ssl_request(&mut packet);
+    let Some(login) = &server.login else {
+        startup::write_ssl_request(&mut packet);
+        stream.write_all(&mut packet).await?;
+        return stream.read_some(&mut packet).await;
+    };
+    let parameters = [("user", &login.user), ("database", &login.database)];
+    let startup = Startup {
+        minor: 0,
+        parameters: parameters
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .to_vec(),
+    };
+    startup.write(&mut packet);
     stream.write_all(&mut packet).await?;
-    stream.read_some(&mut packet).await
+    hear_out(&stream).await
+}
+
+/// Reads until the server asks for a password, has let the client in, or has refused it.
+async fn hear_out(stream: &Stream) -> io::Result<()> {
+    let mut input = BytesMut::new();
+    loop {
+        let message = frame::split_message(&mut input).map_err(io::Error::other)?;
+        let Some((kind, message)) = message else {
+            stream.read_some(&mut input).await?;
+            continue;
+        };
+        let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
+        match kind {
+            tag::AUTHENTICATION if !body.starts_with(&NO_PASSWORD) => return Ok(()),
+            tag::ERROR_RESPONSE => return refusal(body),
+            tag::READY_FOR_QUERY => {
+                let mut goodbye = BytesMut::new();
+                frontend::write_terminate(&mut goodbye);
+                return stream.write_all(&mut goodbye).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whoever is refused has been answered, unless the server takes nobody.
+fn refusal(error: &[u8]) -> io::Result<()> {
+    match backend::error_field(error, b'C') {
+        Some(CANNOT_CONNECT_NOW) => {
+            let message = backend::error_field(error, b'M').unwrap_or("cannot connect now");
+            Err(io::Error::other(message.to_owned()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -20,27 +20,36 @@ use std::time::SystemTime;
 /// Pools that metrics tell apart: the first ones; all others are one.
 pub(super) const POOLS_MAX: usize = 100;
 
+/// Bytes of a name that are shown: PostgreSQL's names have no more (NAMEDATALEN - 1), and what clients send has no limit.
+pub(super) const NAME_BYTES_MAX: usize = 63;
+
 /// What metrics call a pool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 pub(crate) struct PoolLabels {
     /// As the client names it.
     database: String,
-    /// As the client names itself.
+    /// As the client names itself. Empty, as no user's name is: of the pools that are not told apart.
     user: String,
 }
 
 impl PoolLabels {
-    /// Of the pool before which there were `earlier` others.
+    /// Of the pool before which `earlier` others got theirs.
     pub(crate) fn new(earlier: usize, database: &str, user: &str) -> Self {
         let (database, user) = match earlier < POOLS_MAX {
             true => (database, user),
-            false => (OTHER, OTHER),
+            false => (OTHER, ""),
         };
         Self {
-            database: database.to_owned(),
-            user: user.to_owned(),
+            database: cut(database).to_owned(),
+            user: cut(user).to_owned(),
         }
     }
+}
+
+/// As much of a name as is shown.
+fn cut(name: &str) -> &str {
+    let end = name.floor_char_boundary(NAME_BYTES_MAX);
+    name.get(..end).unwrap_or_default()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -126,26 +135,30 @@ impl Sheet {
         sheet
     }
 
+    /// One that nobody could log in to has counted nothing, and anybody can name one.
     fn add_pool(&mut self, pool: &Pool) {
+        let Some(pool_labels) = pool.labels.get() else {
+            return;
+        };
         let (load, census) = pool.load();
-        self.add_load(&pool.labels, load);
+        self.add_load(pool_labels, load);
         for tally in census.by_name() {
-            self.add_tally(&pool.labels, &tally);
+            self.add_tally(pool_labels, &tally);
         }
         for strategy in Strategy::ALL {
             if let Some(sizes) = pool.sizes.of(strategy) {
                 let labels = StrategyLabels {
-                    pool: pool.labels.clone(),
+                    pool: pool_labels.clone(),
                     strategy: strategy.name(),
                 };
                 self.sizes.entry(labels).or_default().add(&sizes);
             }
         }
         let leases = pool.leases.load(Ordering::Relaxed);
-        add(&mut self.pool_units, pool.labels.clone(), leases);
+        add(&mut self.pool_units, pool_labels.clone(), leases);
         if leases > 0 {
             let labels = TripLabels {
-                pool: pool.labels.clone(),
+                pool: pool_labels.clone(),
                 strategy: "lease",
                 template: String::new(),
             };
@@ -169,7 +182,7 @@ impl Sheet {
     }
 
     fn add_tally(&mut self, pool: &PoolLabels, tally: &Tally) {
-        let template = tally.name();
+        let template = tally.name().to_owned();
         let labels = |strategy| TripLabels {
             pool: pool.clone(),
             strategy,

@@ -5,7 +5,7 @@ use super::{Inner, Pool};
 use paceline_line::learned::Learned;
 use paceline_line::tally::Tally;
 use paceline_line::template::Template;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Templates about which something is remembered, per pool.
@@ -26,7 +26,8 @@ const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 /// What is known of a template, and where its units are counted.
 pub(super) struct Known {
     pub(super) stage: Stage,
-    tally: Arc<Tally>,
+    /// Gone when it is forgotten and nobody counts on it any more.
+    tally: Weak<Tally>,
 }
 
 /// How far the pool has come with a template.
@@ -73,6 +74,8 @@ impl Pool {
         template: &Arc<Template>,
         settings: u64,
     ) -> (Knowledge, Arc<Tally>) {
+        // Made before the lock is taken: the whole text is read for it.
+        template.name();
         let mut inner = self.lock();
         let Inner {
             learned, tallies, ..
@@ -81,10 +84,10 @@ impl Pool {
         if let Some(known) = learned.get_mut(&key)
             && let Some(knowledge) = known.stage.knowledge()
         {
-            if known.tally.is_forgotten() {
-                known.tally = tallies.of(template);
-            }
-            return (knowledge, Arc::clone(&known.tally));
+            let tally = known.tally.upgrade().filter(|tally| tally.is_current());
+            let tally = tally.unwrap_or_else(|| tallies.of(template));
+            known.tally = Arc::downgrade(&tally);
+            return (knowledge, tally);
         }
         if learned.len() >= LEARNED_MAX {
             learned.clear();
@@ -92,7 +95,7 @@ impl Pool {
         let tally = tallies.of(template);
         let known = Known {
             stage: Stage::Pending,
-            tally: Arc::clone(&tally),
+            tally: Arc::downgrade(&tally),
         };
         learned.insert(key, known);
         (Knowledge::Ask, tally)

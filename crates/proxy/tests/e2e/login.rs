@@ -226,7 +226,7 @@ fn paceline_is_ready_for_pg_isready() {
     assert!(output(&mut command).contains("accepting connections"));
 }
 
-fn psql(stage: &Stage) -> std::process::Command {
+fn psql(stage: &Stage) -> Command {
     let mut command = program("psql");
     command.args(["-X", "-A", "-t", "-h", "127.0.0.1", "-U", "postgres"]);
     command.args(["-p", &stage.port().to_string(), "-d", &stage.database]);
@@ -250,7 +250,7 @@ fn psql_works() {
     assert!(printed.contains("1\t3\n1\n"), "{printed}");
 }
 
-fn pgbench(port: u16, stage: &Stage) -> std::process::Command {
+fn pgbench(port: u16, stage: &Stage) -> Command {
     let mut command = program("pgbench");
     command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port.to_string()]);
     command.args(["-n", &stage.database]);

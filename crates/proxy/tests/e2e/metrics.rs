@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
+use bytes::BytesMut;
+use paceline_wire::ErrorResponse;
+
 use crate::harness::cluster::Cluster;
 use crate::harness::message::unit;
 use crate::harness::open_metrics::Scrape;
@@ -62,6 +65,11 @@ fn sell(id: &str, many: &str) -> Vec<u8> {
     unit(SELL, &[Some(id), Some(many)])
 }
 
+/// From now on what a template counts is shown under its name.
+fn earn_name(client: &mut RawClient, unit: &[u8]) {
+    (0..100).for_each(|_| drop(client.ask(unit)));
+}
+
 /// The label of a template, of which only the text is known here.
 #[track_caller]
 fn named<'a>(scrape: &'a Scrape, text: &str) -> &'a str {
@@ -76,6 +84,8 @@ fn a_scrape_says_what_was_done() {
         return;
     };
     let mut client = stage.client();
+    earn_name(&mut client, &sell("9", "0"));
+    earn_name(&mut client, &unit(NOTE, &[Some("early")]));
     client.ask(&sell("1", "1"));
     client.ask(&unit(NOTE, &[Some("a")]));
     client.ok("BEGIN");
@@ -132,7 +142,9 @@ fn a_scrape_says_what_was_done() {
     // Every unit of the pool, the gate's among them.
     let all = value("paceline_pool_units_total", &[]);
     assert_eq!(all, Some(scrape.sum("paceline_units_total", &pool)));
-    assert!(all >= Some(15.0));
+    assert!(all >= Some(215.0));
+    let early = [("strategy", "solo"), ("template", "other")];
+    assert!(value("paceline_units_total", &early) >= Some(200.0));
 }
 
 #[test]
@@ -141,7 +153,7 @@ fn pools_and_the_process_are_seen_at_work() {
         return;
     };
     let mut first = stage.client();
-    first.ask(&unit(HINT_FREE, &[Some("1")]));
+    earn_name(&mut first, &unit(HINT_FREE, &[Some("1")]));
     stage.await_learning();
     until("the others have left", || {
         scrape(&metrics).value("paceline_clients", &[]) == Some(1.0)
@@ -175,7 +187,7 @@ fn pools_and_the_process_are_seen_at_work() {
             .unwrap()
     };
     assert_eq!(accepted(&during), accepted(&before) + 5.0);
-    let missed = [("template", named(&during, HINT_FREE))];
+    let missed = [("template", named(&during, &HINT_FREE.replace("= 1", "= ?")))];
     let missed = during.value(
         "paceline_would_have_grouped_total",
         &[&pool[..], &missed].concat(),
@@ -187,6 +199,22 @@ fn pools_and_the_process_are_seen_at_work() {
     assert!(started > 1e9 && started <= now + 1.0, "{started} {now}");
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     assert_eq!(during.value("paceline_build_info", &version), Some(1.0));
+}
+
+/// Whoever can reach the listener reads the labels.
+#[test]
+fn no_value_is_in_a_label() {
+    let Some((stage, metrics)) = stage(Stage::on_shared()) else {
+        return;
+    };
+    let mut client = stage.client();
+    let secret = "SELECT id FROM note WHERE text = 'sesame' OR id = 73551";
+    (0..101).for_each(|_| drop(client.ask(&unit(secret, &[]))));
+    let scrape = scrape(&metrics);
+    named(&scrape, "SELECT id FROM note WHERE text = ? OR id = ?");
+    let labels = scrape.labels("template");
+    let tells = |label: &&str| label.contains("sesame") || label.contains("73551");
+    assert!(!labels.iter().any(tells), "{labels:?}");
 }
 
 #[test]
@@ -242,6 +270,48 @@ fn a_server_that_says_nothing_is_not_ready() {
     let answer = http::get(&paceline.metrics(), "/ready");
     assert_eq!(answer.status, 503);
     assert!(answer.body.ends_with(": timed out\n"), "{answer:?}");
+}
+
+/// What it says to whoever logs in, and whether that makes Paceline ready.
+#[track_caller]
+fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let file = format!("[databases.shop]\nprimary = \"postgres://app@{address}\"");
+    let paceline = Paceline::configured(&file)
+        .set("metrics_listen=127.0.0.1:0")
+        .spawn();
+    let refusal = ErrorResponse::fatal(sqlstate, message);
+    let speaking = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut packet = [0; 256];
+        let len = stream.read(&mut packet).unwrap();
+        let mut out = BytesMut::new();
+        refusal.write(&mut out);
+        stream.write_all(&out).unwrap();
+        packet[..len].to_vec()
+    });
+    let answer = http::get(&paceline.metrics(), "/ready");
+    let asked = speaking.join().unwrap();
+    let login = b"user\0app\0database\0shop\0";
+    assert!(asked.windows(login.len()).any(|part| part == login));
+    answer
+}
+
+/// As `pg_isready` sees it: it answers, and takes nobody yet.
+#[test]
+fn a_server_that_starts_up_is_not_ready() {
+    let answer = said_at_login("57P03", "the database system is starting up");
+    assert_eq!(answer.status, 503);
+    let told = answer
+        .body
+        .ends_with(": the database system is starting up\n");
+    assert!(told, "{answer:?}");
+}
+
+#[test]
+fn a_server_that_refuses_one_takes_others() {
+    assert_eq!(said_at_login("28000", "no pg_hba.conf entry").status, 200);
 }
 
 #[test]
@@ -360,8 +430,11 @@ fn all_pools_are_in_one_scrape() {
     stage.client().ok("SELECT 1");
     let parameters = [("user", "postgres"), ("database", "postgres")];
     RawClient::connect(stage.port(), &parameters).ok("SELECT 2");
+    let bogus = [("user", "nobody"), ("database", "postgres")];
+    assert!(RawClient::try_connect(stage.port(), &bogus).is_err());
     let scrape = scrape(&metrics);
     let databases: Vec<&str> = scrape.labels("database").into_iter().collect();
     assert_eq!(databases, [stage.database.as_str(), "postgres"]);
+    assert!(!scrape.labels("user").contains("nobody"));
     assert_eq!(stage.target(), Target::Paceline);
 }

@@ -376,3 +376,52 @@ fn another_users_statements_are_not_shown() {
     drop((client, stranger, elsewhere, stage));
     direct.ok(&format!("DROP ROLE {other}"));
 }
+
+/// They are held back for company when the connection that waits for them is lost: they leave once, on the next one.
+#[test]
+fn a_group_that_finds_no_connection_has_not_left() {
+    let Some(stage) = stage(&[
+        "hotspot_for_autocommit=on",
+        "hotspot_update_max_wait_time=1s",
+    ]) else {
+        return;
+    };
+    stage.client().ask(&unit(SELL, &[Some("1")]));
+    stage.await_learning();
+    let before = stage.counters();
+    let mut clients = stage.clients(3);
+    let mut direct = stage.direct();
+    for client in &mut clients {
+        client.send(&unit(SELL, &[Some("1")]));
+    }
+    until("all are held back", || stage.counters().waiting == 3);
+    direct.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    for client in &mut clients {
+        assert_eq!(client.reply().error(), None);
+    }
+    let after = stage.counters();
+    assert_eq!(after.groups, before.groups + 1);
+    assert_eq!(after.members, before.members + 3);
+}
+
+/// One that leaves the line has done nothing.
+#[test]
+fn a_lease_is_counted_when_it_has_a_connection() {
+    let Some(stage) = stage(&[]) else {
+        return;
+    };
+    let [mut first, mut second] = [stage.client(), stage.client()];
+    first.ok("BEGIN");
+    second.send(&query("BEGIN"));
+    until("it waits", || stage.counters().waiting == 1);
+    second.hang_up();
+    until("it has left", || stage.counters().waiting == 0);
+    let rows = groups(&mut first);
+    let leases: Vec<_> = rows
+        .iter()
+        .filter(|row| row["strategy"] == "lease")
+        .collect();
+    assert_eq!(leases.len(), 1);
+    assert_eq!(leases[0]["units"], "1");
+    first.ok("COMMIT");
+}

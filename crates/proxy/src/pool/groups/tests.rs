@@ -94,3 +94,14 @@ fn a_template_that_is_used_again_is_counted_again() {
     assert!(matches!(scene.run(RARE), Knowledge::Learned(_)));
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
 }
+
+/// What was learned of it stays; that alone must not keep its tally.
+#[test]
+fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
+    let scene = Scene::new();
+    let tally = scene.pool.knowledge(&scene.template(RARE), 0).1;
+    let forgotten = Arc::downgrade(&tally);
+    drop(tally);
+    (0..=TALLIES_MAX).for_each(|n| drop(scene.run(&format!("once{n}"))));
+    assert!(forgotten.upgrade().is_none());
+}

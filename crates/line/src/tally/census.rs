@@ -1,0 +1,84 @@
+//! What a pool has counted, at one moment: for people by template, for metrics by name. Who counts on is not held up.
+
+use super::{Shown, Tally};
+use std::sync::Arc;
+
+/// A template that is shown by itself.
+#[derive(Debug)]
+struct Entry {
+    tally: Arc<Tally>,
+    unnamed: Option<Arc<Tally>>,
+    is_named: bool,
+}
+
+impl Entry {
+    fn of(shown: &Shown) -> Self {
+        Self {
+            tally: Arc::clone(&shown.tally),
+            unnamed: shown.unnamed.as_ref().map(Arc::clone),
+            is_named: shown.name.is_some(),
+        }
+    }
+
+    /// All that it has counted.
+    fn whole(self) -> Arc<Tally> {
+        let Some(unnamed) = self.unnamed else {
+            return self.tally;
+        };
+        let sum = Tally {
+            template: self.tally.template.clone(),
+            ..Tally::default()
+        };
+        sum.add(&unnamed);
+        sum.add(&self.tally);
+        Arc::new(sum)
+    }
+}
+
+/// The tallies of a pool at one moment.
+#[derive(Debug)]
+pub struct Census {
+    /// In no order.
+    known: Vec<Entry>,
+    others: Vec<Arc<Tally>>,
+}
+
+impl Census {
+    pub(super) fn new<'a>(
+        known: impl Iterator<Item = &'a Shown>,
+        others: impl Iterator<Item = &'a Arc<Tally>>,
+    ) -> Self {
+        Self {
+            known: known.map(Entry::of).collect(),
+            others: others.map(Arc::clone).collect(),
+        }
+    }
+
+    /// All of each template that is shown by itself, and the sum of all others.
+    pub fn by_template(self) -> Vec<Arc<Tally>> {
+        let sum = self.sum_of_others();
+        let known = self.known.into_iter().map(Entry::whole);
+        known.chain([Arc::new(sum)]).collect()
+    }
+
+    /// Those that have names, what they counted since then, and the sum of all others.
+    pub fn by_name(self) -> Vec<Arc<Tally>> {
+        let sum = self.sum_of_others();
+        let mut all = Vec::with_capacity(self.known.len() + 1);
+        for seat in self.known {
+            seat.unnamed.iter().for_each(|tally| sum.add(tally));
+            match seat.is_named {
+                true => all.push(seat.tally),
+                false => sum.add(&seat.tally),
+            }
+        }
+        all.push(Arc::new(sum));
+        all
+    }
+
+    fn sum_of_others(&self) -> Tally {
+        let sum = Tally::default();
+        self.others.iter().for_each(|tally| sum.add(tally));
+        sum
+    }
+}
