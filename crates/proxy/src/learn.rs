@@ -27,9 +27,10 @@ use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, fa
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
-/// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
-/// because of a question.
-const LOCK_LIMIT: &str = "SET lock_timeout = '50ms'";
+/// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
+/// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
+/// settings that [`LIMITS`](paceline_line::server::LIMITS) names.
+const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
 /// A question about a template that one client has taken on. Whatever becomes of that client, others may ask again.
 pub(crate) struct Question {
@@ -122,7 +123,7 @@ pub(crate) async fn inquire(
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.limited = true;
-    conn.query(LOCK_LIMIT).await?;
+    conn.query(LIMITS_SQL).await?;
     ask(conn, template, statement, templates, declared).await
 }
 
