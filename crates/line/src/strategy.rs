@@ -36,7 +36,7 @@ use upsert::UpsertPlan;
 mod tests;
 
 /// Most parameters and RETURNING columns of a template that travels: their formats are a bit each in a [`GroupId`].
-const FORMATS_MAX: usize = 64;
+pub const FORMATS_MAX: usize = 64;
 
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]

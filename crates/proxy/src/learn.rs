@@ -13,11 +13,11 @@ use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
 use paceline_line::prospect::NOT_PLAIN;
 use paceline_line::settings::Settings;
-use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::strategy::several::SeveralPlan;
 use paceline_line::strategy::upsert::UpsertPlan;
+use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::fold;
@@ -232,6 +232,9 @@ async fn ask_fold(
     templates: &Templates,
 ) -> Result<Result<FoldPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let Some(table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
@@ -275,6 +278,9 @@ async fn ask_take(
     templates: &Templates,
 ) -> Result<Result<DealPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let mut tables = Vec::new();
     let onto = take.onward.as_ref().map(|onward| &onward.relation);
     for name in [Some(&take.relation), onto].into_iter().flatten() {
@@ -326,6 +332,9 @@ async fn ask_insert(
     templates: &Templates,
 ) -> Result<Result<GroupPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let Some(table) = ask_table(conn, &insert.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
@@ -385,6 +394,11 @@ async fn ask_insert(
         Ok(plan) => plan.ok_or_else(|| TOO_MANY.to_owned()),
         Err(refusal) => Err(refusal.to_string()),
     })
+}
+
+/// No plan takes so many: there is no need to work one out.
+fn are_too_many(parameters: &[u32], fields: &[Field]) -> bool {
+    parameters.len().max(fields.len()) > FORMATS_MAX
 }
 
 /// OIDs of a template's parameters, and RETURNING columns.
