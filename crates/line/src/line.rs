@@ -48,7 +48,7 @@ pub struct Departure<T> {
 /// Limits of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most units in a group.
+    /// Most units in a group; of units on several rows, so many that they have as many rows.
     pub group_size_max: usize,
     /// Most units in a pipeline: a few, because each waits for those in front of it.
     pub pipeline_depth_max: usize,
@@ -251,9 +251,11 @@ impl<T> Line<T> {
                 .collect(),
             None => vec![first],
         };
+        let mut further_rows = 0;
         for ticket in mates {
             self.take_row(ticket, group, most, fences.behind(ticket), &mut entries);
-            if entries.len() >= most {
+            further_rows += entries.last().map_or(0, |e| e.slip.keys.further());
+            if entries.len() + further_rows >= most {
                 break;
             }
         }

@@ -24,11 +24,14 @@ pub struct ServerSide {
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
     pub tainted: bool,
-    /// Paceline itself has set `lock_timeout` there.
+    /// Paceline itself has set [`LIMITS`] there.
     pub limited: bool,
     /// Names that must be closed before the connection serves another unit.
     leftovers: Vec<Vec<u8>>,
 }
+
+/// Settings that Paceline changes while it asks about a template.
+pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
 
 /// A statement as a server knows it. What a text means depends on the settings under which it was parsed
 /// (search_path, TimeZone, …): each set of settings has its own.
@@ -234,9 +237,13 @@ impl ServerSide {
     pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);
         if std::mem::take(&mut self.limited) {
-            // What a client has set of it comes after.
-            let own = || settings.lock_timeout_sql().unwrap_or_default().to_owned();
-            sql = Some(format!("RESET lock_timeout; {}", sql.unwrap_or_else(own)));
+            // What a client has set of them comes after.
+            let own = || settings.own_sql(&LIMITS);
+            let reset: String = LIMITS
+                .iter()
+                .map(|name| format!("RESET {name}; "))
+                .collect();
+            sql = Some(reset + &sql.unwrap_or_else(own));
         }
         self.settings = Arc::clone(settings);
         self.tainted = false;

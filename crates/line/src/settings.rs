@@ -31,9 +31,10 @@ impl Settings {
         })
     }
 
-    /// The client's own `lock_timeout`.
-    pub fn lock_timeout_sql(&self) -> Option<&str> {
-        self.sets.get("lock_timeout").map(String::as_str)
+    /// SQL that sets again what the client has set of these.
+    pub fn own_sql(&self, names: &[&str]) -> String {
+        let own = names.iter().filter_map(|name| self.sets.get(*name));
+        own.map(|sql| format!("{sql}; ")).collect()
     }
 
     /// SQL that sets again what a RESET has taken away from settings that the session began with.

@@ -36,7 +36,7 @@ use upsert::UpsertPlan;
 mod tests;
 
 /// Most parameters and RETURNING columns of a template that travels: their formats are a bit each in a [`GroupId`].
-const FORMATS_MAX: usize = 64;
+pub const FORMATS_MAX: usize = 64;
 
 /// How the units of a template travel together in one statement.
 #[derive(Debug, Clone)]
@@ -294,10 +294,10 @@ fn again(
 }
 
 /// The two halves of a group that failed: each travels again by itself, in order, until who is at fault is alone.
-fn halves(members: usize) -> impl Iterator<Item = Dealt> {
+fn halves(members: usize, why: Fallback) -> impl Iterator<Item = Dealt> {
     let middle = members.div_ceil(2);
-    let first = again(0..middle, Again::FirstHalf, Fallback::Error);
-    first.chain(again(middle..members, Again::SecondHalf, Fallback::Error))
+    let first = again(0..middle, Again::FirstHalf, why);
+    first.chain(again(middle..members, Again::SecondHalf, why))
 }
 
 /// It is committed, but for which members is not known, as a row came back whose key none has sent. No type that

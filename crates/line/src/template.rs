@@ -11,6 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Templates kept by text; older ones are forgotten and parsed again when they come back.
 pub const TEMPLATES_MAX: usize = 8_192;
 
+/// A longer text that only changes rows is passed on as it is: to parse it would hold up others, it is hardly ever
+/// the same again, and with so many values it travels with nobody.
+pub const BULK_BYTES_MIN: usize = 32 * 1024;
+
 /// A text with its parameter types.
 #[derive(Debug)]
 pub struct Template {
@@ -22,7 +26,7 @@ pub struct Template {
     pub text: String,
     /// Number and OIDs of declared parameter types, as in `Parse`.
     pub types: Vec<u8>,
-    /// `None`: the parser refuses it.
+    /// `None`: the parser refuses it, or is not asked (see [`BULK_BYTES_MIN`]).
     pub statement: Option<Statement>,
     /// How quickly it was answered when it ran alone.
     pub pace: Pace,
@@ -225,6 +229,9 @@ impl Templates {
 
     /// The template of a text that a client prepares.
     pub fn prepared(&self, text: &str, types: &[u8]) -> Arc<Template> {
+        if is_bulk(text) {
+            return self.create(text, types, None);
+        }
         match self.find(text, types) {
             Some(Known::Template(template)) => template,
             _ => self.insert(text, types, paceline_sql::parse(text).ok()),
@@ -256,6 +263,9 @@ impl Templates {
 
     /// The template of a simple query.
     pub fn simple(&self, text: &str) -> Simple {
+        if is_bulk(text) {
+            return self.whole(text);
+        }
         // A backslash in a plain string means what standard_conforming_strings says: such texts stay whole.
         let Some(normal) = paceline_sql::take_out_literals(text, false) else {
             return self.whole(text);
@@ -315,9 +325,9 @@ impl Templates {
         known.get(text, types)
     }
 
-    fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+    fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let id = self.new_id();
-        let template = Arc::new(Template {
+        Arc::new(Template {
             id,
             statement_id: id,
             text: text.to_owned(),
@@ -325,7 +335,11 @@ impl Templates {
             statement,
             pace: Pace::default(),
             name: OnceLock::new(),
-        });
+        })
+    }
+
+    fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+        let template = self.create(text, types, statement);
         self.remember(text, types, Known::Template(Arc::clone(&template)));
         template
     }
@@ -334,6 +348,11 @@ impl Templates {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(TextKey(text.to_owned(), types.to_vec()), what);
     }
+}
+
+/// See [`BULK_BYTES_MIN`].
+fn is_bulk(text: &str) -> bool {
+    text.len() >= BULK_BYTES_MIN && paceline_sql::only_changes_rows(text)
 }
 
 /// The types that PostgreSQL gives literals, as in `Parse`.
@@ -427,6 +446,28 @@ mod tests {
             let [one, other] = [(), ()].map(|()| templates.prepared_now(text, &[0, 0]));
             assert_eq!(one.id, other.id);
             assert_eq!(one.statement_id == other.statement_id, shared, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_that_only_changes_rows_is_not_looked_at() {
+        let templates = Templates::default();
+        let values = vec!["(1, 'x')"; BULK_BYTES_MIN / 8].join(", ");
+        let insert = format!("insert into t values {values}");
+        for text in [insert.clone(), format!(" {insert};\n")] {
+            let Simple { template, literals } = templates.simple(&text);
+            assert!(template.statement.is_none() && literals.is_empty());
+            let prepared = templates.prepared(&text, &[0, 0]);
+            assert!(prepared.statement.is_none() && prepared.text == text);
+            assert_ne!(prepared.id, templates.prepared(&text, &[0, 0]).id, "kept");
+        }
+        let short = "insert into t values (1, 'x')".to_owned();
+        for text in [
+            short,
+            insert.replace("into", "/*+ COMMIT_ON_SUCCESS */ into"),
+        ] {
+            let template = templates.simple(&text).template;
+            assert!(template.statement.is_some(), "{}", text.len());
         }
     }
 

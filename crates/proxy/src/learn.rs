@@ -13,11 +13,11 @@ use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
 use paceline_line::prospect::NOT_PLAIN;
 use paceline_line::settings::Settings;
-use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
 use paceline_line::strategy::several::SeveralPlan;
 use paceline_line::strategy::upsert::UpsertPlan;
+use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
 use paceline_sql::fold;
@@ -27,9 +27,10 @@ use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, fa
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
-/// Longest wait for a lock while asking: what is asked takes locks on the table, and nobody should wait for an outsider
-/// because of a question.
-const LOCK_LIMIT: &str = "SET lock_timeout = '50ms'";
+/// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
+/// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
+/// settings that [`LIMITS`](paceline_line::server::LIMITS) names.
+const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
 /// A question about a template that one client has taken on. Whatever becomes of that client, others may ask again.
 pub(crate) struct Question {
@@ -122,7 +123,7 @@ pub(crate) async fn inquire(
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.limited = true;
-    conn.query(LOCK_LIMIT).await?;
+    conn.query(LIMITS_SQL).await?;
     ask(conn, template, statement, templates, declared).await
 }
 
@@ -231,6 +232,9 @@ async fn ask_fold(
     templates: &Templates,
 ) -> Result<Result<FoldPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let Some(table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
@@ -274,6 +278,9 @@ async fn ask_take(
     templates: &Templates,
 ) -> Result<Result<DealPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let mut tables = Vec::new();
     let onto = take.onward.as_ref().map(|onward| &onward.relation);
     for name in [Some(&take.relation), onto].into_iter().flatten() {
@@ -325,6 +332,9 @@ async fn ask_insert(
     templates: &Templates,
 ) -> Result<Result<GroupPlan, String>, ServerError> {
     let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    if are_too_many(&parameters, &fields) {
+        return Ok(Err(TOO_MANY.to_owned()));
+    }
     let Some(table) = ask_table(conn, &insert.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
@@ -384,6 +394,11 @@ async fn ask_insert(
         Ok(plan) => plan.ok_or_else(|| TOO_MANY.to_owned()),
         Err(refusal) => Err(refusal.to_string()),
     })
+}
+
+/// No plan takes so many: there is no need to work one out.
+fn are_too_many(parameters: &[u32], fields: &[Field]) -> bool {
+    parameters.len().max(fields.len()) > FORMATS_MAX
 }
 
 /// OIDs of a template's parameters, and RETURNING columns.

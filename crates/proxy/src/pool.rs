@@ -83,8 +83,10 @@ struct Inner {
     accepted: HashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
     welcomes: HashMap<u64, Vec<(String, String)>>,
-    /// Somebody watches the line's clock.
+    /// Somebody watches the line's clock …
     tended: bool,
+    /// … and looks at it next at this time.
+    wakes_at: Instant,
 }
 
 impl Pool {
@@ -112,6 +114,7 @@ impl Pool {
                 accepted: HashSet::new(),
                 welcomes: HashMap::new(),
                 tended: false,
+                wakes_at: Instant::now(),
             }),
             look_again: Notify::new(),
             learned_more: Notify::new(),
@@ -163,14 +166,21 @@ impl Pool {
     }
 
     /// A unit is cancelled by its client; its answer says so. False: nothing has happened, it has departed.
-    pub(crate) fn cancel(&self, ticket: Ticket) -> bool {
-        let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
-        let Some(entry) = withdrawn else {
+    pub(crate) fn cancel(self: &Arc<Self>, ticket: Ticket) -> bool {
+        let Some(entry) = self.take_out(ticket) else {
             return false;
         };
-        self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
         let _ = entry.unit.answer.send(Delivery::cancelled());
         true
+    }
+
+    /// Rows are not waited for any longer, though what keeps them goes on.
+    fn give_up(self: &Arc<Self>, keys: &Keys) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.line.give_up(now, keys.as_slice());
+        self.dispatch(&mut inner, now);
+        self.tend(&mut inner);
     }
 
     /// Rows are free.
@@ -182,12 +192,18 @@ impl Pool {
     }
 
     /// A unit's client has left. False: it has departed.
-    pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
-        let withdrawn = self.lock().line.withdraw(Instant::now(), ticket);
-        if withdrawn.is_some() {
-            self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        withdrawn.is_some()
+    pub(crate) fn withdraw(self: &Arc<Self>, ticket: Ticket) -> bool {
+        self.take_out(ticket).is_some()
+    }
+
+    /// A unit leaves the line. Those behind it may leave on connections that were idle for want of them.
+    fn take_out(self: &Arc<Self>, ticket: Ticket) -> Option<Entry<Waiter>> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let entry = inner.line.withdraw(now, ticket)?;
+        self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
+        self.dispatch(&mut inner, now);
+        Some(entry)
     }
 
     /// A connection comes back; `None`: it is lost.

@@ -196,26 +196,38 @@ impl<'a> Own<'a> {
         if self.0.is_empty() {
             return format!("pg_catalog.generate_series(1, {members}::pg_catalog.int8) AS k(pos)");
         }
-        let mut arrays = vec![format!("pg_catalog.unnest(${first}::pg_catalog.int4[])")];
-        let mut names = vec!["pos".to_owned()];
-        for place in 1..=self.0.len() {
-            let element = self.element_type(place);
-            arrays.push(format!(
-                "pg_catalog.unnest(${}::{element}[])",
-                first + place
-            ));
-            names.push(format!("p{place}"));
-        }
+        let (arrays, names) = self.unnested(first + 1);
         format!(
-            "ROWS FROM ({}) AS k({})",
-            arrays.join(", "),
-            names.join(", ")
+            "ROWS FROM (pg_catalog.unnest(${first}::pg_catalog.int4[]), {arrays}) AS k(pos, {names})"
         )
     }
 
-    /// One of them travels as text, and is looked at only for a member that has a row.
-    pub(crate) fn has_arrays(&self) -> bool {
-        self.0.iter().any(|(_, name)| name.array)
+    /// The same without numbers: `k(p1, p2, …)`, where a member has one row.
+    pub(crate) fn members(&self, first: usize) -> String {
+        if self.0.is_empty() {
+            return "(SELECT) AS k".to_owned();
+        }
+        let (arrays, names) = self.unnested(first);
+        format!("ROWS FROM ({arrays}) AS k({names})")
+    }
+
+    /// The arrays as rows, and what these are called.
+    fn unnested(&self, first: usize) -> (String, String) {
+        let unnest = |place: usize| {
+            let (array, element) = (first + place - 1, self.element_type(place));
+            format!("pg_catalog.unnest(${array}::{element}[])")
+        };
+        let arrays: Vec<String> = (1..=self.0.len()).map(unnest).collect();
+        let names: Vec<String> = (1..=self.0.len())
+            .map(|place| format!("p{place}"))
+            .collect();
+        (arrays.join(", "), names.join(", "))
+    }
+
+    /// Those that travel as text, and have to be read as arrays.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = u32> {
+        let arrays = self.0.iter().filter(|(_, name)| name.array);
+        arrays.map(|(number, _)| *number)
     }
 
     /// What is to be bound, given the parameters that hold a value row by row.

@@ -184,6 +184,11 @@ impl Expr {
         key_value(&self.node)
     }
 
+    /// Is it NULL and nothing else?
+    pub fn is_null(&self) -> bool {
+        matches!(self.node.as_ref(), NodeEnum::AConst(constant) if constant.isnull)
+    }
+
     /// SQL text in brackets, with every column replaced by what `column` returns for its name and every parameter by what
     /// `parameter` returns for its number, each an SQL expression; the rest is the parser's own deparsed text. An error
     /// if that text would not parse to the same expression again.

@@ -346,11 +346,18 @@ impl<'a> Rewriter<'a> {
                 || self.carried.iter().any(|carried| carried.as_text))
     }
 
-    /// Values that depend on no column, and might not fit into theirs.
+    /// A member's guard may keep it from its row, and its values from being converted.
+    fn is_guarded(&self) -> bool {
+        !self.other_equalities.is_empty() || !self.update.guards.is_empty()
+    }
+
+    /// Values that depend on no column, and might not fit into theirs; of an upsert they are among what is proposed.
     fn unfitting(&self) -> impl Iterator<Item = (&'a Column, &'a Expr)> {
         let assigned = self.assigned.iter().copied();
         assigned.filter(|(column, expr)| {
-            expr.columns().is_empty() && !column::fits(expr, column, self.parameters)
+            self.proposal.is_none()
+                && expr.columns().is_empty()
+                && !column::fits(expr, column, self.parameters)
         })
     }
 
@@ -364,9 +371,6 @@ impl<'a> Rewriter<'a> {
         let mut computed = parts
             .map(|part| self.expr(&part, View::Before))
             .collect::<Result<Vec<_>, _>>()?;
-        for (column, expr) in self.unfitting() {
-            computed.push(column::converted(&self.expr(expr, View::Before)?, column));
-        }
         // What travels as text is read as an array.
         let texts = self.carried.iter().filter(|carried| carried.as_text);
         computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));
@@ -471,7 +475,14 @@ impl<'a> Rewriter<'a> {
         let parts =
             proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
         let mut parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
-        let computed = self.computed()?;
+        let mut computed = self.computed()?;
+        for (column, expr) in self.unfitting().filter(|_| self.is_guarded()) {
+            let value = self.expr(expr, View::Before)?;
+            match column::is_short(&value, column) {
+                Some(short) => parts.push(short),
+                None => computed.push(column::converted(&value, column)),
+            }
+        }
         if !computed.is_empty() {
             let computed = computed.join(", ");
             parts.push(format!("pg_catalog.num_nulls({computed}) >= 0"));

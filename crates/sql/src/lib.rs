@@ -5,8 +5,9 @@
 //! mean. A text that the parser refuses is [`NotParsed`], and the caller must then treat it as one that may do anything.
 //!
 //! The parser runs once per text; what runs for every message is [`take_out_literals`] and the quick no of
-//! [`strip_bare_hints`], and both are plain byte scans.
+//! [`strip_bare_hints`], for long ones [`only_changes_rows`], and all are plain byte scans.
 
+mod bulk;
 pub mod call;
 pub mod dealing;
 mod effect;
@@ -28,6 +29,7 @@ mod tree;
 mod update;
 mod value;
 
+pub use bulk::only_changes_rows;
 pub use call::Call;
 pub use effect::{Effect, SessionChange};
 pub use expr::Expr;

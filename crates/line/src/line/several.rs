@@ -3,7 +3,7 @@
 //! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
 //! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
 
-use super::{Flight, Keys, Line, Ticket};
+use super::{Flight, Key, Keys, Line, Ticket};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,21 @@ impl<T> Line<T> {
         let waiting: Vec<Ticket> = self.several.waiting.iter().copied().collect();
         let (late, patient): (Vec<Ticket>, Vec<Ticket>) =
             waiting.into_iter().partition(|t| self.waits_long(*t));
-        for ticket in late {
-            self.set_loose(now, ticket);
-        }
+        self.set_loose(now, &late.into_iter().collect());
         for ticket in &patient {
             self.note_flights(*ticket);
         }
         self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
+    }
+
+    /// Rows are free because who is on them has been for long, and still is: the units on several rows that stand on them
+    /// would only come to the same, one after the other. They leave by themselves.
+    pub fn give_up(&mut self, now: Instant, keys: &[Key]) {
+        let rows = keys.iter().filter_map(|key| self.rows.get(key));
+        let waiting = rows.flat_map(|row| &row.queue).copied();
+        let late = waiting.filter(|ticket| self.several.waiting.contains(ticket));
+        self.set_loose(now, &late.collect());
+        self.land(now, keys.iter().copied());
     }
 
     /// When [`Line::give_way`] has something to do.
@@ -87,22 +95,26 @@ impl<T> Line<T> {
         }
     }
 
-    /// It waits for no row any more.
-    fn set_loose(&mut self, now: Instant, ticket: Ticket) {
-        let Some(entry) = self.waiting.get_mut(&ticket) else {
-            return;
-        };
-        let keys = std::mem::take(&mut entry.slip.keys);
-        entry.slip.group = None;
-        entry.slip.barrier = true;
-        self.barriers.insert(ticket);
-        self.forget_several(ticket, &keys);
-        for key in keys.as_slice() {
-            if let Some(row) = self.rows.get_mut(key) {
-                row.queue.retain(|other| *other != ticket);
-            }
-            self.promote(now, *key);
+    /// They wait for no row any more.
+    fn set_loose(&mut self, now: Instant, late: &BTreeSet<Ticket>) {
+        let mut rows = BTreeSet::new();
+        for ticket in late {
+            let Some(entry) = self.waiting.get_mut(ticket) else {
+                continue;
+            };
+            let keys = std::mem::take(&mut entry.slip.keys);
+            entry.slip.group = None;
+            entry.slip.barrier = true;
+            self.barriers.insert(*ticket);
+            self.forget_several(*ticket, &keys);
+            rows.extend(keys.as_slice().iter().copied());
+            self.make_ready(now, *ticket);
         }
-        self.make_ready(now, ticket);
+        for key in rows {
+            if let Some(row) = self.rows.get_mut(&key) {
+                row.queue.retain(|other| !late.contains(other));
+            }
+            self.promote(now, key);
+        }
     }
 }

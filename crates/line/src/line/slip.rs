@@ -29,6 +29,13 @@ impl Keys {
     }
 }
 
+impl Keys {
+    /// How many there are besides the first.
+    pub(super) fn further(&self) -> usize {
+        self.as_slice().len().saturating_sub(1)
+    }
+}
+
 impl From<Option<Key>> for Keys {
     fn from(key: Option<Key>) -> Self {
         key.map_or(Self::Unknown, Self::One)

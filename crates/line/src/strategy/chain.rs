@@ -201,7 +201,7 @@ impl Batch {
         if BORROWED_WAIT.contains(&sqlstate.as_str()) {
             dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
         } else {
-            dealt.extend(halves(members));
+            dealt.extend(halves(members, Fallback::Error));
         }
     }
 }

@@ -293,7 +293,7 @@ impl Batch {
             } else if is_timeout(sqlstate, error) {
                 Fallback::Timeout
             } else {
-                return dealt.extend(halves(members));
+                return dealt.extend(halves(members, Fallback::Error));
             };
             return dealt.extend(again(0..members, Again::Alone, why));
         }

@@ -260,14 +260,15 @@ impl Batch {
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
         if let Some((sqlstate, error)) = self.course.error() {
-            let why = if is_refusal(sqlstate) {
-                Fallback::Refused
-            } else if is_timeout(sqlstate, error) {
-                Fallback::Timeout
-            } else {
-                return dealt.extend(halves(members));
+            if is_refusal(sqlstate) {
+                return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
+            }
+            // An outsider's row concerns those who have it, too.
+            let why = match is_timeout(sqlstate, error) {
+                true => Fallback::Timeout,
+                false => Fallback::Error,
             };
-            return dealt.extend(again(0..members, Again::Alone, why));
+            return dealt.extend(halves(members, why));
         }
         if self.strange {
             return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));

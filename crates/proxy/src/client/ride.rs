@@ -169,7 +169,7 @@ async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Outpu
     match tokio::time::timeout(limit, &mut riding).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            rows.free();
+            rows.give_up();
             riding.await
         }
     }

@@ -220,7 +220,7 @@ pub(crate) static KEYS: &[Key] = &[
     },
     Key {
         name: "group_size_max",
-        meaning: "Largest number of units in a group",
+        meaning: "Largest number of units in a group; of upserts of several rows, about so many rows",
         kind: Kind::Count {
             unit: "units",
             limits: 2..=10_000,

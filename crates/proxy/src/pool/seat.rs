@@ -66,9 +66,9 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Others may have them.
-    pub(crate) fn free(self) {
-        self.pool.land(&std::mem::take(self.keys));
+    /// Others may have them, though the unit is still on its way: nobody waits for its like on these rows again.
+    pub(crate) fn give_up(self) {
+        self.pool.give_up(&std::mem::take(self.keys));
     }
 }
 

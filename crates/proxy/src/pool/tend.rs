@@ -91,7 +91,7 @@ impl Pool {
         }
         if !std::mem::replace(&mut inner.tended, true) {
             tokio::spawn(tend(Arc::clone(self)));
-        } else if inner.line.held_until().is_some() || inner.line.gives_way_at().is_some() {
+        } else if due(inner).is_some_and(|due| due < inner.wakes_at) {
             self.look_again.notify_one();
         }
     }
@@ -126,8 +126,8 @@ impl Pool {
             }
             wake = wake.min(due.max(now + GROW_AFTER));
         }
-        let due = [inner.line.held_until(), inner.line.gives_way_at()];
-        Some(due.into_iter().flatten().fold(wake, Instant::min))
+        inner.wakes_at = due(&inner).map_or(wake, |due| due.min(wake));
+        Some(inner.wakes_at)
     }
 
     fn expire(&self, inner: &mut Inner, now: Instant) {
@@ -145,6 +145,12 @@ impl Pool {
             .write(&mut out);
         self.tell_all(late, &out.freeze());
     }
+}
+
+/// When the line has something to do by itself.
+fn due(inner: &Inner) -> Option<Instant> {
+    let due = [inner.line.held_until(), inner.line.gives_way_at()];
+    due.into_iter().flatten().min()
 }
 
 /// Watches a line's clock until nobody waits.

@@ -121,6 +121,21 @@ fn a_value_that_does_not_fit_fails_without_a_row() {
     }
 }
 
+/// The type of a parameter does not tell the type of what is made of it.
+#[test]
+fn a_result_that_does_not_fit_fails_without_a_row() {
+    let stage = stage();
+    let values: [&[&str]; 4] = [&["7", "1"], &["70000", "9"], &["70000", "1"], &["7", "1"]];
+    for value in ["$1::int + 1", "coalesce($1::int, 1)", "$1::int"] {
+        let update = format!("UPDATE t SET small = {value} WHERE id = $2 AND n > 5");
+        check(&stage, &prepared(&update, &values));
+        let upsert = format!(
+            "INSERT INTO t (id, n) VALUES ($2::int, 1) ON CONFLICT (id) DO UPDATE SET small = {value} WHERE t.n > 5"
+        );
+        check(&stage, &prepared(&upsert, &values));
+    }
+}
+
 #[test]
 fn moments_are_each_clients_own() {
     let stage = stage();

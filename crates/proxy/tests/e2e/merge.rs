@@ -1,5 +1,6 @@
 //! Inserts travel together: each client gets its own row, in order of arrival, and its own error.
 
+use crate::harness::message::{query, unit};
 use crate::harness::stage::Target;
 use crate::harness::together::{Tables, ask};
 use crate::harness::{Gate, Stage};
@@ -31,6 +32,45 @@ const SHAPES: [&str; 8] = [
     "INSERT INTO e (id, name) VALUES (nextval('e_id_seq') * 10, $1::text) RETURNING id",
     "INSERT INTO e (name, n) VALUES ($1::text, NULLIF($1::text, '4')::numeric)",
 ];
+
+/// A text as bulk loaders send it is passed on without a second look, in and out of transactions; what the client has set
+/// stays.
+#[test]
+fn a_long_insert_is_relayed_as_it_is() {
+    let stage = Stage::for_groups();
+    let mut bare = stage.direct();
+    bare.ok("CREATE TABLE bulk (a int, b int, c text)");
+    let rows: Vec<String> = (0..5_000)
+        .map(|n| format!("({n}, {}, 'row {n}')", n % 7))
+        .collect();
+    let sql = format!("INSERT INTO bulk VALUES {}", rows.join(", "));
+    let mut client = stage.client();
+    client.ok("SET application_name = 'loader'");
+    for _ in 0..3 {
+        assert_eq!(client.ok(&sql).tag(), "INSERT 0 5000");
+    }
+    assert_eq!(client.ask(&unit(&sql, &[])).tag(), "INSERT 0 5000");
+    client.ok("BEGIN");
+    assert_eq!(client.ok(&sql).tag(), "INSERT 0 5000");
+    client.ok("ROLLBACK");
+    let wrong = sql.replacen("row 0'", "row 0', 1", 1);
+    client.ask(&query(&wrong)).expect_error("42601");
+    assert_eq!(client.value("SHOW application_name"), "loader");
+    assert_eq!(
+        bare.ok("SELECT count(*), count(DISTINCT c), sum(b) FROM bulk")
+            .rows(),
+        [["20000", "5000", "59980"].map(|value| Some(value.to_owned()))]
+    );
+    if stage.target() == Target::Paceline {
+        let groups = stage.client().ok("SHOW GROUPS").rows();
+        let looked_at = groups
+            .iter()
+            .flatten()
+            .flatten()
+            .any(|text| text.contains("bulk"));
+        assert!(!looked_at, "{groups:?}");
+    }
+}
 
 /// Statements that fail for one client, and how.
 const FAILING: [(&str, &str); 6] = [

@@ -153,6 +153,40 @@ fn a_value_that_does_not_fit_is_an_error_of_an_empty_queue_too() {
     }
 }
 
+/// That a value may fail without a row is no reason to go alone.
+#[test]
+fn consumers_of_an_empty_queue_are_answered_together() {
+    let stage = stage();
+    stage.direct().ok(
+        "ALTER TABLE q ADD note varchar(8), ADD at timestamp(3), ADD size bigint, ADD tags text[]",
+    );
+    let sql = "UPDATE q SET note = $1, at = $2, size = $3::int + 1, tags = $4 \
+        WHERE id = (SELECT id FROM q WHERE state = 'none' ORDER BY id LIMIT 1 FOR UPDATE)";
+    let ask = unit(
+        sql,
+        &[Some("worker"), Some("2025-01-01"), Some("7"), Some("{a}")],
+    );
+    stage.client().ask(&ask).expect_ok(sql);
+    stage.await_learning();
+    let mut clients = stage.clients(4);
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &ask);
+    }
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.reply().expect_ok(sql).tag(), "UPDATE 0");
+    }
+    if stage.target() == Target::Paceline {
+        let counters = stage.counters();
+        assert_eq!(
+            (counters.members, counters.fallbacks),
+            (4, 0),
+            "{counters:?}"
+        );
+    }
+}
+
 /// A worker beside Paceline holds the head of the queue: who skips locked rows goes on behind it, who does not waits.
 #[test]
 fn a_direct_worker_holds_the_head() {

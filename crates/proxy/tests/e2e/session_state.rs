@@ -330,6 +330,26 @@ fn a_lock_taken_by_a_statement_that_failed_stays_with_its_client() {
     });
 }
 
+/// Paceline asks PostgreSQL about templates under limits of its own.
+#[test]
+fn a_question_about_a_template_leaves_nothing_set() {
+    let stage = Stage::for_groups();
+    let mut bare = stage.direct();
+    bare.ok("CREATE TABLE t (id int PRIMARY KEY, n int)");
+    let mut own = stage.client();
+    own.ok("SET jit = on; SET lock_timeout = '7s'");
+    own.ok("UPDATE t SET n = 1 WHERE id = 1");
+    stage.await_learning();
+    assert_eq!(show(&mut own, "jit"), "on");
+    assert_eq!(show(&mut own, "lock_timeout"), "7s");
+    own.ok("DELETE FROM t WHERE id = 1");
+    stage.await_learning();
+    let mut other = stage.client();
+    for name in ["jit", "lock_timeout"] {
+        assert_eq!(show(&mut other, name), show(&mut bare, name), "{name}");
+    }
+}
+
 /// NOTIFY reaches who listens, also when it comes while the listener is idle.
 #[test]
 fn notifications_arrive() {

@@ -9,15 +9,23 @@ use crate::{KeyValue, LiteralKind, Update};
 const INTEGERS: [u32; 3] = [21, 23, 20];
 const UUID: u32 = 2950;
 const TEXTS: [u32; 2] = [25, 1043];
-/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
-const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
 /// The same by name: between them nothing is converted.
 const TEXT_NAMES: [&str; 2] = ["text", "character varying"];
+/// Types by name, each of which holds all values of those before it in its row.
+const WIDENING: [&[&str]; 2] = [
+    &["smallint", "integer", "bigint", "numeric"],
+    &["real", "double precision"],
+];
+/// Types whose limit only rounds: time, timestamp, timestamptz, timetz.
+const ROUNDED: [u32; 4] = [1083, 1114, 1184, 1266];
+/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
+const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
 const VARCHAR: u32 = 1043;
 /// Its literals mean something else under a modifier than as parameters.
 const INTERVAL: u32 = 1186;
 /// The typmod of varchar(n) counts these four bytes.
 const VARHDRSZ: i32 = 4;
+
 /// How the values of a key column are compared.
 pub(crate) fn key_column(
     column: &Column,
@@ -120,16 +128,46 @@ pub(crate) fn is_cut(column: &Column) -> bool {
     }
 }
 
-/// Whether nothing can fail on the way of `expr` into `column`: its parameters are of the column's own type, which has no
-/// limit.
+/// Can nothing fail for one member alone on the way of `expr`, which reads no column, into `column`? A plain parameter
+/// fits if the column holds all values of its type. What is the same for all fails for all when PostgreSQL plans the
+/// statement; but a limit of characters is no part of a fold's own casts.
 pub(crate) fn fits(expr: &Expr, column: &Column, parameters: &[TypeName]) -> bool {
-    let same = |number: &u32| {
-        parameter_type(parameters, *number).is_ok_and(|name| {
-            let texts = [name.sql.as_str(), &column.bare_type_name];
-            texts[0] == texts[1] || texts.iter().all(|text| TEXT_NAMES.contains(text))
-        })
-    };
-    column.type_modifier == -1 && expr.parameters().iter().all(same)
+    match (expr.as_value(), char_limit(column)) {
+        (Some(KeyValue::Parameter(number)), _) => {
+            parameter_type(parameters, number).is_ok_and(|name| holds_all_of(column, &name.sql))
+        }
+        // No text has more characters than bytes.
+        (Some(KeyValue::Constant { kind, text }), Some(chars)) => {
+            let short = i32::try_from(text.len()).is_ok_and(|bytes| bytes <= chars);
+            kind == LiteralKind::Unknown && short
+        }
+        (_, Some(_)) => expr.is_null(),
+        (_, None) => expr.parameters().is_empty(),
+    }
+}
+
+/// Does `column` take every value of the type of this name, if only rounded?
+fn holds_all_of(column: &Column, name: &str) -> bool {
+    let (own, limited) = (column.bare_type_name.as_str(), column.type_modifier != -1);
+    let both_texts = [own, name].iter().all(|text| TEXT_NAMES.contains(text));
+    let widens = WIDENING.iter().any(|row| {
+        let place = |name: &str| row.iter().position(|known| *known == name);
+        place(name)
+            .zip(place(own))
+            .is_some_and(|(from, to)| from <= to)
+    });
+    match limited {
+        true => own == name && ROUNDED.contains(&column.type_oid),
+        false => own == name || both_texts || widens,
+    }
+}
+
+/// SQL of a condition that a `value` must meet to get into `column`, if that limits its characters; unlike
+/// [`converted`], it raises no error.
+pub(crate) fn is_short(value: &str, column: &Column) -> Option<String> {
+    char_limit(column).map(|chars| {
+        format!("coalesce(pg_catalog.char_length(({value})::pg_catalog.varchar) <= {chars}, true)")
+    })
 }
 
 /// SQL of a `value` on its way into `column`, with the errors of an assignment.

@@ -5,7 +5,8 @@
 //! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
 //! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
 
-use super::{CTID, Onward, Take, returned_exprs, unseen};
+use super::unseen::Unseen;
+use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
     Dealing, FEW, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
 };
@@ -82,6 +83,7 @@ struct Rewriter<'a> {
     parameters: &'a [TypeName],
     shared: Vec<u32>,
     own: Own<'a>,
+    unseen: Unseen<'a>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -100,6 +102,7 @@ impl<'a> Rewriter<'a> {
             onto: take.onward.as_ref().zip(onto),
             parameters,
             own: Own::of(take.changing(), &shared, parameters)?,
+            unseen: Unseen::of(take, queue, onto, parameters),
             shared,
         })
     }
@@ -176,20 +179,17 @@ impl<'a> Rewriter<'a> {
             None => " ORDER BY w.n",
             Some(_) => "",
         };
+        let facts = self.facts()?;
         let text = |picked: String| {
             format!(
                 "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
                  SELECT CASE WHEN {certain} THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
                  {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
-                facts = self.facts(),
                 certain = self.certain(),
             )
         };
         let (many, few) = self.picked()?;
         let fingerprints = self.fingerprints();
-        let onto = self.onto.map(|(_, table)| table);
-        let may_fail_unseen =
-            self.own.has_arrays() || unseen::may_fail(self.take, self.queue, onto, self.parameters);
         Ok(Dealing {
             queue: true,
             text: text(many),
@@ -204,20 +204,45 @@ impl<'a> Rewriter<'a> {
                 (None, Some(_)) => "UPDATE",
                 (None, None) => "DELETE",
             },
-            may_fail_unseen,
+            may_fail_unseen: self.unseen.uncertain,
             raises_anything: false,
             returning: returning.len(),
         })
     }
 
     /// Are the tables as they were? And no long wait for a lock, as it would be the neighbours', too.
-    fn facts(&self) -> String {
+    fn facts(&self) -> Result<String, Refusal> {
         let queue = facts::fingerprint_sql(&self.take.relation, &self.queue.extent);
         let onto = self.onto.map_or(String::new(), |(onward, table)| {
             let print = facts::fingerprint_sql(&onward.relation, &table.extent);
             format!(" AND {print} = $3")
         });
-        format!("SELECT {queue} = $2{onto} AND {PATIENCE} AS same")
+        let computed = self.computed()?;
+        Ok(format!(
+            "SELECT {queue} = $2{onto} AND {PATIENCE}{computed} AS same"
+        ))
+    }
+
+    /// A condition that always holds, and computes what may fail of a consumer for whom there is no row.
+    fn computed(&self) -> Result<String, Refusal> {
+        let consumers = 2 + self.fingerprints() + self.shared.len();
+        let parameter = |number: u32| match self.shared.contains(&number) {
+            true => self.parameter(number, "0"),
+            false => self.own.element(number, |place| format!("k.p{place}")),
+        };
+        let mut values = self.unseen.values(|expr| {
+            let sql = expr.to_sql(&|_| String::new(), &parameter);
+            sql.map_err(|_| Refusal::Expression)
+        })?;
+        values.extend(self.own.arrays().map(parameter));
+        Ok(match values.is_empty() {
+            true => String::new(),
+            false => format!(
+                " AND (SELECT pg_catalog.count(pg_catalog.num_nulls({})) FROM {}) >= 0",
+                values.join(", "),
+                self.own.members(consumers + 1),
+            ),
+        })
     }
 
     /// Is a row that is picked under an advisory lock met only when it is its turn? A sort that is fed in portions would

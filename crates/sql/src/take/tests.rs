@@ -154,31 +154,85 @@ fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
 
 /// PostgreSQL fits a consumer's own value into its column when it plans, whether there is a row or not.
 #[test]
-fn a_value_that_may_not_fit_its_column_may_fail_without_a_row() {
+fn a_value_that_may_not_fit_its_column_is_converted_for_every_consumer() {
     let claim =
         "UPDATE q SET prio = $1, lane = $2 WHERE id = (SELECT id FROM q WHERE prio > 3 LIMIT 1)";
-    let column = |type_modifier, bare_type_name: &str| {
+    let converts = |type_modifier, bare_type_name: &str| {
         let mut queue = queue();
         queue.columns[2].type_modifier = type_modifier;
         queue.columns[2].bare_type_name = bare_type_name.to_owned();
-        rewritten(claim, &queue, 2, 0).unwrap().may_fail_unseen
+        let taking = rewritten(claim, &queue, 2, 0).unwrap();
+        assert!(!taking.may_fail_unseen, "{}", taking.text);
+        let computed = "::integer)) \
+            FROM ROWS FROM (pg_catalog.unnest($4::integer[]), pg_catalog.unnest($5::integer[])) AS k(p1, p2)) >= 0 AS same";
+        taking.text.contains(computed)
     };
-    assert!(!column(-1, "integer"));
-    assert!(column(-1, "smallint"));
-    assert!(column(12, "integer"));
-    let moves = |values: &str| {
+    assert!(!converts(-1, "integer"));
+    assert!(!converts(-1, "bigint"));
+    assert!(converts(-1, "smallint"));
+    assert!(converts(12, "integer"));
+}
+
+#[test]
+fn what_depends_on_no_column_is_computed_for_every_consumer() {
+    let computed = |sql: &str, parameters| {
+        let taking = rewritten(sql, &queue(), parameters, 1).unwrap();
+        assert!(!taking.may_fail_unseen, "{}", taking.text);
+        let computed = taking.text.split(" AND (SELECT pg_catalog.count(").nth(1)?;
+        computed.split(" >= 0 AS same").next().map(str::to_owned)
+    };
+    let pop = "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING ";
+    let values = |values: &str, parameters| computed(&format!("{pop}{values}"), parameters);
+    assert_eq!(values("id", 0), None);
+    assert_eq!(values("1 / 0", 0), None);
+    assert_eq!(values("id + $1", 1), None);
+    let divided = values("id + 7 / $1", 1).unwrap();
+    assert!(divided.contains("num_nulls((7 / (k.p1))))"), "{divided}");
+    // What picks is the same for all.
+    let picked =
+        "DELETE FROM q WHERE id = (SELECT id FROM q WHERE lane = $1 LIMIT 1) RETURNING 7 / $1";
+    let divided = computed(picked, 1).unwrap();
+    assert!(
+        divided.contains("num_nulls((7 / ($3::integer))))"),
+        "{divided}"
+    );
+    assert!(divided.ends_with("FROM (SELECT) AS k)"), "{divided}");
+}
+
+#[test]
+fn an_array_is_read_for_every_consumer() {
+    let array = TypeName {
+        sql: "integer[]".to_owned(),
+        array: true,
+        builtin: true,
+    };
+    let sql = "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING $1";
+    let taking = rewrite(&take(sql).unwrap(), &queue(), None, &[array], &types(1)).unwrap();
+    let read = "num_nulls(k.p1::integer[])) FROM ROWS FROM (pg_catalog.unnest($4::pg_catalog.text[])) AS k(p1)) >= 0 AS same";
+    assert!(taking.text.contains(read), "{}", taking.text);
+    assert!(!taking.may_fail_unseen);
+}
+
+#[test]
+fn what_only_the_consumers_own_statement_can_find_out_may_fail_without_a_row() {
+    let moves = |values: &str, type_oid| {
         let sql = format!(
             "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done (id, p) SELECT {values} FROM t"
         );
         let mut done = table("done", &["id", "p"]);
         done.extent.tree = vec![16_600];
         done.columns[1].type_modifier = 12;
+        done.columns[1].base_type_oid = type_oid;
         let dealing = rewrite(&take(&sql).unwrap(), &queue(), Some(&done), &types(1), &[]);
         dealing.unwrap().may_fail_unseen
     };
-    assert!(moves("id, $1"));
-    assert!(!moves("$1, id"));
-    assert!(!moves("id, id"));
+    // A cast to character(n) cuts where an assignment raises an error.
+    assert!(moves("id, $1", 1042));
+    assert!(!moves("id, $1", 23));
+    assert!(!moves("$1, id", 1042));
+    assert!(!moves("id, id", 1042));
+    assert!(moves("nextval('s') + $1, id", 23));
+    assert!(!moves("nextval('s'), id", 23));
 }
 
 #[test]

@@ -14,6 +14,8 @@ enum Step {
     StartAtOnce(Slip),
     /// Who has waited for a row for long waits for it no longer.
     GiveWay,
+    /// A flight goes on, but nobody waits for its rows.
+    GiveUp(usize),
     Next,
     /// A flight ends; everybody was served.
     Land(usize),
@@ -64,6 +66,7 @@ impl Life {
             Step::Submit(slip) => self.submit(slip.clone()),
             Step::StartAtOnce(slip) => self.start_at_once(slip),
             Step::GiveWay => self.give_way(),
+            Step::GiveUp(which) => self.give_up(*which),
             Step::Next => drop(self.next()),
             Step::Land(which) => self.land(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
@@ -96,24 +99,56 @@ impl Life {
     /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
     fn give_way(&mut self) {
         self.line.give_way(self.now);
+        let loose = self.note_loose();
+        let behind = |slip: &Slip| {
+            let mut keys = slip.keys.as_slice().iter();
+            keys.any(|key| self.model.in_flight(*key))
+        };
+        assert!(loose.iter().all(behind));
+    }
+
+    /// Who is on several rows stands on none that was given up.
+    fn give_up(&mut self, which: usize) {
+        let Some(flight) = self.take_flight(which) else {
+            return;
+        };
+        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
+        let concerned = |w: &&Waiting| {
+            let several = matches!(w.slip.keys, Keys::Several(_));
+            several
+                && w.slip
+                    .keys
+                    .as_slice()
+                    .iter()
+                    .any(|key| flight.keys.contains(key))
+        };
+        let waiting = self.model.waiting.iter();
+        let expected: Vec<Slip> = waiting.filter(concerned).map(|w| w.slip.clone()).collect();
+        self.line.give_up(self.now, &flight.keys);
+        assert_eq!(self.note_loose(), expected);
+    }
+
+    /// Those who wait for no row any longer leave alone; their slips as they were.
+    fn note_loose(&mut self) -> Vec<Slip> {
+        let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
             let waiting = &self.model.waiting[place];
             let slip = &self.line.waiting[&waiting.ticket].slip;
             if waiting.slip == *slip {
                 continue;
             }
-            let keys = waiting.slip.keys.as_slice();
             assert!(matches!(waiting.slip.keys, Keys::Several(_)));
-            assert!(keys.iter().any(|key| self.model.in_flight(*key)));
-            let loose = Slip {
+            let expected = Slip {
                 group: None,
                 keys: Keys::Unknown,
                 barrier: true,
                 ..waiting.slip.clone()
             };
-            assert_eq!(*slip, loose);
-            self.model.waiting[place].slip = loose;
+            assert_eq!(*slip, expected);
+            let before = std::mem::replace(&mut self.model.waiting[place].slip, expected);
+            loose.push(before);
         }
+        loose
     }
 
     fn start_at_once(&mut self, slip: &Slip) {
@@ -348,6 +383,7 @@ fn steps() -> impl Strategy<Value = Step> {
         20 => slips().prop_map(Step::Submit),
         4 => slips().prop_map(Step::StartAtOnce),
         4 => Just(Step::GiveWay),
+        2 => any::<usize>().prop_map(Step::GiveUp),
         12 => Just(Step::Next),
         6 => any::<usize>().prop_map(Step::Land),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),

@@ -169,6 +169,12 @@ impl Model {
             "{} units left, at most {most} may",
             entries.len()
         );
+        let rows = |entries: &[Entry<u64>]| -> usize {
+            let rows = entries.iter().map(|e| e.slip.keys.as_slice().len().max(1));
+            rows.sum()
+        };
+        let before = entries.split_last().map_or(0, |(_, before)| rows(before));
+        assert!(before < most, "{before} rows were enough");
         assert!(
             entries.is_sorted_by(|a, b| a.ticket < b.ticket),
             "in order of arrival, nobody twice"
@@ -192,9 +198,10 @@ impl Model {
         );
         // Followers on a row stop at a barrier of their own group: there might have been no room for it.
         let fence = entries.iter().find(|e| e.slip.barrier).map(|e| e.ticket);
+        let room = rows(&entries) < most;
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(&entries);
-        if head.slip.group.is_some() && entries.len() < most {
+        if head.slip.group.is_some() && room {
             let one = |e: &&Entry<u64>| matches!(e.slip.keys, Keys::One(_));
             let single = entries.iter().filter(one);
             let single: BTreeSet<Key> = single

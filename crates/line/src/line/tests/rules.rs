@@ -511,6 +511,34 @@ fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
     assert_eq!(scene.line.gives_way_at(), None);
 }
 
+/// Each of them would keep the second row from those behind it for as long as the first one did.
+#[test]
+fn nobody_takes_the_place_of_who_has_been_on_its_rows_for_long() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(upsert(&[1, 2]), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(upsert(&[1, 2]), "b");
+    scene.come(upsert(&[2, 3]), "c");
+    scene.come(upsert(&[4, 5]), "d");
+    scene.come(fold(2), "e");
+    scene.line.give_up(scene.now, &[Key(1), Key(2)]);
+    assert_eq!(scene.leaves(), "b", "by itself");
+    assert_eq!(scene.leaves(), "c");
+    assert_eq!(scene.leaves(), "d", "it stands elsewhere");
+    assert_eq!(scene.leaves(), "e");
+}
+
+#[test]
+fn a_group_has_no_more_rows_than_units_it_may_have() {
+    let mut scene = Scene::new(limits(5, 4, 0));
+    scene.come(upsert(&[1, 2, 3]), "a");
+    scene.come(upsert(&[4, 5, 6]), "b");
+    scene.come(upsert(&[7, 8]), "c");
+    scene.come(upsert(&[9, 10, 11, 12, 13, 14]), "d");
+    assert_eq!(scene.leaves(), "ab", "more than five rows are enough");
+    assert_eq!(scene.leaves(), "cd");
+}
+
 #[test]
 fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
     let mut scene = Scene::new(limits(8, 4, 0));

@@ -213,7 +213,7 @@ impl Sheet {
             return;
         }
         if !(self.spread == Spread::OneRow && timed_out) {
-            dealt.extend(halves(members));
+            dealt.extend(halves(members, Fallback::Error));
             return;
         }
         // Each has waited for this row as long as it would have alone.

@@ -161,7 +161,7 @@ fn errors_and_ddl_send_all_again() {
         ),
         (
             error("55P03", "canceling statement due to lock timeout"),
-            ["Alone", "Alone"],
+            ["FirstHalf", "SecondHalf"],
             true,
             None,
         ),

@@ -1,8 +1,8 @@
 //! What an UPDATE becomes.
 
 use super::{column, folded, stock, stock_with};
-use crate::KeyValue;
 use crate::fold::{Carried, KeyClass};
+use crate::{Column, KeyValue};
 
 /// A parameter that travels in its own type.
 fn carried(parameter: u32) -> Carried {
@@ -388,38 +388,94 @@ fn what_may_fail_without_a_row_is_marked() {
     assert!(!may_fail("UPDATE stock SET qty = $1 WHERE id = $2"));
 }
 
+/// A varchar(8).
+fn limit(column: &mut Column) {
+    column.type_oid = 1043;
+    column.type_name = "character varying(8)".to_owned();
+    column.bare_type_name = "character varying".to_owned();
+    column.type_modifier = 12;
+}
+
 #[test]
 fn a_value_that_may_not_fit_is_converted_for_every_member() {
-    let limited = stock_with("note", |column| {
-        column.type_oid = 1043;
-        column.type_name = "character varying(8)".to_owned();
-        column.bare_type_name = "character varying".to_owned();
-        column.type_modifier = 12;
-    });
-    let fold = folded(
-        "UPDATE stock SET note = $1 WHERE id = $2",
-        &limited,
-        &["text", "bigint"],
-        &[],
+    let assign = |value: &str, parameter: &str| {
+        let sql = format!("UPDATE stock SET qty = {value} WHERE id = $2 AND price > 5");
+        folded(&sql, &stock(), &[parameter, "bigint"], &[])
+    };
+    for (value, parameter) in [
+        ("$1", "bigint"),
+        ("$1 + 100000", "integer"),
+        ("$1::integer", "integer"),
+    ] {
+        let fold = assign(value, parameter);
+        let converted = fold.many_rows.contains("::integer) >= 0");
+        assert!(
+            fold.may_fail_unseen && converted,
+            "{value}: {}",
+            fold.many_rows
+        );
+    }
+    for (value, parameter) in [
+        ("$1", "integer"),
+        ("$1", "smallint"),
+        ("100000", "integer"),
+        ("NULL", "integer"),
+    ] {
+        let fold = assign(value, parameter);
+        let converted = fold.many_rows.contains("num_nulls");
+        assert!(
+            !fold.may_fail_unseen && !converted,
+            "{value}: {}",
+            fold.many_rows
+        );
+    }
+    // Without a guard every member is converted anyway.
+    let sql = "UPDATE stock SET qty = $1 WHERE id = $2";
+    let fold = folded(sql, &stock(), &["bigint", "bigint"], &[]);
+    assert!(fold.may_fail_unseen && !fold.many_rows.contains("num_nulls"));
+}
+
+#[test]
+fn who_has_too_many_characters_is_found_without_an_error() {
+    let assign = |value: &str, guard: &str| {
+        let sql = format!("UPDATE stock SET note = {value} WHERE id = $2{guard}");
+        folded(&sql, &stock_with("note", limit), &["text", "bigint"], &[])
+    };
+    let short = "[f.pos + 1])))::pg_catalog.varchar) <= 8, true) AND (NOT g.hit OR (coalesce(";
+    let fold = assign("$1", " AND qty > 5");
+    assert!(
+        fold.may_fail_unseen && fold.many_rows.contains(short),
+        "{}",
+        fold.many_rows
     );
-    assert!(fold.may_fail_unseen);
-    let converted = "[f.pos + 1])))::pg_catalog.varchar, 12, false)";
-    assert!(fold.many_rows.contains(converted), "{}", fold.many_rows);
+    let fold = assign("$1", "");
+    assert!(
+        fold.may_fail_unseen && !fold.many_rows.contains(short),
+        "{}",
+        fold.many_rows
+    );
+    assert!(assign("'123456789'", "").may_fail_unseen);
     // What a row holds fits already, or fails with it.
-    let of_row = folded(
-        "UPDATE stock SET note = note || 'x' WHERE id = $1",
-        &limited,
-        &["bigint"],
-        &[],
-    );
-    assert!(!of_row.may_fail_unseen);
-    let whole = folded(
-        "UPDATE stock SET qty = $1 WHERE id = $2",
-        &stock(),
-        &["bigint", "bigint"],
-        &[],
-    );
-    assert!(whole.may_fail_unseen && whole.many_rows.contains("::integer) >= 0"));
+    for value in ["note || 'x'", "NULL", "'12345678'"] {
+        assert!(!assign(value, "").may_fail_unseen, "{value}");
+    }
+}
+
+#[test]
+fn a_limit_that_only_rounds_fails_for_nobody() {
+    let may_fail = |column_type: &str, oid, parameter: &str| {
+        let table = stock_with("note", |note| {
+            *note = column("note", column_type, oid);
+            note.type_modifier = 3;
+        });
+        let sql = "UPDATE stock SET note = $1 WHERE id = $2";
+        folded(sql, &table, &[parameter, "bigint"], &[]).may_fail_unseen
+    };
+    let (zoned, plain) = ("timestamp with time zone", "timestamp without time zone");
+    assert!(!may_fail(zoned, 1184, zoned));
+    assert!(!may_fail(plain, 1114, plain));
+    assert!(may_fail(plain, 1114, zoned));
+    assert!(may_fail("numeric", 1700, "numeric"));
 }
 
 #[test]

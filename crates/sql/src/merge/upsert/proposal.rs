@@ -61,11 +61,15 @@ pub fn on_conflict(
     };
     let changed: Vec<&Expr> = update.assignments.iter().map(|(_, expr)| expr).collect();
     check_columns(table, changed.into_iter().chain(&update.guards))?;
-    let computed = proposal.computed(change)?;
+    let mut computed = proposal.computed(change)?;
     let mut proposed = proposal.checks()?;
+    let unfitting = proposal.unfitting(change)?;
+    proposed.extend(unfitting.short);
+    computed.extend(unfitting.converted);
     if !computed.is_empty() {
         proposed.push(all_computed(&computed)?);
     }
+    computed.extend(unfitting.cut);
     Ok(Some(OnConflict {
         update,
         proposed,
@@ -78,8 +82,22 @@ fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
     let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
     let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
     let parts = parts.map_err(|_| Refusal::Expression)?.join(", ");
-    let condition = Expr::parse(&format!("pg_catalog.num_nulls({parts}) >= 0"));
-    condition.map_err(|_| Refusal::Expression)
+    parsed(&format!("pg_catalog.num_nulls({parts}) >= 0"))
+}
+
+fn parsed(sql: &str) -> Result<Expr, Refusal> {
+    Expr::parse(sql).map_err(|_| Refusal::Expression)
+}
+
+/// What is asked of values on their way into columns that perhaps do not hold them.
+#[derive(Default)]
+struct Unfitting {
+    /// Conversions that fail.
+    converted: Vec<Expr>,
+    /// Conditions in place of those that fail for want of characters: in a fold only who breaks one goes alone.
+    short: Vec<Expr>,
+    /// The conversions that these stand for.
+    cut: Vec<Expr>,
 }
 
 /// The row that a member proposes.
@@ -146,32 +164,38 @@ impl Proposal<'_> {
         let parts = exprs.iter();
         let parts = parts.flat_map(|expr| expr.parts_without_columns(&|n| n >= PROPOSED));
         let mut computed: Vec<Expr> = parts.collect();
-        for (name, expr) in &change.assignments {
-            computed.extend(self.unfitting(name, expr)?);
-        }
         for number in exprs.iter().flat_map(|expr| expr.parameters()) {
             let name = self.parameters.get((number as usize).wrapping_sub(1));
             if name.is_some_and(|name| name.array) {
-                let array = Expr::parse(&format!("${number}"));
-                computed.push(array.map_err(|_| Refusal::Expression)?);
+                computed.push(parsed(&format!("${number}"))?);
             }
         }
         Ok(computed)
     }
 
-    /// The conversion of a value of DO UPDATE that depends on nothing else, and might not fit into its column.
-    fn unfitting(&self, name: &str, expr: &Expr) -> Result<Option<Expr>, Refusal> {
-        let column = self.table.column(name);
-        let column = column.ok_or_else(|| Refusal::Column(name.to_owned()))?;
-        let depends =
-            !expr.columns().is_empty() || expr.parameters().iter().any(|n| *n >= PROPOSED);
-        if depends || fold::column::fits(expr, column, self.parameters) {
-            return Ok(None);
+    /// The values of DO UPDATE that depend on nothing else, and might not fit into their columns.
+    fn unfitting(&self, change: &Change) -> Result<Unfitting, Refusal> {
+        let mut unfitting = Unfitting::default();
+        for (name, expr) in &change.assignments {
+            let column = self.table.column(name);
+            let column = column.ok_or_else(|| Refusal::Column(name.to_owned()))?;
+            let depends =
+                !expr.columns().is_empty() || expr.parameters().iter().any(|n| *n >= PROPOSED);
+            if depends || fold::column::fits(expr, column, self.parameters) {
+                continue;
+            }
+            let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
+            let sql = sql.map_err(|_| Refusal::Expression)?;
+            let converted = parsed(&fold::column::converted(&sql, column))?;
+            match fold::column::is_short(&sql, column) {
+                Some(short) => {
+                    unfitting.short.push(parsed(&short)?);
+                    unfitting.cut.push(converted);
+                }
+                None => unfitting.converted.push(converted),
+            }
         }
-        let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-        let sql = sql.map_err(|_| Refusal::Expression)?;
-        let converted = Expr::parse(&fold::column::converted(&sql, column));
-        converted.map(Some).map_err(|_| Refusal::Expression)
+        Ok(unfitting)
     }
 
     /// What PostgreSQL asks of a row before it looks for a conflict.

@@ -63,10 +63,20 @@ pub fn rewrite_several(
     if own.is_empty() {
         return Err(Refusal::Rows);
     }
+    let columns: Vec<Vec<KeyColumn>> = one
+        .key
+        .iter()
+        .map(|key| in_rows(key, &rows, insert.rows.len()))
+        .collect();
+    let in_row = |row: usize| {
+        columns
+            .iter()
+            .filter_map(move |column| column.get(row).cloned())
+    };
     Ok(Several {
         text,
         keys: (0..insert.rows.len())
-            .map(|row| one.key.iter().map(|key| in_row(key, &rows, row)).collect())
+            .map(|row| in_row(row).collect())
             .collect(),
         shared,
         own,
@@ -75,18 +85,18 @@ pub fn rewrite_several(
     })
 }
 
-/// A key column of the first row, with the value that it has in another one.
-fn in_row(key: &KeyColumn, rows: &Rows, row: usize) -> KeyColumn {
-    let value = match &key.value {
-        KeyValue::Parameter(first) => {
-            let numbers = rows.numbers(*first);
-            KeyValue::Parameter(numbers.get(row).copied().unwrap_or(*first))
-        }
-        constant @ KeyValue::Constant { .. } => constant.clone(),
-    };
-    KeyColumn {
+/// A key column of the first row, with the values that it has in each of them.
+fn in_rows(key: &KeyColumn, rows: &Rows, count: usize) -> Vec<KeyColumn> {
+    let with = |value| KeyColumn {
         value,
         ..key.clone()
+    };
+    match &key.value {
+        KeyValue::Parameter(first) => {
+            let numbers = rows.numbers(*first).into_iter();
+            numbers.map(|n| with(KeyValue::Parameter(n))).collect()
+        }
+        KeyValue::Constant { .. } => vec![key.clone(); count],
     }
 }
 

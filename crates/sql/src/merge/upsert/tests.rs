@@ -212,6 +212,10 @@ fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
     let upsert = rewritten(sql, &["bigint", "text"]).unwrap();
     let converted = "\"varchar\"((k.p2)::varchar, 12, false)";
     assert!(upsert.insert.contains(converted), "{}", upsert.insert);
+    // In the fold only who has too many characters goes alone.
+    let fold = folded(sql, &["bigint", "text"]).many_rows;
+    assert!(fold.contains("::varchar) <= 8, true)"), "{fold}");
+    assert!(!fold.contains("12, false)"), "{fold}");
     let fitting = sql.replace("name = $2", "degree = $2");
     let upsert = rewritten(&fitting, &["bigint", "integer"]).unwrap();
     assert!(
