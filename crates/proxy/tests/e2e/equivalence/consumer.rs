@@ -131,10 +131,11 @@ impl Consumer {
         values[place].clone()
     }
 
-    /// Among rows that stand at the same place in its order, it would rather take these. PostgreSQL may pick any of
-    /// them: so this is one of the ways in which the consumer's own statement may come out.
-    pub(super) fn preferring(&self, names: &[String]) -> Template {
-        let last = format!("job <> ALL ('{{{}}}')", names.join(","));
+    /// Among rows that stand at the same place in its order, it would rather take the first of these, then the second.
+    /// PostgreSQL may pick any of them: so this is one of the ways in which the consumer's own statement may come out.
+    pub(super) fn preferring(&self, names: [&[String]; 2]) -> Template {
+        let last = names.map(|names| format!("job <> ALL ('{{{}}}')", names.join(",")));
+        let last = last.join(", ");
         self.template
             .replaced(TIES, &format!(", {last}"))
             .replaced(ANY_ORDER, &format!("ORDER BY {last}"))

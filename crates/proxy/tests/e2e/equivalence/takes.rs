@@ -320,6 +320,8 @@ pub(super) struct Dealt {
     known: Vec<Vec<String>>,
     /// Those that are gone and that nobody has been told of.
     others: Vec<String>,
+    /// Those that somebody has been told of; somebody else may have had them before.
+    told: Vec<String>,
 }
 
 impl Dealt {
@@ -347,13 +349,17 @@ impl Dealt {
             }
         }
         all.retain(|name| !there.contains(name) && !known.iter().flatten().any(|k| k == name));
-        Dealt { known, others: all }
+        Dealt {
+            told: known.concat(),
+            known,
+            others: all,
+        }
     }
 
-    fn to(&self, visit: usize) -> &[String] {
+    fn to(&self, visit: usize) -> [&[String]; 2] {
         match self.known[visit].is_empty() {
-            true => &self.others,
-            false => &self.known[visit],
+            true => [&self.others, &self.told],
+            false => [&self.known[visit], &[]],
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Writes that are acknowledged, in doubt, or overtaken, against what the table holds.
+
 use super::*;
 
 const EDGE: Edge = (1, 2);
