@@ -1,5 +1,6 @@
 //! The order of runs: every variant, with every number of clients, in rounds; within a round the targets take turns, so that
-//! whatever else the machine does meets all of them. What is seen on the way goes to an [`Observer`].
+//! whatever else the machine does meets all of them, in every other round from last to first, so that none of them always
+//! comes after the same one. What is seen on the way goes to an [`Observer`].
 
 use crate::connection::{Connection, Failure};
 use crate::groups;
@@ -197,12 +198,11 @@ fn runs(order: &Order) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
     for choice in &order.choices {
         for &clients in &choice.clients {
             for round in 1..=order.rounds {
-                runs.extend(
-                    order
-                        .targets
-                        .iter()
-                        .map(|target| (choice, clients, round, target)),
-                );
+                let run = |target| (choice, clients, round, target);
+                match round % 2 {
+                    0 => runs.extend(order.targets.iter().rev().map(run)),
+                    _ => runs.extend(order.targets.iter().map(run)),
+                }
             }
         }
     }
