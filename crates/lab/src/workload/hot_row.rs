@@ -48,6 +48,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[256],
     clients_full: &[256],
+    // As many as there are articles, which variants say.
+    rows: None,
 };
 
 const HINTED: &str =

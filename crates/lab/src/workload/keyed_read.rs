@@ -9,7 +9,7 @@ mod truth;
 #[cfg(test)]
 mod tests;
 
-use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Variant, Workload};
+use super::{Check, Client, Outcome, Pending, ROWS_MAX, Scenario, Sizes, Variant, Workload};
 use crate::connection::{Connection, Failure};
 use crate::power_law::PowerLaw;
 use crate::show;
@@ -68,6 +68,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[64],
     clients_full: &[64, 100],
+    rows: Some((1, ROWS_MAX)),
 };
 
 /// Rows of the demonstration's table.

@@ -4,7 +4,7 @@
 mod ledger;
 
 use super::tables::{self, SCHEMA};
-use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Turn, Variant, Workload};
+use super::{Check, Client, Outcome, Pending, ROWS_MAX, Scenario, Sizes, Turn, Variant, Workload};
 use crate::connection::{Connection, Failure};
 use crate::session::Session;
 use crate::statement::{Statement, Value};
@@ -39,6 +39,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     // The server of the demonstration takes 400 connections.
     clients: &[64, 300],
     clients_full: &[10, 64, 256, 1_000, 8_000],
+    rows: Some((1, ROWS_MAX)),
 };
 
 const ROWS: u64 = 200_000;
