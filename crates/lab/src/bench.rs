@@ -187,8 +187,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
         });
     }
     let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
-    if !order.keep_tables && order.choices.iter().any(on_own_schema) {
-        clean_up(&order.targets).await;
+    if order.choices.iter().any(on_own_schema) {
+        clean_up(order).await;
     }
 }
 
@@ -293,11 +293,14 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, gauge: &Gauge) {
     }
 }
 
-/// Drops what the lab made. Whoever cannot be reached any more keeps it until the next run.
-async fn clean_up(targets: &[Arc<Target>]) {
-    for target in targets {
+/// Drops what the lab made, or leaves it to others. Whoever cannot be reached any more keeps it until the next run.
+async fn clean_up(order: &Order) {
+    for target in &order.targets {
         if let Ok(mut conn) = Connection::open(target).await {
-            let _ = tables::drop_schema(&mut conn).await;
+            let _ = match order.keep_tables {
+                true => tables::leave_schema(&mut conn).await,
+                false => tables::drop_schema(&mut conn).await,
+            };
             conn.close().await;
         }
     }

@@ -4,6 +4,7 @@
 pub(crate) mod edges;
 pub(crate) mod hot_row;
 pub(crate) mod keyed_read;
+mod occupant;
 pub(crate) mod queue;
 pub(crate) mod storm;
 pub(crate) mod tables;

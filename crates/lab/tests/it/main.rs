@@ -13,6 +13,7 @@ mod compare;
 mod edges;
 mod hot_row;
 mod keyed_read;
+mod occupant;
 mod queue;
 mod report;
 mod sample;

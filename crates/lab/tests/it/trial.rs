@@ -80,6 +80,15 @@ impl Trial {
         })
     }
 
+    /// Done by somebody else.
+    pub(crate) fn execute(&self, sql: &str) {
+        let done = async {
+            let client = connect(&self.server.url("postgres")).await;
+            client.batch_execute(sql).await
+        };
+        block_on(done).unwrap();
+    }
+
     /// The number that somebody else is told.
     pub(crate) fn number(&self, sql: &str) -> i64 {
         let ask = async {
