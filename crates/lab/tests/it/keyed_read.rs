@@ -85,11 +85,13 @@ fn falsified(postgres: &Postgres, variant: &str, falsified: &str) -> (bool, Stri
     choices.retain(|choice| choice.work.name() == variant);
     let mut order = order(postgres, choices);
     order.keep_tables = true;
-    assert!(carry_out_briefly(&order, working)[0].ran().unwrap().units > 0);
+    let ran = carry_out_briefly(&order, working);
+    assert!(ran.first().unwrap().ran().unwrap().units > 0);
     let changed = block_on(async { postgres.outsider().await.execute(falsified, &[]).await });
     assert!(changed.unwrap() > 0);
     let records = carry_out_briefly(&order, working);
-    let check = records[0].ran().unwrap().check.clone().unwrap();
+    let check = records.first().unwrap().ran().unwrap().check.clone();
+    let check = check.unwrap();
     (check.holds, check.says)
 }
 
