@@ -1,5 +1,6 @@
 //! The order of runs: every variant, with every number of clients, in rounds; within a round the targets take turns, so that
-//! whatever else the machine does meets all of them. What is seen on the way goes to an [`Observer`].
+//! whatever else the machine does meets all of them, in every other round from last to first, so that none of them always
+//! comes after the same one. What is seen on the way goes to an [`Observer`].
 
 use crate::connection::{Connection, Failure};
 use crate::groups;
@@ -186,8 +187,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
         });
     }
     let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
-    if !order.keep_tables && order.choices.iter().any(on_own_schema) {
-        clean_up(&order.targets).await;
+    if order.choices.iter().any(on_own_schema) {
+        clean_up(order).await;
     }
 }
 
@@ -197,12 +198,11 @@ fn runs(order: &Order) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
     for choice in &order.choices {
         for &clients in &choice.clients {
             for round in 1..=order.rounds {
-                runs.extend(
-                    order
-                        .targets
-                        .iter()
-                        .map(|target| (choice, clients, round, target)),
-                );
+                let run = |target| (choice, clients, round, target);
+                match round % 2 {
+                    0 => runs.extend(order.targets.iter().rev().map(run)),
+                    _ => runs.extend(order.targets.iter().map(run)),
+                }
             }
         }
     }
@@ -293,11 +293,14 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, gauge: &Gauge) {
     }
 }
 
-/// Drops what the lab made. Whoever cannot be reached any more keeps it until the next run.
-async fn clean_up(targets: &[Arc<Target>]) {
-    for target in targets {
+/// Drops what the lab made, or leaves it to others. Whoever cannot be reached any more keeps it until the next run.
+async fn clean_up(order: &Order) {
+    for target in &order.targets {
         if let Ok(mut conn) = Connection::open(target).await {
-            let _ = tables::drop_schema(&mut conn).await;
+            let _ = match order.keep_tables {
+                true => tables::leave_schema(&mut conn).await,
+                false => tables::drop_schema(&mut conn).await,
+            };
             conn.close().await;
         }
     }

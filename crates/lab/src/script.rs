@@ -32,6 +32,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     variants: &[],
     clients: &[64],
     clients_full: &[64],
+    rows: None,
 };
 
 /// A script that was understood.

@@ -1,5 +1,7 @@
 //! The stand of the demonstration: an embedded PostgreSQL and a Paceline in front of it, both on loopback, both ended with it.
 
+mod database;
+
 use crate::connection::{Connection, Failure};
 use crate::target::{Host, Target};
 use anyhow::{Context, bail};
@@ -26,8 +28,6 @@ const SERVER_SETTINGS: [(&str, &str); 4] = [
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
 ];
-/// The database in which scripts run.
-const SCRIPT_DATABASE: &str = "paceline_script";
 /// Settings of Paceline: un-hinted statements travel together, too.
 pub const PACELINE_SETTINGS: [&str; 2] = ["hotspot_for_autocommit=true", "default_pool_size=4"];
 
@@ -74,21 +74,16 @@ impl Stand {
     /// The same, in an empty database for a user's own tables; what an earlier run has left there is gone.
     ///
     /// # Errors
-    /// PostgreSQL refuses to make the database.
+    /// PostgreSQL refuses to make the database, or somebody else has made one of its name.
     pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>, Failure> {
         let mut targets = self.targets();
         if let Some(direct) = targets.first() {
             let mut conn = Connection::open(direct).await?;
-            for sql in [
-                format!("DROP DATABASE IF EXISTS {SCRIPT_DATABASE}"),
-                format!("CREATE DATABASE {SCRIPT_DATABASE}"),
-            ] {
-                conn.query(&sql).await?;
-            }
+            database::make_empty(&mut conn).await?;
             conn.close().await;
         }
         for target in &mut targets {
-            SCRIPT_DATABASE.clone_into(&mut Arc::make_mut(target).database);
+            database::NAME.clone_into(&mut Arc::make_mut(target).database);
         }
         Ok(targets)
     }

@@ -61,6 +61,11 @@ impl Statement {
         self
     }
 
+    /// Whether its answer comes in binary.
+    pub(crate) fn is_in_binary(&self) -> bool {
+        self.binary && self.protocol != Protocol::Simple
+    }
+
     /// Whether a connection remembers it.
     pub(crate) fn is_kept(&self) -> bool {
         self.protocol == Protocol::Prepared

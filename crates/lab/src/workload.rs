@@ -4,6 +4,7 @@
 pub(crate) mod edges;
 pub(crate) mod hot_row;
 pub(crate) mod keyed_read;
+mod occupant;
 pub(crate) mod queue;
 pub(crate) mod storm;
 pub(crate) mod tables;
@@ -13,6 +14,9 @@ use crate::session::Session;
 use crate::statement::Protocol;
 use rand::rngs::StdRng;
 use std::pin::Pin;
+
+/// The most rows of a table, whatever the scenario.
+const ROWS_MAX: u64 = 1_000_000_000;
 
 /// What comes later, on the thread that asks for it.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -43,6 +47,8 @@ pub struct Scenario {
     pub clients: &'static [usize],
     /// The same with the sizes of its source.
     pub clients_full: &'static [usize],
+    /// The fewest and the most rows that it can be asked to have; `None`: there are none to choose.
+    pub rows: Option<(u64, u64)>,
 }
 
 /// A way to do the work of a scenario.

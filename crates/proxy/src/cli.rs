@@ -99,6 +99,21 @@ pub(crate) enum CliError {
         /// What there is.
         known: String,
     },
+    /// A size that a scenario of the lab cannot have.
+    #[error("--rows {rows}: {scenario} takes {least} to {most}")]
+    Rows {
+        /// What was asked for.
+        rows: u64,
+        /// Of which scenario.
+        scenario: &'static str,
+        /// The fewest that it takes.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A size for a scenario that has none to choose.
+    #[error("--rows: {0} has none to choose, its variants say how many there are")]
+    NoRows(&'static str),
     /// A target of the lab without a name.
     #[error(
         "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"

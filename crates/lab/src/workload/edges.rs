@@ -62,6 +62,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[160],
     clients_full: &[160],
+    rows: Some((1, ROWS_LEDGER)),
 };
 
 /// Of `bounded-pool`: what one application server of the source has.
@@ -69,6 +70,8 @@ const SHARED_CONNECTIONS: usize = 32;
 /// Writes that the tables hold when a run begins.
 const ROWS: u64 = 20_000;
 const ROWS_FULL: u64 = 1_000_000;
+/// The ledger knows every edge: so many take a gigabyte or two of the load's memory.
+const ROWS_LEDGER: u64 = 10_000_000;
 /// Rows of one INSERT that fills the table.
 const FILL_ROWS: usize = 10_000;
 

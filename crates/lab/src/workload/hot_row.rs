@@ -1,12 +1,17 @@
 //! Hot row: hundreds of clients take from one stock (SCENARIOS 1). A unit is one update, acknowledged.
 
+mod ledger;
+
 use super::tables::{self, SCHEMA};
 use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Turn, Variant, Workload};
 use crate::connection::{Connection, Failure};
 use crate::session::Session;
 use crate::statement::{Statement, Value};
+use ledger::Ledger;
+use paceline_wire::backend;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::sync::Arc;
 
 /// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -43,6 +48,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[256],
     clients_full: &[256],
+    // As many as there are articles, which variants say.
+    rows: None,
 };
 
 const HINTED: &str =
@@ -56,14 +63,19 @@ const STOCK: u64 = 1_000_000_000;
 
 struct HotRow {
     statement: Statement,
-    articles: i64,
+    /// Whether it returns what is left.
+    returns: bool,
+    articles: u32,
+    ledger: Arc<Ledger>,
 }
 
 impl HotRow {
-    fn build(sql: &'static str, articles: i64, sizes: &Sizes) -> Box<dyn Workload> {
+    fn build(sql: &'static str, articles: u32, sizes: &Sizes) -> Box<dyn Workload> {
         Box::new(Self {
             statement: Statement::new(0, sql, sizes.protocol),
+            returns: sql == GUARDED,
             articles,
+            ledger: Arc::new(Ledger::new(articles as usize, STOCK)),
         })
     }
 }
@@ -86,7 +98,9 @@ impl Workload for HotRow {
     fn client(&self, _number: usize, rng: StdRng) -> Box<dyn Client> {
         Box::new(Buyer {
             statement: self.statement.clone(),
-            articles: self.articles,
+            returns: self.returns,
+            articles: self.articles.into(),
+            ledger: Arc::clone(&self.ledger),
             rng,
         })
     }
@@ -97,26 +111,28 @@ impl Workload for HotRow {
         outcome: Outcome,
     ) -> Pending<'a, Result<Check, Failure>> {
         Box::pin(async move {
-            let stocked = STOCK * self.articles.unsigned_abs();
-            let left = conn
-                .number(&format!("SELECT sum(qty)::bigint FROM {SCHEMA}.stock"))
+            let rows = conn
+                .query(&format!("SELECT id, qty FROM {SCHEMA}.stock"))
                 .await?;
-            let taken = stocked.saturating_sub(left.unsigned_abs());
-            Ok(Check {
-                holds: outcome.explains(taken),
-                says: format!(
-                    "{taken} pieces are gone, {} were acknowledged{}",
-                    outcome.acknowledged,
-                    outcome.besides()
-                ),
-            })
+            let left: Vec<_> = rows.iter().filter_map(|row| article(row)).collect();
+            Ok(self.ledger.compare(&left, outcome))
         })
     }
 }
 
+/// The number of an article, and what is left of it.
+fn article(row: &[Option<String>]) -> Option<(i64, i64)> {
+    let [Some(id), Some(qty)] = row else {
+        return None;
+    };
+    Some((id.parse().ok()?, qty.parse().ok()?))
+}
+
 struct Buyer {
     statement: Statement,
+    returns: bool,
     articles: i64,
+    ledger: Arc<Ledger>,
     rng: StdRng,
 }
 
@@ -126,12 +142,26 @@ impl Client for Buyer {
             let article = self.rng.random_range(1..=self.articles);
             let conn = session.connection().await?;
             let values = [Value::Int(article)];
-            let answer = conn.run(&self.statement, &values, |_| ()).await?;
-            match answer.affected {
-                1 => Ok(Turn::Done),
-                // Sold out: the guard let nothing through.
-                _ => Ok(Turn::Idle),
+            let mut left = None;
+            self.ledger.sends();
+            let answer = conn
+                .run(&self.statement, &values, |row| left = qty(row))
+                .await?;
+            if answer.affected != 1 {
+                self.ledger.missed();
+                return Ok(Turn::Idle);
             }
+            self.ledger.acknowledged(article);
+            if self.returns {
+                self.ledger.told(article, left);
+            }
+            Ok(Turn::Done)
         })
     }
+}
+
+/// The stock that an update returns.
+fn qty(row: &[u8]) -> Option<u64> {
+    let values = backend::row_values(row).ok()?;
+    std::str::from_utf8((*values.first()?)?).ok()?.parse().ok()
 }

@@ -4,11 +4,12 @@
 mod clients;
 mod fares;
 mod ledger;
+mod truth;
 
 #[cfg(test)]
 mod tests;
 
-use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Variant, Workload};
+use super::{Check, Client, Outcome, Pending, ROWS_MAX, Scenario, Sizes, Variant, Workload};
 use crate::connection::{Connection, Failure};
 use crate::power_law::PowerLaw;
 use crate::show;
@@ -19,6 +20,7 @@ use ledger::{Expected, Ledger};
 use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use truth::Format;
 
 /// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -66,6 +68,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[64],
     clients_full: &[64, 100],
+    rows: Some((1, ROWS_MAX)),
 };
 
 /// Rows of the demonstration's table.
@@ -109,32 +112,50 @@ impl KeyedRead {
         }
     }
 
-    /// What every read of each key must bring. Reading all of it brings the table into memory, too, so that every target
-    /// finds it there.
-    async fn expect(&self, conn: &mut Connection) -> Result<Expected, Failure> {
-        let mut sums = Vec::new();
-        for key in 1..=self.fares.keys {
-            let values = [Value::Int(key)];
-            let mut sum = 0;
-            conn.run(&self.read, &values, |row| ledger::add(&mut sum, row))
-                .await?;
-            sums.push(sum);
-        }
-        Ok(Expected {
+    /// What every read of each key must bring.
+    fn expected(&self) -> Expected {
+        let format = match self.read.is_in_binary() {
+            true => Format::Binary,
+            false => Format::Text,
+        };
+        Expected {
             rows: self.fares.rows_of_answer(),
-            sums: (!self.fares.changes()).then_some(sums),
-        })
+            sums: (!self.fares.changes()).then(|| truth::sums(&self.fares, format)),
+        }
+    }
+
+    /// Reads every key once: that brings the table into memory, so that every target finds it there.
+    async fn warm(&self, conn: &mut Connection) -> Result<(), Failure> {
+        for key in 1..=self.fares.keys {
+            conn.run(&self.read, &[Value::Int(key)], |_| ()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The lab knows only one way to write a time.
+async fn expect_iso(conn: &mut Connection) -> Result<(), Failure> {
+    let rows = conn.query("SHOW DateStyle").await?;
+    let style = rows.first().and_then(|row| row.first()?.as_deref());
+    match style.unwrap_or_default() {
+        iso if iso.starts_with("ISO") => Ok(()),
+        other => Err(Failure::Refused {
+            sqlstate: "22023".to_owned(),
+            message: format!(
+                "answers come with DateStyle {other}, and the check knows ISO; let the lab's user have it: ALTER ROLE … SET DateStyle = 'ISO'"
+            ),
+        }),
     }
 }
 
 impl Workload for KeyedRead {
     fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
         Box::pin(async move {
+            expect_iso(conn).await?;
             self.fares.fill(conn).await?;
             let changes_before = self.fares.changes_made(conn).await?;
-            let expected = self.expect(conn).await?;
-            self.ledger = Arc::new(Ledger::new(expected, changes_before));
-            Ok(())
+            self.ledger = Arc::new(Ledger::new(self.expected(), changes_before));
+            self.warm(conn).await
         })
     }
 

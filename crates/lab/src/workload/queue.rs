@@ -10,7 +10,7 @@ mod tests;
 mod verdict;
 
 use super::tables::{self, SCHEMA};
-use super::{Check, Client, Outcome, Pending, Scenario, Sizes, Variant, Workload};
+use super::{Check, Client, Outcome, Pending, ROWS_MAX, Scenario, Sizes, Variant, Workload};
 use crate::connection::{Connection, Failure};
 use crate::statement::{Protocol, Statement};
 use consumer::{Consumer, Steps, Way};
@@ -83,12 +83,16 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[256],
     clients_full: &[256],
+    rows: Some((ORDERS_MIN, ROWS_MAX)),
 };
 
 /// Orders that wait when a run begins: more than a short run takes, and quick to fill in.
 const ORDERS: u64 = 200_000;
 /// The same in the source.
 const ORDERS_FULL: u64 = 1_000_000;
+/// In a table, or partition, of a page or so PostgreSQL sorts all orders for each take, and tries the advisory lock of every
+/// one: consumers keep each other from orders that nobody takes.
+const ORDERS_MIN: u64 = 1_000;
 /// What a consumer does with an order, in the variant that does something.
 const WORK: Duration = Duration::from_millis(10);
 

@@ -1,5 +1,6 @@
 //! The lab's own schema: nothing outside it is touched, and nothing in it that the lab did not make.
 
+use super::occupant;
 use crate::connection::{Connection, Failure};
 
 /// The schema in which every table of the lab is.
@@ -7,30 +8,40 @@ pub(crate) const SCHEMA: &str = "paceline_lab";
 /// The comment by which the lab knows a schema of its own.
 const MARK: &str = "made by paceline bench; dropped by it, too";
 
-/// Makes the schema, unless an earlier run has left it.
+/// Makes the schema, unless an earlier run has left it, and takes it for this process.
 ///
 /// # Errors
-/// Besides those of the target: there is a schema of this name that the lab did not make.
+/// Besides those of the target: there is a schema of this name that the lab did not make, or another bench works in it.
 pub(crate) async fn open_schema(conn: &mut Connection) -> Result<(), Failure> {
     match comment(conn).await? {
         None => {
             let sql = format!("CREATE SCHEMA {SCHEMA}; COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'");
-            conn.query(&sql).await.map(drop)
+            conn.query(&sql).await?;
         }
-        Some(found) if found == MARK => Ok(()),
-        Some(_) => Err(Failure::Refused {
-            sqlstate: "42P06".to_owned(),
-            message: format!(
-                "the schema {SCHEMA} exists, and paceline bench did not make it; rename it, or choose another database"
-            ),
-        }),
+        Some(found) if found == MARK => {}
+        Some(_) => {
+            return Err(Failure::Refused {
+                sqlstate: "42P06".to_owned(),
+                message: format!(
+                    "the schema {SCHEMA} exists, and paceline bench did not make it; rename it, or choose another database"
+                ),
+            });
+        }
+    }
+    occupant::enter(conn).await
+}
+
+/// Leaves the schema and all that is in it to whoever comes next, if it is this process's.
+pub(crate) async fn leave_schema(conn: &mut Connection) -> Result<(), Failure> {
+    match is_ours(conn).await? {
+        true => occupant::leave(conn).await,
+        false => Ok(()),
     }
 }
 
-/// Drops the schema and all that is in it, if the lab made it.
+/// Drops the schema and all that is in it, if the lab made it and no other bench works in it.
 pub(crate) async fn drop_schema(conn: &mut Connection) -> Result<(), Failure> {
-    let found = comment(conn).await?;
-    if found.as_deref() != Some(MARK) {
+    if !is_ours(conn).await? {
         return Ok(());
     }
     conn.query(&format!(
@@ -72,6 +83,11 @@ pub(crate) async fn note_recipe(
     let recipe = recipe.replace('\'', "''");
     let sql = format!("COMMENT ON TABLE {SCHEMA}.{table} IS '{recipe}'");
     conn.query(&sql).await.map(drop)
+}
+
+async fn is_ours(conn: &mut Connection) -> Result<bool, Failure> {
+    let is_marked = comment(conn).await?.as_deref() == Some(MARK);
+    Ok(is_marked && !occupant::is_another(conn).await?)
 }
 
 /// The comment on the lab's schema, empty if there is none; `None`: there is no such schema.

@@ -28,6 +28,9 @@ fn every_variant_reads_what_is_there() {
         .retain(|choice| choice.work.name() == "binary");
     order.sizes.protocol = Protocol::Simple;
     holds(&order);
+    // Fares of more than one day.
+    order.sizes.rows = Some(100_000);
+    holds(&order);
     assert_eq!(block_on(postgres.remains()), 0);
 }
 
@@ -61,7 +64,7 @@ fn tampering_is_found() {
         (
             "binary",
             "UPDATE paceline_lab.fares SET info = 'fare 0' WHERE id % 200 = 7",
-            "had other bytes than before the run",
+            "had other bytes than its rows have",
         ),
         (
             "updates",
@@ -73,5 +76,47 @@ fn tampering_is_found() {
         let (holds, says) = tampered(&postgres, variant, tampering);
         assert!(!holds, "{variant}: {says}");
         assert!(says.contains(complaint), "{variant}: {says}");
+    }
+}
+
+/// What the check says of a run of `variant` on tables that `falsified` was done to before.
+fn falsified(postgres: &Postgres, variant: &str, falsified: &str) -> (bool, String) {
+    let mut choices = variants("keyed-read", CLIENTS);
+    choices.retain(|choice| choice.work.name() == variant);
+    let mut order = order(postgres, choices);
+    order.keep_tables = true;
+    let ran = carry_out_briefly(&order, working);
+    assert!(ran.first().unwrap().ran().unwrap().units > 0);
+    let changed = block_on(async { postgres.outsider().await.execute(falsified, &[]).await });
+    assert!(changed.unwrap() > 0);
+    let records = carry_out_briefly(&order, working);
+    let check = records.first().unwrap().ran().unwrap().check.clone();
+    let check = check.unwrap();
+    (check.holds, check.says)
+}
+
+#[test]
+fn a_target_that_was_always_wrong_is_found() {
+    let postgres = Postgres::start();
+    for (variant, falsify) in [
+        (
+            "scattered",
+            "UPDATE paceline_lab.fares_scattered SET info = 'fare 0'",
+        ),
+        (
+            "binary",
+            "UPDATE paceline_lab.fares SET mod_time = mod_time + interval '1 microsecond'",
+        ),
+        (
+            "jsonb",
+            "UPDATE paceline_lab.fares_jsonb SET fares = fares - 0",
+        ),
+    ] {
+        let (holds, says) = falsified(&postgres, variant, falsify);
+        assert!(!holds, "{variant}: {says}");
+        assert!(
+            says.contains("had other bytes than its rows have"),
+            "{variant}: {says}"
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! The connection storm.
 
+use crate::support::block_on;
 use crate::trial::{Outsider, Short, Trial};
-use paceline_lab::Protocol;
+use paceline_lab::{Interrupt, Observer, Order, Protocol, Record, Run, Stage, Target, bench};
+use std::sync::Arc;
+use std::time::Duration;
 
 fn storm(variant: &'static str) -> Short {
     Short {
@@ -71,4 +74,65 @@ fn more_clients_than_the_server_takes_are_refused() {
     // Who is idle takes a connection, too.
     let why = trial.refusal(storm("idle"));
     assert!(why.contains("53300"), "{why}");
+}
+
+/// Looks at the pages of the table before each run, and keeps who ran.
+struct Surveyor<'a> {
+    trial: &'a Trial,
+    pages: Vec<i64>,
+    targets: Vec<(String, usize)>,
+}
+
+impl Observer for Surveyor<'_> {
+    fn sees(&mut self, run: &Run<'_>, stage: Stage) {
+        if matches!(stage, Stage::Connecting(_)) && self.pages.len() < run.number {
+            let size = "SELECT pg_relation_size('paceline_lab.test_8000')";
+            self.pages.push(self.trial.number(size));
+        }
+    }
+
+    fn ended(&mut self, record: &Record) {
+        assert!(record.ran().unwrap().check.as_ref().unwrap().holds);
+        self.targets.push((record.target.clone(), record.round));
+    }
+}
+
+#[test]
+fn every_run_meets_the_same_pages_and_nobody_is_always_second() {
+    let trial = Trial::start(60);
+    let order = trial.order(storm("updates"));
+    let other = Target {
+        name: "other".to_owned(),
+        ..order.targets[0].as_ref().clone()
+    };
+    let order = Order {
+        targets: vec![Arc::clone(&order.targets[0]), Arc::new(other)],
+        rounds: 3,
+        duration: Duration::from_millis(200),
+        ..order
+    };
+    let mut surveyor = Surveyor {
+        trial: &trial,
+        pages: Vec::new(),
+        targets: Vec::new(),
+    };
+    block_on(bench(&order, &Interrupt::default(), &mut surveyor));
+    let targets = [
+        ("direct", 1),
+        ("other", 1),
+        ("other", 2),
+        ("direct", 2),
+        ("direct", 3),
+        ("other", 3),
+    ];
+    assert_eq!(
+        surveyor.targets,
+        targets.map(|(target, round)| (target.to_owned(), round))
+    );
+    assert_eq!(surveyor.pages.len(), 6);
+    assert!(
+        surveyor.pages.iter().all(|size| *size == surveyor.pages[0]),
+        "{:?}",
+        surveyor.pages
+    );
 }

@@ -80,6 +80,25 @@ impl Trial {
         })
     }
 
+    /// Done by somebody else.
+    pub(crate) fn execute(&self, sql: &str) {
+        let done = async {
+            let client = connect(&self.server.url("postgres")).await;
+            client.batch_execute(sql).await
+        };
+        block_on(done).unwrap();
+    }
+
+    /// The number that somebody else is told.
+    pub(crate) fn number(&self, sql: &str) -> i64 {
+        let ask = async {
+            let client = connect(&self.server.url("postgres")).await;
+            client.query_one(sql, &[]).await.unwrap().get(0)
+        };
+        // The thread of an observer is inside the lab's runtime.
+        std::thread::scope(|scope| scope.spawn(|| block_on(ask)).join().unwrap())
+    }
+
     fn record(&self, short: Short, outsider: Option<Outsider>) -> Record {
         let mut watcher = Watcher {
             url: self.server.url("postgres"),
@@ -96,7 +115,8 @@ impl Trial {
         watcher.records.remove(0)
     }
 
-    fn order(&self, short: Short) -> Order {
+    /// What carries it out.
+    pub(crate) fn order(&self, short: Short) -> Order {
         let scenario = SCENARIOS.iter().find(|known| known.name == short.scenario);
         let scenario = *scenario.unwrap();
         let mut variants = scenario.variants.iter();

@@ -48,8 +48,8 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variant: Vec<String>,
 
-    /// Rows of the table [default: by scenario]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Rows of the table [default: by scenario; those of hot-row are given by its variants]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
 
     /// Use the sizes of the scenarios' sources; takes gigabytes and minutes
@@ -168,6 +168,9 @@ impl BenchArguments {
             None => {}
         }
         let choices = self.choices()?;
+        if let Some(rows) = self.rows {
+            self.expect_rows(rows, &choices)?;
+        }
         let mut bench = self.run.resolve(choices, machine, command)?;
         bench.order.sizes.rows = self.rows;
         bench.order.sizes.full = self.full;
@@ -211,6 +214,28 @@ impl BenchArguments {
             }));
         }
         Ok(choices)
+    }
+
+    /// Whether each of `choices` can have so many; who has none to choose must not be asked by name.
+    fn expect_rows(&self, rows: u64, choices: &[Choice]) -> Result<(), CliError> {
+        for Choice { scenario, .. } in choices {
+            let name = scenario.name;
+            match scenario.rows {
+                None if self.scenarios.iter().any(|asked| asked == name) => {
+                    return Err(CliError::NoRows(name));
+                }
+                Some((least, most)) if !(least..=most).contains(&rows) => {
+                    return Err(CliError::Rows {
+                        rows,
+                        scenario: name,
+                        least,
+                        most,
+                    });
+                }
+                None | Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn variants(&self, scenario: &'static Scenario) -> impl Iterator<Item = &'static Variant> {

@@ -24,7 +24,7 @@ pub(super) enum Layout {
 /// A table of fares.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fares {
-    layout: Layout,
+    pub(super) layout: Layout,
     /// Keys are 1 to this.
     pub(super) keys: i64,
     rows_per_key: i64,
@@ -45,6 +45,17 @@ impl Fares {
     /// Rows of the table; those of a jsonb count.
     pub(super) fn rows(&self) -> i64 {
         self.keys * self.rows_per_key
+    }
+
+    /// The rows of a key, by their `id`.
+    pub(super) fn ids(&self, key: i64) -> impl Iterator<Item = i64> + use<> {
+        let (first, step) = match self.layout {
+            // See `generated`: the rest that leaves 0 is that of the last one.
+            Layout::Scattered if key == 1 => (self.keys, self.keys),
+            Layout::Scattered => (key - 1, self.keys),
+            _ => ((key - 1) * self.rows_per_key + 1, 1),
+        };
+        (0..self.rows_per_key).map(move |place| first + place * step)
     }
 
     /// Rows that a read brings.
@@ -117,7 +128,7 @@ impl Fares {
         match self.layout {
             Layout::Jsonb => format!(
                 "CREATE TABLE {SCHEMA}.{table} (typeid int PRIMARY KEY, fares jsonb NOT NULL); \
-                 INSERT INTO {SCHEMA}.{table} SELECT typeid, jsonb_agg(to_jsonb(fare)) FROM ({rows}) fare GROUP BY typeid"
+                 INSERT INTO {SCHEMA}.{table} SELECT typeid, jsonb_agg(to_jsonb(fare) ORDER BY id) FROM ({rows}) fare GROUP BY typeid"
             ),
             Layout::Clustered | Layout::Scattered => format!(
                 "CREATE TABLE {SCHEMA}.{table} (id int, info text, typeid int, crt_time timestamp, mod_time timestamp); \

@@ -67,7 +67,7 @@ impl Ledger {
         let sums = self.expected.sums.as_ref()?;
         let place = usize::try_from(key - 1).ok();
         let right = place.and_then(|place| sums.get(place)) == Some(&sum);
-        (!right).then(|| format!("key {key} had other bytes than before the run"))
+        (!right).then(|| format!("key {key} had other bytes than its rows have"))
     }
 
     /// What is to be said of the reads.

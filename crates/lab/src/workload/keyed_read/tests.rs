@@ -47,8 +47,8 @@ fn right_answers_hold() {
 fn a_wrong_answer_is_told() {
     let cases = [
         (1, 3, 10, "key 1 had 3 rows instead of 2"),
-        (1, 2, 20, "key 1 had other bytes than before the run"),
-        (3, 2, 10, "key 3 had other bytes than before the run"),
+        (1, 2, 20, "key 1 had other bytes than its rows have"),
+        (3, 2, 10, "key 3 had other bytes than its rows have"),
     ];
     for (key, rows, sum, complaint) in cases {
         let ledger = ledger(Some(vec![10, 20]));

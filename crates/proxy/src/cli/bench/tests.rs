@@ -214,3 +214,29 @@ fn calibration_measures_nothing_else() {
     assert!(refused(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
     assert_eq!(bench(&["hot-row"]).order.choices.len(), 1);
 }
+
+#[test]
+fn rows_are_as_many_as_a_scenario_can_have() {
+    let order = bench(&["queue", "--rows", "1000"]).order;
+    assert_eq!(order.sizes.rows, Some(1_000));
+    // Who was not named has its own.
+    assert_eq!(bench(&["--rows", "5000"]).order.choices.len(), 5);
+    for (line, complaint) in [
+        (
+            ["queue", "--rows", "999"],
+            "--rows 999: queue takes 1000 to 1000000000",
+        ),
+        (
+            ["edges", "--rows", "10000001"],
+            "--rows 10000001: edges takes 1 to 10000000",
+        ),
+        (
+            ["hot-row", "--rows", "5"],
+            "--rows: hot-row has none to choose, its variants say how many there are",
+        ),
+    ] {
+        assert_eq!(refused(&[&["bench"], &line[..]].concat()), complaint);
+    }
+    let too_many = refused(&["bench", "storm", "--rows", "1000000001"]);
+    assert!(too_many.contains("1..=1000000000"), "{too_many}");
+}
