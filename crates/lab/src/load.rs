@@ -9,13 +9,14 @@ mod tests;
 pub(crate) use pace::Pace;
 
 use crate::connection::Failure;
+use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::workload::{Client, Outcome};
 use crew::Crew;
 use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -61,11 +62,11 @@ pub(crate) struct Gauge {
     /// Turns that failed.
     pub(crate) failed: AtomicU64,
     /// Set to end the run before its time.
-    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) stop: Interrupt,
 }
 
 impl Gauge {
-    pub(crate) fn new(stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(stop: Interrupt) -> Self {
         Self {
             started: OnceLock::new(),
             connected: AtomicUsize::new(0),
@@ -151,11 +152,12 @@ enum Start {
     Await,
     /// Now; time runs from here.
     At(Instant),
-    /// Never: somebody could not come.
+    /// Never: somebody could not come, or the run was stopped.
     Off,
 }
 
-/// Runs the load and waits for its last answer. Time runs from the moment when all clients are connected.
+/// Runs the load and waits for its last answer, but not for ever. Time runs from the moment when all clients are connected; if the
+/// run is stopped before, it never [starts](Gauge::started).
 ///
 /// # Errors
 /// A client cannot connect; nothing has run then.
@@ -197,9 +199,10 @@ pub(crate) async fn run(
         }
     }
     // Crews that have ended need no start.
-    start.send_replace(match refused {
-        None => Start::At(*gauge.started.get_or_init(Instant::now)),
-        Some(_) => Start::Off,
+    let is_off = refused.is_some() || gauge.stop.is_set();
+    start.send_replace(match is_off {
+        false => Start::At(*gauge.started.get_or_init(Instant::now)),
+        true => Start::Off,
     });
     let mut total = Measured::nothing();
     for crew in crews {

@@ -78,7 +78,7 @@ impl Session {
             return;
         };
         let gone = match from {
-            Failure::Lost(_) | Failure::Unreachable(_) => true,
+            Failure::Lost(_) | Failure::Unreachable(_) | Failure::NotAdmitted { .. } => true,
             Failure::Refused { .. } => {
                 from.is_in_doubt() || conn.in_transaction() && conn.query("ROLLBACK").await.is_err()
             }

@@ -4,7 +4,7 @@
 use crate::connection::{Connection, Failure};
 use crate::load::MakeClient;
 use crate::script::{Program, Script};
-use crate::workload::{Check, Outcome, Sizes, Variant, Workload, tables};
+use crate::workload::{Sizes, Variant, Workload, tables};
 use std::sync::Arc;
 
 /// What clients do.
@@ -78,18 +78,6 @@ impl Prepared {
         match self {
             Self::Workload(workload) => workload.shared_connections(),
             Self::Program(_) => None,
-        }
-    }
-
-    /// Compares the tables with what clients were told. `None`: nobody here knows what a script should leave behind.
-    pub(crate) async fn check(
-        &self,
-        conn: &mut Connection,
-        outcome: Outcome,
-    ) -> Result<Option<Check>, Failure> {
-        match self {
-            Self::Workload(workload) => workload.check(conn, outcome).await.map(Some),
-            Self::Program(_) => Ok(None),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Gauge, Load, MakeClient, Measured, Start};
 use crate::connection::Failure;
+use crate::interrupt::{Interrupt, Patience};
 use crate::session::{Pool, Session};
 use crate::target::Target;
 use crate::workload::{Client, Turn};
@@ -19,8 +20,8 @@ use tokio::task::JoinSet;
 const LOGINS_MAX: usize = 64;
 /// How long the last answers are waited for when the time is over.
 const GRACE: Duration = Duration::from_secs(60);
-/// How soon a client that pauses hears that the run was stopped.
-const NAP_MAX: Duration = Duration::from_millis(100);
+/// The same when the run was stopped.
+const GRACE_STOPPED: Duration = Duration::from_secs(5);
 /// How long a client waits after it could not connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,7 +59,10 @@ impl Crew {
         let pool = self
             .shared
             .map(|connections| Rc::new(Pool::new(connections)));
-        let connected = self.connect(pool.as_ref()).await;
+        let connected = tokio::select! {
+            connected = self.connect(pool.as_ref()) => connected,
+            () = self.gauge.stop.asked() => return Measured::nothing(),
+        };
         let riders = match connected {
             Ok(riders) => riders,
             Err(failure) => {
@@ -82,22 +86,24 @@ impl Crew {
             let (gauge, measured) = (Arc::clone(&self.gauge), Rc::clone(&measured));
             tasks.spawn_local(rider.ride(start, watch, gauge, measured));
         }
-        let last = watch.closes + GRACE;
+        let grace = Patience {
+            limit: self.load.warmup + self.load.duration + GRACE,
+            interrupted: GRACE_STOPPED,
+        };
         let mut staying = Vec::new();
-        let all = all_left(&mut tasks, start, &mut staying);
-        let left = tokio::time::timeout_at(last.into(), all).await;
+        let finished = tokio::select! {
+            finished = all_left(&mut tasks, start, &mut staying) => finished,
+            () = grace.ends(&self.gauge.stop) => None,
+        };
         let mut measured = measured.replace(Measured::nothing());
         // If nothing was left to do, what came after the last unit is nobody's time.
-        let finished = left.as_ref().map_or(None, |finished| *finished);
         measured.lasted = watch.lasted(finished.unwrap_or_else(Instant::now));
-        if left.is_err() {
-            for _ in 0..tasks.len() {
-                measured.outcome.unknown += 1;
-                let grace = format!("no answer for {} s", GRACE.as_secs());
-                measured.note(&Failure::Lost(grace));
-            }
-            tasks.abort_all();
+        for _ in 0..tasks.len() {
+            measured.outcome.unknown += 1;
+            let waited = "no answer, though the run had ended";
+            measured.note(&Failure::Lost(waited.to_owned()));
         }
+        tasks.abort_all();
         close(staying, pool).await;
         measured
     }
@@ -188,16 +194,17 @@ async fn all_left(
 }
 
 /// Waits until a turn is due. `None`: the time is over, or the run was stopped.
-async fn wait(due: Instant, closes: Instant, gauge: &Gauge) -> Option<Instant> {
-    loop {
-        let now = Instant::now();
-        if now >= closes || gauge.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        if now >= due {
-            return Some(now);
-        }
-        tokio::time::sleep_until(due.min(closes).min(now + NAP_MAX).into()).await;
+async fn wait(due: Instant, closes: Instant, stop: &Interrupt) -> Option<Instant> {
+    let now = Instant::now();
+    if stop.is_set() || now >= closes {
+        return None;
+    }
+    if now >= due {
+        return Some(now);
+    }
+    tokio::select! {
+        () = tokio::time::sleep_until(due.min(closes).into()) => (due < closes).then(Instant::now),
+        () = stop.asked() => None,
     }
 }
 
@@ -230,7 +237,7 @@ impl Rider {
         let mut due = pace.first(start, &mut self.rng);
         let mut done = start;
         let left = loop {
-            let Some(begun) = wait(due, watch.closes, &gauge).await else {
+            let Some(begun) = wait(due, watch.closes, &gauge.stop).await else {
                 break Left::OutOfTime;
             };
             let turn = self.client.turn(&mut self.session).await;

@@ -16,7 +16,7 @@ struct Script {
     turns: Vec<Vec<Turn>>,
     /// When each client began its last turn.
     last_turns: Mutex<Vec<Instant>>,
-    stop: Arc<AtomicBool>,
+    stop: Interrupt,
 }
 
 struct Actor {
@@ -33,10 +33,12 @@ impl Client for Actor {
                 while last_turns.lock().unwrap().len() + 1 < self.script.turns.len() {
                     tokio::task::yield_now().await;
                 }
-                self.script.stop.store(true, Ordering::Relaxed);
             }
             if turn.is_none_or(|turn| turn == Turn::Finished) {
                 last_turns.lock().unwrap().push(Instant::now());
+            }
+            if turn.is_none() {
+                self.script.stop.set();
             }
             Ok(turn.unwrap_or(Turn::Idle))
         })
@@ -72,7 +74,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
         password: None,
         database: "nothing".to_owned(),
     });
-    let gauge = Arc::new(Gauge::new(Arc::clone(&script.stop)));
+    let gauge = Arc::new(Gauge::new(script.stop.clone()));
     let of_clients = Arc::clone(&script);
     let clients: Arc<MakeClient> = Arc::new(move |number, _| {
         Box::new(Actor {

@@ -11,6 +11,7 @@ mod browser;
 mod calibration;
 mod compare;
 mod edges;
+mod faults;
 mod keyed_read;
 mod queue;
 mod report;
