@@ -8,7 +8,9 @@ use crate::groups;
 use crate::interrupt::{Interrupt, Patience};
 use crate::load::{self, Gauge, Load, Measured, Pace};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{self, CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult};
+use crate::record::{
+    self, CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult,
+};
 use crate::script::{self, Script};
 use crate::statement::Protocol;
 use crate::target::Target;
@@ -257,6 +259,10 @@ async fn carry_out<'a>(
         cost,
         groups: samples,
         interrupted: interrupt.is_set(),
+        open_loop: order.rate.map(|_| OpenLoop {
+            offered: measured.offered,
+            behind: measured.behind,
+        }),
     }))
 }
 

@@ -41,7 +41,7 @@ pub use interrupt::Interrupt;
 pub use machine::{Machine, ServerFacts};
 pub use progress::Progress;
 pub use record::{
-    CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult, VERSION, read_lines,
+    CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult, VERSION, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};

@@ -91,7 +91,11 @@ pub(crate) struct Measured {
     pub(crate) done: u64,
     /// The time measured; shorter than asked for if the run was stopped.
     pub(crate) lasted: Duration,
-    /// How long each of them took, in microseconds. At a fixed rate from the moment when it was due.
+    /// Turns that fell due within that time.
+    pub(crate) offered: u64,
+    /// Turns that had fallen due at a fixed rate, and had no answer when that time ended.
+    pub(crate) behind: u64,
+    /// How long those took that were done, and how long those had been due that were behind, in microseconds.
     pub(crate) latency: Histogram<u64>,
     /// Turns that failed, warm-up included, by [`Failure::kind`], with the words of the first of each kind.
     pub(crate) errors: BTreeMap<String, (u64, String)>,
@@ -106,6 +110,8 @@ impl Measured {
         let latency = Histogram::new_with_bounds(1, micros_max, DIGITS);
         Self {
             done: 0,
+            offered: 0,
+            behind: 0,
             lasted: Duration::ZERO,
             latency: latency.unwrap_or_else(|error| unreachable!("{error}")),
             errors: BTreeMap::new(),
@@ -123,6 +129,10 @@ impl Measured {
 
     fn record(&mut self, took: Duration) {
         self.done += 1;
+        self.record_latency(took);
+    }
+
+    fn record_latency(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latency.saturating_record(micros.max(1));
     }
@@ -134,6 +144,8 @@ impl Measured {
 
     fn add(&mut self, other: Measured) {
         self.done += other.done;
+        self.offered += other.offered;
+        self.behind += other.behind;
         self.lasted = self.lasted.max(other.lasted);
         // Both have the same bounds.
         let _ = self.latency.add(&other.latency);

@@ -98,6 +98,18 @@ pub struct Ran {
     pub groups: Vec<GroupSample>,
     /// Stopped before its time.
     pub interrupted: bool,
+    /// Whether the target kept up, if turns came at a fixed rate.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoop>,
+}
+
+/// Turns that came at a fixed rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Fell due in the time measured.
+    pub offered: u64,
+    /// Had fallen due, and had no answer at its end. Their age then is among the latencies: the least that they would have taken.
+    pub behind: u64,
 }
 
 /// Latencies in microseconds.

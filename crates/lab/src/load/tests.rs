@@ -1,4 +1,4 @@
-//! How long a load lasted, told by clients that need no server.
+//! How long a load lasted and what was late, told by clients that need no server.
 
 use super::*;
 use crate::session::Session;
@@ -49,6 +49,35 @@ impl Client for Actor {
     }
 }
 
+/// One client, which goes on when it has its answer.
+fn load() -> Load {
+    Load {
+        clients: 1,
+        threads: 1,
+        shared_connections: None,
+        warmup: Duration::ZERO,
+        duration: HOUR,
+        pace: Pace::Closed {
+            think: Duration::ZERO,
+        },
+        seed: 1,
+    }
+}
+
+fn measure(clients: Arc<MakeClient>, load: &Load, gauge: &Arc<Gauge>) -> Measured {
+    let nowhere = Arc::new(Target {
+        name: "nowhere".to_owned(),
+        host: Host::Unix("/nowhere".into()),
+        port: 1,
+        user: "nobody".to_owned(),
+        password: None,
+        database: "nothing".to_owned(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let run = run(clients, &nowhere, load, gauge);
+    runtime.unwrap().block_on(run).unwrap()
+}
+
 /// What was measured, when it began, and when the last client began its last turn.
 fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
     let script = Arc::new(Script {
@@ -58,22 +87,8 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
     let load = Load {
         clients: turns.len(),
         threads,
-        shared_connections: None,
-        warmup: Duration::ZERO,
-        duration: HOUR,
-        pace: Pace::Closed {
-            think: Duration::ZERO,
-        },
-        seed: 1,
+        ..load()
     };
-    let nowhere = Arc::new(Target {
-        name: "nowhere".to_owned(),
-        host: Host::Unix("/nowhere".into()),
-        port: 1,
-        user: "nobody".to_owned(),
-        password: None,
-        database: "nothing".to_owned(),
-    });
     let gauge = Arc::new(Gauge::new(script.stop.clone()));
     let of_clients = Arc::clone(&script);
     let clients: Arc<MakeClient> = Arc::new(move |number, _| {
@@ -82,9 +97,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
             turns: of_clients.turns[number].clone().into_iter(),
         })
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let run = run(clients, &nowhere, &load, &gauge);
-    let measured = runtime.unwrap().block_on(run).unwrap();
+    let measured = measure(clients, &load, &gauge);
     let last_turns = script.last_turns.lock().unwrap();
     let last = last_turns.iter().max();
     let started = *gauge.started.get().unwrap();
@@ -116,4 +129,39 @@ fn time_runs_as_long_as_anybody_works() {
         assert!(started + measured.lasted >= last, "{:?}", measured.lasted);
         assert!(measured.lasted < HOUR);
     }
+}
+
+/// Its turn outlasts the run.
+struct Slow(Duration);
+
+impl Client for Slow {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Turn::Done)
+        })
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_was_due_and_has_no_answer_is_told() {
+    let load = Load {
+        duration: Duration::from_millis(50),
+        pace: Pace::Open { rate: 1_000.0 },
+        ..load()
+    };
+    let turn = load.duration;
+    let gauge = Arc::new(Gauge::new(Interrupt::default()));
+    let measured = measure(Arc::new(move |_, _| Box::new(Slow(turn))), &load, &gauge);
+    // That one came too late, and the others never began.
+    assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
+    assert!(measured.behind > 10, "{measured:?}");
+    assert_eq!(measured.offered, measured.behind);
+    assert_eq!(measured.latency.len(), measured.behind);
+    // The oldest is as old as the run, the youngest has just come.
+    assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
 }
