@@ -55,7 +55,7 @@ pub struct Order {
     pub duration: Duration,
     /// Times that everything is run.
     pub rounds: usize,
-    /// Turns per second of all clients together; `None`: each client goes on when it has its answer.
+    /// Turns per second of all clients that work, together; `None`: each client goes on when it has its answer.
     pub rate: Option<f64>,
     /// Pause of each client between turns.
     pub think: Duration,
@@ -231,7 +231,7 @@ async fn carry_out<'a>(
     };
 
     let gauge = Arc::new(Gauge::new(interrupt.clone()));
-    let load = order.load(run.clients, work.shared_connections());
+    let load = order.load(run.clients, &work);
     let (mut marks, mut samples) = (Marks::default(), Vec::new());
     let measured = tokio::select! {
         measured = load::run(work.clients(), run.target, &load, &gauge) => measured?,
@@ -366,16 +366,16 @@ async fn clean_up(targets: &[Arc<Target>], absent: &Absent<'_>, interrupt: &Inte
 }
 
 impl Order {
-    fn load(&self, clients: usize, shared_connections: Option<usize>) -> Load {
+    fn load(&self, clients: usize, work: &Prepared) -> Load {
         Load {
             clients,
             threads: self.threads,
-            shared_connections,
+            shared_connections: work.shared_connections(),
             warmup: self.warmup,
             duration: self.duration,
             pace: match self.rate {
                 Some(rate) => Pace::Open {
-                    rate: rate / clients.max(1) as f64,
+                    rate: rate / work.workers(clients).max(1) as f64,
                 },
                 None => Pace::Closed { think: self.think },
             },

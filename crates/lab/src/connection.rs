@@ -292,6 +292,13 @@ impl Connection {
         }
     }
 
+    /// Says goodbye and goes, as a client does: what the target does then is its own business.
+    pub(crate) async fn leave(mut self) {
+        frontend::write_terminate(&mut self.out);
+        // Whoever does not hear it sees the end of the connection.
+        let _ = self.stream.write_all(&mut self.out).await;
+    }
+
     /// Ends the session in good order and waits until the target has closed it, but not for long.
     pub(crate) async fn close(mut self) {
         frontend::write_terminate(&mut self.out);

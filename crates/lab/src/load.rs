@@ -48,6 +48,14 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
+impl Load {
+    /// No thread is without a client, or without a connection if they are shared.
+    fn threads(&self) -> usize {
+        let connections = self.shared_connections.unwrap_or(usize::MAX);
+        self.threads.min(self.clients).min(connections).max(1)
+    }
+}
+
 /// What can be seen of a run from outside while it lasts.
 #[derive(Debug)]
 pub(crate) struct Gauge {
@@ -180,7 +188,7 @@ pub(crate) async fn run(
     gauge: &Arc<Gauge>,
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Await);
-    let threads = load.threads.clamp(1, load.clients.max(1));
+    let threads = load.threads();
     let mut crews = Vec::new();
     let mut ready = Vec::new();
     for thread in 0..threads {
@@ -194,7 +202,7 @@ pub(crate) async fn run(
             numbers: (thread..load.clients).step_by(threads).collect(),
             shared: load
                 .shared_connections
-                .map(|all| all.saturating_sub(thread).div_ceil(threads).max(1)),
+                .map(|all| all.saturating_sub(thread).div_ceil(threads)),
             started: started.clone(),
         };
         std::thread::spawn(move || {

@@ -88,6 +88,13 @@ impl Session {
         }
     }
 
+    /// Ends the connection within a turn; nobody waits until the target has closed it.
+    pub(crate) async fn leave(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.conn.leave().await;
+        }
+    }
+
     /// Ends the connection in good order.
     pub(crate) async fn close(&mut self) {
         if let Some(held) = self.held.take() {

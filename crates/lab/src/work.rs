@@ -73,6 +73,14 @@ impl Prepared {
         }
     }
 
+    /// How many of so many clients do units of work.
+    pub(crate) fn workers(&self, clients: usize) -> usize {
+        match self {
+            Self::Workload(workload) => workload.workers(clients),
+            Self::Program(_) => clients,
+        }
+    }
+
     /// Connections that the clients share; `None`: each has its own.
     pub(crate) fn shared_connections(&self) -> Option<usize> {
         match self {

@@ -322,7 +322,10 @@ impl Rider {
             measured.outcome.unknown += u64::from(failure.is_in_doubt());
         }
         self.session.recover(failure).await;
-        if matches!(failure, Failure::Unreachable(_)) {
+        if matches!(
+            failure,
+            Failure::Unreachable(_) | Failure::NotAdmitted { .. }
+        ) {
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }
     }

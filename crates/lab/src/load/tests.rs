@@ -165,3 +165,51 @@ fn what_was_due_and_has_no_answer_is_told() {
     // The oldest is as old as the run, the youngest has just come.
     assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
 }
+
+#[test]
+fn no_thread_is_without_a_client_or_a_connection() {
+    let threads = |threads, clients, shared_connections| {
+        let load = Load {
+            threads,
+            clients,
+            shared_connections,
+            ..load()
+        };
+        load.threads()
+    };
+    assert_eq!(threads(4, 100, None), 4);
+    assert_eq!(threads(4, 3, None), 3);
+    assert_eq!(threads(64, 100, Some(32)), 32);
+    assert_eq!(threads(2, 0, Some(32)), 1);
+}
+
+/// Nobody lets it in.
+struct Outcast;
+
+impl Client for Outcast {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            Err(Failure::NotAdmitted {
+                sqlstate: "53300".to_owned(),
+                message: "too many clients".to_owned(),
+            })
+        })
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn who_is_not_admitted_does_not_storm_the_door() {
+    let load = Load {
+        duration: Duration::from_millis(50),
+        ..load()
+    };
+    let gauge = Arc::new(Gauge::new(Interrupt::default()));
+    let measured = measure(Arc::new(|_, _| Box::new(Outcast)), &load, &gauge);
+    // At once, and after each pause that ends in time.
+    assert!((1..=3).contains(&measured.errors["53300"].0));
+    assert_eq!(measured.outcome.unknown, 0);
+}
