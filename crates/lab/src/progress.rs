@@ -109,10 +109,8 @@ fn result(record: &Record) -> String {
     }
 }
 
-/// What had no answer of that which was due; empty if turns come when there is an answer.
+/// Whether the target kept up; empty if turns come when there is an answer.
 fn behind(ran: &Ran) -> String {
-    ran.open_loop.map_or_else(String::new, |turns| {
-        let (behind, offered) = (show::count(turns.behind), show::count(turns.offered));
-        format!(", {behind} of {offered} due had no answer")
-    })
+    let turns = ran.open_loop.as_ref();
+    turns.map_or_else(String::new, |turns| format!(", {turns}"))
 }

@@ -13,6 +13,7 @@ mod compare;
 mod edges;
 mod faults;
 mod keyed_read;
+mod open_loop;
 mod queue;
 mod report;
 mod sample;
