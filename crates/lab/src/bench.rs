@@ -2,23 +2,46 @@
 //! whatever else the machine does meets all of them, in every other round from last to first, so that none of them always
 //! comes after the same one. What is seen on the way goes to an [`Observer`].
 
+mod absent;
+
 use crate::connection::{Connection, Failure};
 use crate::groups;
+use crate::interrupt::{Interrupt, Patience};
 use crate::load::{self, Gauge, Load, Measured, Pace};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{self, CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult};
+use crate::record::{
+    self, CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult,
+};
 use crate::script::{self, Script};
 use crate::statement::Protocol;
 use crate::target::Target;
 use crate::vitals::Marks;
-use crate::work::Work;
-use crate::workload::{Scenario, Sizes, tables};
+use crate::work::{Prepared, Work};
+use crate::workload::{Outcome, Scenario, Sizes, tables};
+use absent::Absent;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between two reports of a run that goes on.
 const TICK: Duration = Duration::from_millis(200);
+/// For the counters of the server after a run.
+const COST: Patience = Patience {
+    limit: Duration::from_secs(10),
+    interrupted: Duration::from_secs(5),
+};
+/// For a check, which may read tables of the sources' sizes.
+const CHECK: Patience = Patience {
+    limit: Duration::from_secs(300),
+    interrupted: Duration::from_secs(30),
+};
+/// For dropping the tables.
+const CLEAN_UP: Patience = Patience {
+    limit: Duration::from_secs(30),
+    interrupted: Duration::from_secs(15),
+};
+/// Before a check is tried again.
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -33,7 +56,7 @@ pub struct Order {
     pub duration: Duration,
     /// Times that everything is run.
     pub rounds: usize,
-    /// Turns per second of all clients together; `None`: each client goes on when it has its answer.
+    /// Turns per second of all clients that work, together; `None`: each client goes on when it has its answer.
     pub rate: Option<f64>,
     /// Pause of each client between turns.
     pub think: Duration,
@@ -123,31 +146,12 @@ pub trait Observer {
     fn ended(&mut self, record: &Record);
 }
 
-/// Set to end everything before its time: the run that goes on is measured up to then, its check is made, no other begins.
-#[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Ends everything before its time.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it was asked for.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
-    }
-}
-
 /// Carries out all of `order`. A run that fails is a record, too, and keeps no other from running.
 pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Observer) {
     let machine = Machine::this();
     let runs = runs(order);
     let of = runs.len();
+    let mut absent = Absent::default();
     for (number, (choice, clients, round, target)) in (1..).zip(&runs) {
         if interrupt.is_set() {
             break;
@@ -164,7 +168,8 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
         };
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
-        let result = match carry_out(order, &run, interrupt, observer, &mut server).await {
+        let ran = carry_out(order, &run, interrupt, observer, &mut server, &mut absent).await;
+        let result = match ran {
             Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
             Ok(None) => break,
             Err(failure) => RunResult::Failed {
@@ -188,7 +193,7 @@ pub async fn bench(order: &Order, interrupt: &Interrupt, observer: &mut dyn Obse
     }
     let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
     if order.choices.iter().any(on_own_schema) {
-        clean_up(order).await;
+        clean_up(order, &absent, interrupt).await;
     }
 }
 
@@ -210,23 +215,23 @@ fn runs(order: &Order) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
 }
 
 /// Makes the tables, runs the load, checks. `None`: it was interrupted before it began.
-async fn carry_out(
+async fn carry_out<'a>(
     order: &Order,
-    run: &Run<'_>,
+    run: &Run<'a>,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
     server: &mut ServerFacts,
+    absent: &mut Absent<'a>,
 ) -> Result<Option<Ran>, Failure> {
+    absent.refuse(run.target)?;
     observer.sees(run, Stage::Preparing);
-    let mut conn = Connection::open(run.target).await?;
-    *server = ServerFacts::of(&mut conn).await?;
-    let work = run.choice.work.prepare(&order.sizes, &mut conn).await?;
-    if interrupt.is_set() {
-        return Ok(None);
-    }
+    let work = tokio::select! {
+        work = prepare(order, run, server, absent) => work?,
+        () = interrupt.asked() => return Ok(None),
+    };
 
-    let gauge = Arc::new(Gauge::new(interrupt.flag()));
-    let load = order.load(run.clients, work.shared_connections());
+    let gauge = Arc::new(Gauge::new(interrupt.clone()));
+    let load = order.load(run.clients, &work);
     let (mut marks, mut samples) = (Marks::default(), Vec::new());
     let measured = tokio::select! {
         measured = load::run(work.clients(), run.target, &load, &gauge) => measured?,
@@ -234,10 +239,13 @@ async fn carry_out(
         () = marks.watch(run.target, &gauge, &load) => unreachable!("it watches for ever"),
         () = groups::watch(run.target, &gauge, &mut samples) => unreachable!("it watches for ever"),
     };
-    let mut cost = marks.cost(&mut conn, run.target, &gauge).await;
+    if gauge.started.get().is_none() {
+        return Ok(None);
+    }
+    let cost = async { Ok(marks.cost(run.target, &gauge).await) };
+    let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
     observer.sees(run, Stage::Checking);
-    let check = work.check(&mut conn, measured.outcome).await?;
-    conn.close().await;
+    let check = check(&work, run.target, measured.outcome, interrupt).await;
     // Rows of the lab's own tables only.
     let own = run.choice.work.is_on_own_schema();
     cost.dead_rows = cost.dead_rows.filter(|_| own);
@@ -247,14 +255,64 @@ async fn carry_out(
         rate: measured.rate(),
         latency: Latency::of(&measured),
         errors: errors(&measured),
-        check: check.map(|check| CheckResult {
-            holds: check.holds,
-            says: check.says,
-        }),
+        check,
         cost,
         groups: samples,
         interrupted: interrupt.is_set(),
+        open_loop: order.rate.map(|_| OpenLoop {
+            offered: measured.offered,
+            behind: measured.behind,
+        }),
     }))
+}
+
+/// Makes the tables, on a connection that is not kept: it would lie idle for a whole run, which not everything on the way to a
+/// server bears.
+async fn prepare<'a>(
+    order: &Order,
+    run: &Run<'a>,
+    server: &mut ServerFacts,
+    absent: &mut Absent<'a>,
+) -> Result<Prepared, Failure> {
+    let opened = Connection::open(run.target).await;
+    let mut conn = opened.inspect_err(|failure| absent.note(run.target, failure))?;
+    *server = ServerFacts::of(&mut conn).await?;
+    let work = run.choice.work.prepare(&order.sizes, &mut conn).await?;
+    conn.close().await;
+    Ok(work)
+}
+
+/// Compares the tables with what clients were told; once more if the connection was lost meanwhile. A check that cannot be made
+/// does not hold. `None`: nobody here knows what a script should leave behind.
+async fn check(
+    work: &Prepared,
+    target: &Target,
+    outcome: Outcome,
+    interrupt: &Interrupt,
+) -> Option<CheckResult> {
+    let Prepared::Workload(workload) = work else {
+        return None;
+    };
+    let attempt = async || {
+        let mut conn = Connection::open(target).await?;
+        let check = workload.check(&mut conn, outcome).await?;
+        conn.close().await;
+        Ok::<_, Failure>(check)
+    };
+    let attempts = async {
+        match attempt().await {
+            Err(failure) if failure.may_pass() => {
+                tokio::time::sleep(CHECK_PAUSE).await;
+                attempt().await
+            }
+            done => done,
+        }
+    };
+    let (holds, says) = match CHECK.with(interrupt, attempts).await {
+        Ok(check) => (check.holds, check.says),
+        Err(failure) => (false, format!("it could not be made: {failure}")),
+    };
+    Some(CheckResult { holds, says })
 }
 
 fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {
@@ -293,30 +351,35 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, gauge: &Gauge) {
     }
 }
 
-/// Drops what the lab made, or leaves it to others. Whoever cannot be reached any more keeps it until the next run.
-async fn clean_up(order: &Order) {
+/// Drops what the lab made, or leaves it to others. Whoever cannot be reached any more, or does not answer, keeps it until the
+/// next run.
+async fn clean_up(order: &Order, absent: &Absent<'_>, interrupt: &Interrupt) {
     for target in &order.targets {
-        if let Ok(mut conn) = Connection::open(target).await {
-            let _ = match order.keep_tables {
-                true => tables::leave_schema(&mut conn).await,
-                false => tables::drop_schema(&mut conn).await,
-            };
+        let work = async {
+            absent.refuse(target)?;
+            let mut conn = Connection::open(target).await?;
+            match order.keep_tables {
+                true => tables::leave_schema(&mut conn).await?,
+                false => tables::drop_schema(&mut conn).await?,
+            }
             conn.close().await;
-        }
+            Ok(())
+        };
+        let _: Result<(), Failure> = CLEAN_UP.with(interrupt, work).await;
     }
 }
 
 impl Order {
-    fn load(&self, clients: usize, shared_connections: Option<usize>) -> Load {
+    fn load(&self, clients: usize, work: &Prepared) -> Load {
         Load {
             clients,
             threads: self.threads,
-            shared_connections,
+            shared_connections: work.shared_connections(),
             warmup: self.warmup,
             duration: self.duration,
             pace: match self.rate {
                 Some(rate) => Pace::Open {
-                    rate: rate / clients.max(1) as f64,
+                    rate: rate / work.workers(clients).max(1) as f64,
                 },
                 None => Pace::Closed { think: self.think },
             },

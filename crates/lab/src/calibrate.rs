@@ -5,6 +5,7 @@ mod echo;
 
 use crate::connection::{Connection, Failure};
 use crate::descriptors;
+use crate::interrupt::Interrupt;
 use crate::load::{self, Gauge, Load, MakeClient, Pace};
 use crate::session::Session;
 use crate::show;
@@ -17,7 +18,6 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Clients when nobody says how many.
@@ -100,7 +100,7 @@ async fn measure(
         let statement = statement.clone();
         Box::new(Caller { statement, rng })
     });
-    let gauge = Arc::new(Gauge::new(Arc::new(AtomicBool::new(false))));
+    let gauge = Arc::new(Gauge::new(Interrupt::default()));
     let measured = load::run(caller, target, &load, &gauge).await?;
     Ok(Ceiling {
         clients,

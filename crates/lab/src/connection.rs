@@ -26,9 +26,17 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 /// Why a question has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
-    /// The target said so; the connection goes on, unless it was at login.
+    /// The target said so; the connection goes on.
     #[error("{message} (SQLSTATE {sqlstate})")]
     Refused {
+        /// PostgreSQL documentation, appendix A.
+        sqlstate: String,
+        /// In the target's own words.
+        message: String,
+    },
+    /// The target said so to a login: there is no connection, and no work was begun.
+    #[error("not admitted: {message} (SQLSTATE {sqlstate})")]
+    NotAdmitted {
         /// PostgreSQL documentation, appendix A.
         sqlstate: String,
         /// In the target's own words.
@@ -46,7 +54,7 @@ impl Failure {
     /// What it is called in counts of errors: the SQLSTATE, or a word.
     pub fn kind(&self) -> &str {
         match self {
-            Self::Refused { sqlstate, .. } => sqlstate,
+            Self::Refused { sqlstate, .. } | Self::NotAdmitted { sqlstate, .. } => sqlstate,
             Self::Unreachable(_) => "unreachable",
             Self::Lost(_) => "lost",
         }
@@ -59,8 +67,22 @@ impl Failure {
             Self::Refused { sqlstate, .. } => {
                 sqlstate.starts_with("08") || sqlstate.starts_with("57P")
             }
-            Self::Unreachable(_) => false,
+            Self::NotAdmitted { .. } | Self::Unreachable(_) => false,
             Self::Lost(_) => true,
+        }
+    }
+
+    /// Whether another connection may fare better soon: this one was lost, or the server was full or starting.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_in_doubt() || matches!(self, Self::NotAdmitted { .. })
+    }
+
+    /// The same before the end of a login, when there is no work that may have been done.
+    fn at_login(self) -> Self {
+        match self {
+            Self::Refused { sqlstate, message } => Self::NotAdmitted { sqlstate, message },
+            Self::Lost(why) => Self::Unreachable(format!("{why}, before the login had ended")),
+            other => other,
         }
     }
 
@@ -106,7 +128,7 @@ impl Connection {
     /// Connects and logs in.
     pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
         match tokio::time::timeout(CONNECT_LIMIT, Self::open_at_leisure(target)).await {
-            Ok(opened) => opened,
+            Ok(opened) => opened.map_err(Failure::at_login),
             Err(_) => Err(Failure::Unreachable(format!(
                 "no answer for {} s",
                 CONNECT_LIMIT.as_secs()
@@ -268,6 +290,13 @@ impl Connection {
         if let Some(known) = self.prepared.get_mut(number) {
             *known = true;
         }
+    }
+
+    /// Says goodbye and goes, as a client does: what the target does then is its own business.
+    pub(crate) async fn leave(mut self) {
+        frontend::write_terminate(&mut self.out);
+        // Whoever does not hear it sees the end of the connection.
+        let _ = self.stream.write_all(&mut self.out).await;
     }
 
     /// Ends the session in good order and waits until the target has closed it, but not for long.

@@ -12,6 +12,7 @@ mod compare;
 mod connection;
 mod descriptors;
 mod groups;
+mod interrupt;
 mod load;
 mod machine;
 mod power_law;
@@ -30,16 +31,17 @@ mod vitals;
 mod work;
 mod workload;
 
-pub use bench::{Choice, Interrupt, Observer, Order, Run, Stage, bench};
+pub use bench::{Choice, Observer, Order, Run, Stage, bench};
 pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};
 pub use compare::{Comparison, compare};
 pub use connection::Failure;
 pub use descriptors::allow as allow_clients;
 pub use groups::GroupSample;
+pub use interrupt::Interrupt;
 pub use machine::{Machine, ServerFacts};
 pub use progress::Progress;
 pub use record::{
-    CheckResult, Conditions, Errors, Latency, Ran, Record, RunResult, VERSION, read_lines,
+    CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult, VERSION, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};

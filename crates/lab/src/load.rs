@@ -9,13 +9,14 @@ mod tests;
 pub(crate) use pace::Pace;
 
 use crate::connection::Failure;
+use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::workload::{Client, Outcome};
 use crew::Crew;
 use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -47,6 +48,14 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
+impl Load {
+    /// No thread is without a client, or without a connection if they are shared.
+    fn threads(&self) -> usize {
+        let connections = self.shared_connections.unwrap_or(usize::MAX);
+        self.threads.min(self.clients).min(connections).max(1)
+    }
+}
+
 /// What can be seen of a run from outside while it lasts.
 #[derive(Debug)]
 pub(crate) struct Gauge {
@@ -61,11 +70,11 @@ pub(crate) struct Gauge {
     /// Turns that failed.
     pub(crate) failed: AtomicU64,
     /// Set to end the run before its time.
-    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) stop: Interrupt,
 }
 
 impl Gauge {
-    pub(crate) fn new(stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(stop: Interrupt) -> Self {
         Self {
             started: OnceLock::new(),
             connected: AtomicUsize::new(0),
@@ -90,7 +99,11 @@ pub(crate) struct Measured {
     pub(crate) done: u64,
     /// The time measured; shorter than asked for if the run was stopped.
     pub(crate) lasted: Duration,
-    /// How long each of them took, in microseconds. At a fixed rate from the moment when it was due.
+    /// Turns that fell due within that time.
+    pub(crate) offered: u64,
+    /// Turns that had fallen due at a fixed rate, and had no answer when that time ended.
+    pub(crate) behind: u64,
+    /// How long those took that were done, and how long those had been due that were behind, in microseconds.
     pub(crate) latency: Histogram<u64>,
     /// Turns that failed, warm-up included, by [`Failure::kind`], with the words of the first of each kind.
     pub(crate) errors: BTreeMap<String, (u64, String)>,
@@ -105,6 +118,8 @@ impl Measured {
         let latency = Histogram::new_with_bounds(1, micros_max, DIGITS);
         Self {
             done: 0,
+            offered: 0,
+            behind: 0,
             lasted: Duration::ZERO,
             latency: latency.unwrap_or_else(|error| unreachable!("{error}")),
             errors: BTreeMap::new(),
@@ -122,6 +137,10 @@ impl Measured {
 
     fn record(&mut self, took: Duration) {
         self.done += 1;
+        self.record_latency(took);
+    }
+
+    fn record_latency(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latency.saturating_record(micros.max(1));
     }
@@ -133,6 +152,8 @@ impl Measured {
 
     fn add(&mut self, other: Measured) {
         self.done += other.done;
+        self.offered += other.offered;
+        self.behind += other.behind;
         self.lasted = self.lasted.max(other.lasted);
         // Both have the same bounds.
         let _ = self.latency.add(&other.latency);
@@ -151,11 +172,12 @@ enum Start {
     Await,
     /// Now; time runs from here.
     At(Instant),
-    /// Never: somebody could not come.
+    /// Never: somebody could not come, or the run was stopped.
     Off,
 }
 
-/// Runs the load and waits for its last answer. Time runs from the moment when all clients are connected.
+/// Runs the load and waits for its last answer, but not for ever. Time runs from the moment when all clients are connected; if the
+/// run is stopped before, it never [starts](Gauge::started).
 ///
 /// # Errors
 /// A client cannot connect; nothing has run then.
@@ -166,7 +188,7 @@ pub(crate) async fn run(
     gauge: &Arc<Gauge>,
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Await);
-    let threads = load.threads.clamp(1, load.clients.max(1));
+    let threads = load.threads();
     let mut crews = Vec::new();
     let mut ready = Vec::new();
     for thread in 0..threads {
@@ -180,7 +202,7 @@ pub(crate) async fn run(
             numbers: (thread..load.clients).step_by(threads).collect(),
             shared: load
                 .shared_connections
-                .map(|all| all.saturating_sub(thread).div_ceil(threads).max(1)),
+                .map(|all| all.saturating_sub(thread).div_ceil(threads)),
             started: started.clone(),
         };
         std::thread::spawn(move || {
@@ -197,9 +219,10 @@ pub(crate) async fn run(
         }
     }
     // Crews that have ended need no start.
-    start.send_replace(match refused {
-        None => Start::At(*gauge.started.get_or_init(Instant::now)),
-        Some(_) => Start::Off,
+    let is_off = refused.is_some() || gauge.stop.is_set();
+    start.send_replace(match is_off {
+        false => Start::At(*gauge.started.get_or_init(Instant::now)),
+        true => Start::Off,
     });
     let mut total = Measured::nothing();
     for crew in crews {

@@ -1,7 +1,7 @@
 //! What is seen while runs go on: one line that changes on a terminal, one line per run elsewhere.
 
 use crate::bench::{Observer, Run, Stage};
-use crate::record::{Record, RunResult};
+use crate::record::{Ran, Record, RunResult};
 use crate::show;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -95,10 +95,11 @@ fn result(record: &Record) -> String {
     match &record.result {
         RunResult::Failed { why } => format!("{head}: did not run: {why}"),
         RunResult::Ran(ran) => format!(
-            "{head}: {}/s, p50 {}, p99 {}; {}",
+            "{head}: {}/s, p50 {}, p99 {}{}; {}",
             show::number(ran.rate),
             show::duration(ran.latency.p50 as f64),
             show::duration(ran.latency.p99 as f64),
+            behind(ran),
             match &ran.check {
                 Some(check) if check.holds => check.says.clone(),
                 Some(check) => format!("CHECK FAILED: {}", check.says),
@@ -106,4 +107,10 @@ fn result(record: &Record) -> String {
             }
         ),
     }
+}
+
+/// Whether the target kept up; empty if turns come when there is an answer.
+fn behind(ran: &Ran) -> String {
+    let turns = ran.open_loop.as_ref();
+    turns.map_or_else(String::new, |turns| format!(", {turns}"))
 }

@@ -3,9 +3,12 @@
 use crate::groups::GroupSample;
 use crate::load::Measured;
 use crate::machine::{Machine, ServerFacts};
+use crate::show;
 use crate::vitals::Cost;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Add;
 
 /// Of this format; another number is not read.
 pub const VERSION: u32 = 1;
@@ -98,6 +101,37 @@ pub struct Ran {
     pub groups: Vec<GroupSample>,
     /// Stopped before its time.
     pub interrupted: bool,
+    /// Whether the target kept up, if turns came at a fixed rate.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoop>,
+}
+
+/// Turns that came at a fixed rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Fell due in the time measured.
+    pub offered: u64,
+    /// Had fallen due, and had no answer at its end. Their age then is among the latencies: the least that they would have taken.
+    pub behind: u64,
+}
+
+impl Add for OpenLoop {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            behind: self.behind + other.behind,
+        }
+    }
+}
+
+/// `5 of 100 due had no answer at the end`
+impl fmt::Display for OpenLoop {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (behind, offered) = (show::count(self.behind), show::count(self.offered));
+        write!(out, "{behind} of {offered} due had no answer at the end")
+    }
 }
 
 /// Latencies in microseconds.

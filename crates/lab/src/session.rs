@@ -78,13 +78,20 @@ impl Session {
             return;
         };
         let gone = match from {
-            Failure::Lost(_) | Failure::Unreachable(_) => true,
+            Failure::Lost(_) | Failure::Unreachable(_) | Failure::NotAdmitted { .. } => true,
             Failure::Refused { .. } => {
                 from.is_in_doubt() || conn.in_transaction() && conn.query("ROLLBACK").await.is_err()
             }
         };
         if gone {
             self.held = None;
+        }
+    }
+
+    /// Ends the connection within a turn; nobody waits until the target has closed it.
+    pub(crate) async fn leave(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.conn.leave().await;
         }
     }
 

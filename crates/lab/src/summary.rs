@@ -2,7 +2,7 @@
 //! show this and nothing else.
 
 use crate::groups::GroupSample;
-use crate::record::{Errors, Ran, Record, RunResult};
+use crate::record::{Errors, OpenLoop, Ran, Record, RunResult};
 use std::collections::BTreeMap;
 
 /// The same work by the same number of clients, target beside target.
@@ -66,6 +66,8 @@ pub struct Figures {
     pub interrupted: usize,
     /// Turns came at a fixed rate, so that the rate tells little and the latency much.
     pub open_loop: bool,
+    /// Those turns, of all rounds that told of them.
+    pub turns: Option<OpenLoop>,
 }
 
 /// A median and how far rounds differ from it.
@@ -177,6 +179,10 @@ impl Figures {
             broken,
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
             open_loop: false,
+            turns: ran
+                .iter()
+                .filter_map(|ran| ran.open_loop)
+                .reduce(|a, b| a + b),
         })
     }
 

@@ -101,6 +101,9 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
             figures.rounds
         );
     }
+    if let Some(turns) = figures.turns.filter(|turns| turns.behind > 0) {
+        let _ = writeln!(out, "    {:<32}  {turns}", "");
+    }
     let failed = figures.failed_turns();
     if failed > 0 {
         let _ = writeln!(out, "    {:<32}  {} turns failed", "", show::count(failed));

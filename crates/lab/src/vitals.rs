@@ -88,14 +88,11 @@ impl Marks {
     }
 
     /// The cost between the two; the load has ended, and the end is read now if it came sooner than expected.
-    pub(crate) async fn cost(
-        mut self,
-        conn: &mut Connection,
-        target: &Target,
-        gauge: &Gauge,
-    ) -> Cost {
-        if self.0.len() == 1 {
-            self.read(conn, target, gauge).await;
+    pub(crate) async fn cost(mut self, target: &Target, gauge: &Gauge) -> Cost {
+        if self.0.len() == 1
+            && let Ok(mut conn) = Connection::open(target).await
+        {
+            self.read(&mut conn, target, gauge).await;
         }
         match self.0.as_slice() {
             [(before, done_before), (after, done)] => after.since(before, done - done_before),

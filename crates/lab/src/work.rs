@@ -4,7 +4,7 @@
 use crate::connection::{Connection, Failure};
 use crate::load::MakeClient;
 use crate::script::{Program, Script};
-use crate::workload::{Check, Outcome, Sizes, Variant, Workload, tables};
+use crate::workload::{Sizes, Variant, Workload, tables};
 use std::sync::Arc;
 
 /// What clients do.
@@ -73,23 +73,19 @@ impl Prepared {
         }
     }
 
+    /// How many of so many clients do units of work.
+    pub(crate) fn workers(&self, clients: usize) -> usize {
+        match self {
+            Self::Workload(workload) => workload.workers(clients),
+            Self::Program(_) => clients,
+        }
+    }
+
     /// Connections that the clients share; `None`: each has its own.
     pub(crate) fn shared_connections(&self) -> Option<usize> {
         match self {
             Self::Workload(workload) => workload.shared_connections(),
             Self::Program(_) => None,
-        }
-    }
-
-    /// Compares the tables with what clients were told. `None`: nobody here knows what a script should leave behind.
-    pub(crate) async fn check(
-        &self,
-        conn: &mut Connection,
-        outcome: Outcome,
-    ) -> Result<Option<Check>, Failure> {
-        match self {
-            Self::Workload(workload) => workload.check(conn, outcome).await.map(Some),
-            Self::Program(_) => Ok(None),
         }
     }
 }

@@ -8,6 +8,8 @@ mod occupant;
 pub(crate) mod queue;
 pub(crate) mod storm;
 pub(crate) mod tables;
+#[cfg(test)]
+mod tests;
 
 use crate::connection::{Connection, Failure};
 use crate::session::Session;
@@ -89,6 +91,11 @@ pub(crate) trait Workload: Send + Sync {
 
     /// The client with this number, from 0; all that it draws comes from `rng`.
     fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client>;
+
+    /// How many of so many clients do units of work: a rate of units is theirs alone.
+    fn workers(&self, clients: usize) -> usize {
+        clients
+    }
 
     /// Connections that all clients share, each for the time of a turn, as the workers of an application do with its pool;
     /// `None`: each client has its own.

@@ -1,4 +1,4 @@
-//! Answers that come in pieces.
+//! Answers that come in pieces, and logins that come to nothing.
 
 use super::*;
 
@@ -54,4 +54,50 @@ fn an_error_is_told_when_it_comes_and_a_broken_length_at_once() {
         &mut |_| false,
     );
     assert!(broken.is_err());
+}
+
+/// What becomes of a login at somebody who says this to it, and no more.
+fn login(answer: &[u8]) -> Failure {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Target {
+            name: "brief".to_owned(),
+            host: crate::target::Host::Tcp("127.0.0.1".to_owned()),
+            port: listener.local_addr().unwrap().port(),
+            user: "nobody".to_owned(),
+            password: None,
+            database: "nothing".to_owned(),
+        };
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut startup = [0; 1_024];
+            tokio::io::AsyncReadExt::read(&mut stream, &mut startup)
+                .await
+                .unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer)
+                .await
+                .unwrap();
+        };
+        tokio::join!(Connection::open(&target), answers)
+            .0
+            .unwrap_err()
+    })
+}
+
+#[test]
+fn a_login_that_fails_leaves_no_work_in_doubt() {
+    let mut starting = BytesMut::new();
+    paceline_wire::ErrorResponse::error("57P03", "it is starting up").write(&mut starting);
+    for (answer, kind) in [
+        (&starting[..], "57P03"),
+        (b"", "unreachable"),
+        (b"Z\0\0\0\0", "unreachable"),
+    ] {
+        let failure = login(answer);
+        assert_eq!(failure.kind(), kind, "{failure}");
+        assert!(!failure.is_in_doubt(), "{failure}");
+    }
 }

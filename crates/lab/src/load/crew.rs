@@ -1,7 +1,9 @@
 //! The clients that share a thread.
 
+use super::pace::Schedule;
 use super::{Gauge, Load, MakeClient, Measured, Start};
 use crate::connection::Failure;
+use crate::interrupt::Patience;
 use crate::session::{Pool, Session};
 use crate::target::Target;
 use crate::workload::{Client, Turn};
@@ -19,8 +21,8 @@ use tokio::task::JoinSet;
 const LOGINS_MAX: usize = 64;
 /// How long the last answers are waited for when the time is over.
 const GRACE: Duration = Duration::from_secs(60);
-/// How soon a client that pauses hears that the run was stopped.
-const NAP_MAX: Duration = Duration::from_millis(100);
+/// The same when the run was stopped.
+const GRACE_STOPPED: Duration = Duration::from_secs(5);
 /// How long a client waits after it could not connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,7 +60,10 @@ impl Crew {
         let pool = self
             .shared
             .map(|connections| Rc::new(Pool::new(connections)));
-        let connected = self.connect(pool.as_ref()).await;
+        let connected = tokio::select! {
+            connected = self.connect(pool.as_ref()) => connected,
+            () = self.gauge.stop.asked() => return Measured::nothing(),
+        };
         let riders = match connected {
             Ok(riders) => riders,
             Err(failure) => {
@@ -76,28 +81,34 @@ impl Crew {
         let watch = Watch {
             opens: start + self.load.warmup,
             closes: start + self.load.warmup + self.load.duration,
+            gauge: Arc::clone(&self.gauge),
         };
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut schedules) = (JoinSet::new(), Vec::new());
         for rider in riders {
-            let (gauge, measured) = (Arc::clone(&self.gauge), Rc::clone(&measured));
-            tasks.spawn_local(rider.ride(start, watch, gauge, measured));
+            let rng = StdRng::seed_from_u64(rider.seed);
+            let schedule = Rc::new(RefCell::new(Schedule::new(self.load.pace, start, rng)));
+            schedules.push(Rc::clone(&schedule));
+            tasks.spawn_local(rider.ride(schedule, watch.clone(), Rc::clone(&measured)));
         }
-        let last = watch.closes + GRACE;
+        let grace = Patience {
+            limit: self.load.warmup + self.load.duration + GRACE,
+            interrupted: GRACE_STOPPED,
+        };
         let mut staying = Vec::new();
-        let all = all_left(&mut tasks, start, &mut staying);
-        let left = tokio::time::timeout_at(last.into(), all).await;
+        let finished = tokio::select! {
+            finished = all_left(&mut tasks, start, &mut staying) => finished,
+            () = grace.ends(&self.gauge.stop) => None,
+        };
         let mut measured = measured.replace(Measured::nothing());
         // If nothing was left to do, what came after the last unit is nobody's time.
-        let finished = left.as_ref().map_or(None, |finished| *finished);
-        measured.lasted = watch.lasted(finished.unwrap_or_else(Instant::now));
-        if left.is_err() {
-            for _ in 0..tasks.len() {
-                measured.outcome.unknown += 1;
-                let grace = format!("no answer for {} s", GRACE.as_secs());
-                measured.note(&Failure::Lost(grace));
-            }
-            tasks.abort_all();
+        measured.lasted = watch.lasted(finished);
+        for _ in 0..tasks.len() {
+            measured.outcome.unknown += 1;
+            let waited = "no answer, though the run had ended";
+            measured.note(&Failure::Lost(waited.to_owned()));
         }
+        tasks.abort_all();
+        watch.count_behind(&schedules, &mut measured);
         close(staying, pool).await;
         measured
     }
@@ -112,8 +123,7 @@ impl Crew {
             let rider = Rider {
                 client: (self.clients)(number, StdRng::seed_from_u64(seed)),
                 session: Session::new(Arc::clone(&self.target), pool.cloned()),
-                load: self.load.clone(),
-                rng: StdRng::seed_from_u64(!seed),
+                seed: !seed,
             };
             let (permits, gauge) = (Rc::clone(&permits), Arc::clone(&self.gauge));
             tasks.spawn_local(async move {
@@ -148,15 +158,66 @@ async fn close(staying: Vec<Session>, pool: Option<Rc<Pool>>) {
 }
 
 /// The time that is measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Watch {
     opens: Instant,
     closes: Instant,
+    gauge: Arc<Gauge>,
 }
 
 impl Watch {
-    fn lasted(self, now: Instant) -> Duration {
-        self.closes.min(now).saturating_duration_since(self.opens)
+    /// When the time is over; sooner if the run was stopped.
+    fn ends(&self) -> Instant {
+        let stopped = self.gauge.stop.at();
+        stopped.map_or(self.closes, |at| at.min(self.closes))
+    }
+
+    /// The time measured, if all work was `finished` then.
+    fn lasted(&self, finished: Option<Instant>) -> Duration {
+        let ends = self.ends();
+        let last = finished.map_or(ends, |finished| finished.min(ends));
+        last.saturating_duration_since(self.opens)
+    }
+
+    /// Counts the turns that were due and had no answer at the end. Their age then is the least that they would have taken.
+    fn count_behind(&self, schedules: &[Rc<RefCell<Schedule>>], measured: &mut Measured) {
+        let ends = self.ends();
+        if ends <= self.opens {
+            return;
+        }
+        for schedule in schedules {
+            while let Some(due) = schedule.borrow_mut().next_behind(ends) {
+                measured.offered += u64::from(due >= self.opens);
+                measured.behind += 1;
+                measured.record_latency(ends - due);
+            }
+        }
+    }
+
+    /// Writes down a turn that was done.
+    fn note_done(&self, now: Instant, took: Duration, measured: &RefCell<Measured>) {
+        self.gauge.done(took);
+        let mut measured = measured.borrow_mut();
+        measured.outcome.acknowledged += 1;
+        if now >= self.opens && now < self.ends() {
+            measured.record(took);
+        }
+    }
+
+    /// Waits until a turn is due. `None`: the time is over, or the run was stopped.
+    async fn wait(&self, due: Instant) -> Option<Instant> {
+        let now = Instant::now();
+        if now >= self.ends() {
+            return None;
+        }
+        if now >= due {
+            return Some(now);
+        }
+        let until = due.min(self.closes);
+        tokio::select! {
+            () = tokio::time::sleep_until(until.into()) => (due < self.closes).then(Instant::now),
+            () = self.gauge.stop.asked() => None,
+        }
     }
 }
 
@@ -164,8 +225,8 @@ impl Watch {
 enum Left {
     /// The time is over, or the run was stopped.
     OutOfTime,
-    /// Nothing is left to do; the last unit was done at that time.
-    Finished(Instant),
+    /// Nothing is left to do; the last unit was done at that time, if it did any.
+    Finished(Option<Instant>),
     /// It does nothing, but its connection stays until the others have ended.
     Stays(Session),
 }
@@ -179,7 +240,9 @@ async fn all_left(
     let mut last = Some(start);
     while let Some(left) = tasks.join_next().await {
         match left {
-            Ok(Left::Finished(own)) => last = last.map(|others| others.max(own)),
+            Ok(Left::Finished(own)) => {
+                last = last.map(|others| own.map_or(others, |own| others.max(own)));
+            }
             Ok(Left::Stays(session)) => staying.push(session),
             Ok(Left::OutOfTime) | Err(_) => last = None,
         }
@@ -187,26 +250,12 @@ async fn all_left(
     last
 }
 
-/// Waits until a turn is due. `None`: the time is over, or the run was stopped.
-async fn wait(due: Instant, closes: Instant, gauge: &Gauge) -> Option<Instant> {
-    loop {
-        let now = Instant::now();
-        if now >= closes || gauge.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        if now >= due {
-            return Some(now);
-        }
-        tokio::time::sleep_until(due.min(closes).min(now + NAP_MAX).into()).await;
-    }
-}
-
 /// A client and its connection.
 struct Rider {
     client: Box<dyn Client>,
     session: Session,
-    load: Load,
-    rng: StdRng,
+    /// For the times of its turns.
+    seed: u64,
 }
 
 impl Rider {
@@ -221,41 +270,46 @@ impl Rider {
     /// Takes turns until there is a reason to leave.
     async fn ride(
         mut self,
-        start: Instant,
+        schedule: Rc<RefCell<Schedule>>,
         watch: Watch,
-        gauge: Arc<Gauge>,
         measured: Rc<RefCell<Measured>>,
     ) -> Left {
-        let pace = self.load.pace;
-        let mut due = pace.first(start, &mut self.rng);
-        let mut done = start;
+        let mut done = None;
         let left = loop {
-            let Some(begun) = wait(due, watch.closes, &gauge).await else {
+            let due = schedule.borrow().due();
+            let Some(begun) = watch.wait(due).await else {
                 break Left::OutOfTime;
             };
             let turn = self.client.turn(&mut self.session).await;
-            let now = Instant::now();
+            let mut now = Instant::now();
             match turn {
                 Ok(Turn::Done) => {
-                    done = now;
-                    let took = now - if pace.is_open() { due } else { begun };
-                    gauge.done(took);
-                    let mut measured = measured.borrow_mut();
-                    measured.outcome.acknowledged += 1;
-                    if now >= watch.opens && now < watch.closes {
-                        measured.record(took);
-                    }
+                    done = Some(now);
+                    let took = now - schedule.borrow().counts_from(begun);
+                    watch.note_done(now, took, &measured);
                 }
                 Ok(Turn::Idle) => {}
-                Ok(Turn::Stays) => return Left::Stays(self.session),
-                Ok(Turn::Finished) => break Left::Finished(done),
+                Ok(Turn::Stays) => {
+                    schedule.borrow_mut().end();
+                    return Left::Stays(self.session);
+                }
+                Ok(Turn::Finished) => {
+                    schedule.borrow_mut().end();
+                    break Left::Finished(done);
+                }
                 Err(failure) => {
-                    gauge.failed.fetch_add(1, Ordering::Relaxed);
+                    watch.gauge.failed.fetch_add(1, Ordering::Relaxed);
                     self.fail(&failure, &measured).await;
+                    now = Instant::now();
                 }
             }
             self.session.rest();
-            due = pace.next(due, now, &mut self.rng);
+            // What was answered too late stays on the schedule.
+            if now >= watch.ends() {
+                break Left::OutOfTime;
+            }
+            measured.borrow_mut().offered += u64::from(due >= watch.opens);
+            schedule.borrow_mut().answered(now);
         };
         self.session.close().await;
         left
@@ -268,7 +322,10 @@ impl Rider {
             measured.outcome.unknown += u64::from(failure.is_in_doubt());
         }
         self.session.recover(failure).await;
-        if matches!(failure, Failure::Unreachable(_)) {
+        if matches!(
+            failure,
+            Failure::Unreachable(_) | Failure::NotAdmitted { .. }
+        ) {
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }
     }

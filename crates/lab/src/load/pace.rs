@@ -12,8 +12,8 @@ pub(crate) enum Pace {
         /// The pause, such as a user's thinking or a worker's working.
         think: Duration,
     },
-    /// Turns are due at a fixed mean rate, however long the answers take (exponential intervals). Latency counts from the
-    /// moment when a turn was due, so that a target that cannot keep up cannot hide it.
+    /// Turns are due at a fixed mean rate, however long the answers take (exponential intervals). The latency of a turn that
+    /// fell due while its client still waited counts from then, so that a target that cannot keep up cannot hide it.
     Open {
         /// Turns per second and client.
         rate: f64,
@@ -22,7 +22,7 @@ pub(crate) enum Pace {
 
 impl Pace {
     /// When the first turn is due. Clients that pause do not all begin in the same moment.
-    pub(super) fn first(self, start: Instant, rng: &mut StdRng) -> Instant {
+    fn first(self, start: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => start + think.mul_f64(rng.random::<f64>()),
             Self::Open { rate } => start + interval(rate, rng),
@@ -30,23 +30,81 @@ impl Pace {
     }
 
     /// When the turn after one that was due at `due` and has ended `now` is due.
-    pub(super) fn next(self, due: Instant, now: Instant, rng: &mut StdRng) -> Instant {
+    fn next(self, due: Instant, now: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => now + think,
             Self::Open { rate } => due + interval(rate, rng),
         }
     }
+}
 
-    /// Whether a client may be late.
-    pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Open { .. })
+/// The turns of one client.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pace: Pace,
+    rng: StdRng,
+    /// When the turn was or will be due that has not been answered.
+    due: Instant,
+    /// When the turn before it had ended.
+    free: Instant,
+    /// No turn is due any more.
+    is_over: bool,
+}
+
+impl Schedule {
+    /// Begins with the load.
+    pub(super) fn new(pace: Pace, start: Instant, mut rng: StdRng) -> Self {
+        Self {
+            pace,
+            due: pace.first(start, &mut rng),
+            free: start,
+            is_over: false,
+            rng,
+        }
+    }
+
+    /// When the next turn is due.
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// From when the latency of a turn counts that has `begun`. If its client was free when it fell due, nothing but the load's own
+    /// timer has kept it.
+    pub(super) fn counts_from(&self, begun: Instant) -> Instant {
+        match self.due < self.free {
+            true => self.due,
+            false => begun,
+        }
+    }
+
+    /// The turn has ended; on with the next.
+    pub(super) fn answered(&mut self, now: Instant) {
+        self.due = self.pace.next(self.due, now, &mut self.rng);
+        self.free = now;
+    }
+
+    /// The client takes no more turns, for reasons of its own.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Strikes out the next turn that should have been answered before the load `ends`: when it was due. Who waits for answers is
+    /// never late.
+    pub(super) fn next_behind(&mut self, ends: Instant) -> Option<Instant> {
+        let due = self.due;
+        let is_behind = !self.is_over && matches!(self.pace, Pace::Open { .. }) && due < ends;
+        is_behind.then(|| {
+            self.due = self.pace.next(due, ends, &mut self.rng);
+            due
+        })
     }
 }
 
-/// Intervals of a Poisson process; a day at most.
+/// Intervals of a Poisson process; a day at most, and long enough for time to go on.
 fn interval(rate: f64, rng: &mut StdRng) -> Duration {
     let seconds = -(1.0 - rng.random::<f64>()).ln() / rate;
-    Duration::try_from_secs_f64(seconds.min(86_400.0)).unwrap_or_default()
+    let interval = Duration::try_from_secs_f64(seconds.min(86_400.0));
+    interval.unwrap_or_default().max(Duration::from_nanos(1))
 }
 
 #[cfg(test)]
@@ -69,6 +127,22 @@ mod tests {
             (95.0..105.0).contains(&seconds),
             "5,000 turns took {seconds} s"
         );
+    }
+
+    #[test]
+    fn the_timer_of_the_load_is_nobodys_latency() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let pace = Pace::Open { rate: 100.0 };
+        let mut schedule = Schedule::new(pace, start, StdRng::seed_from_u64(7));
+        // The client was idle; the timer was late.
+        let begun = schedule.due() + ms(1);
+        assert_eq!(schedule.counts_from(begun), begun);
+        // It waits for an hour, and further turns fall due.
+        let answered = begun + ms(3_600_000);
+        schedule.answered(answered);
+        assert!(schedule.due() < answered);
+        assert_eq!(schedule.counts_from(answered), schedule.due());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How long a load lasted, told by clients that need no server.
+//! How long a load lasted and what was late, told by clients that need no server.
 
 use super::*;
 use crate::session::Session;
@@ -16,7 +16,7 @@ struct Script {
     turns: Vec<Vec<Turn>>,
     /// When each client began its last turn.
     last_turns: Mutex<Vec<Instant>>,
-    stop: Arc<AtomicBool>,
+    stop: Interrupt,
 }
 
 struct Actor {
@@ -33,10 +33,12 @@ impl Client for Actor {
                 while last_turns.lock().unwrap().len() + 1 < self.script.turns.len() {
                     tokio::task::yield_now().await;
                 }
-                self.script.stop.store(true, Ordering::Relaxed);
             }
             if turn.is_none_or(|turn| turn == Turn::Finished) {
                 last_turns.lock().unwrap().push(Instant::now());
+            }
+            if turn.is_none() {
+                self.script.stop.set();
             }
             Ok(turn.unwrap_or(Turn::Idle))
         })
@@ -45,6 +47,35 @@ impl Client for Actor {
     fn comes_and_goes(&self) -> bool {
         true
     }
+}
+
+/// One client, which goes on when it has its answer.
+fn load() -> Load {
+    Load {
+        clients: 1,
+        threads: 1,
+        shared_connections: None,
+        warmup: Duration::ZERO,
+        duration: HOUR,
+        pace: Pace::Closed {
+            think: Duration::ZERO,
+        },
+        seed: 1,
+    }
+}
+
+fn measure(clients: Arc<MakeClient>, load: &Load, gauge: &Arc<Gauge>) -> Measured {
+    let nowhere = Arc::new(Target {
+        name: "nowhere".to_owned(),
+        host: Host::Unix("/nowhere".into()),
+        port: 1,
+        user: "nobody".to_owned(),
+        password: None,
+        database: "nothing".to_owned(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let run = run(clients, &nowhere, load, gauge);
+    runtime.unwrap().block_on(run).unwrap()
 }
 
 /// What was measured, when it began, and when the last client began its last turn.
@@ -56,23 +87,9 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
     let load = Load {
         clients: turns.len(),
         threads,
-        shared_connections: None,
-        warmup: Duration::ZERO,
-        duration: HOUR,
-        pace: Pace::Closed {
-            think: Duration::ZERO,
-        },
-        seed: 1,
+        ..load()
     };
-    let nowhere = Arc::new(Target {
-        name: "nowhere".to_owned(),
-        host: Host::Unix("/nowhere".into()),
-        port: 1,
-        user: "nobody".to_owned(),
-        password: None,
-        database: "nothing".to_owned(),
-    });
-    let gauge = Arc::new(Gauge::new(Arc::clone(&script.stop)));
+    let gauge = Arc::new(Gauge::new(script.stop.clone()));
     let of_clients = Arc::clone(&script);
     let clients: Arc<MakeClient> = Arc::new(move |number, _| {
         Box::new(Actor {
@@ -80,9 +97,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
             turns: of_clients.turns[number].clone().into_iter(),
         })
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let run = run(clients, &nowhere, &load, &gauge);
-    let measured = runtime.unwrap().block_on(run).unwrap();
+    let measured = measure(clients, &load, &gauge);
     let last_turns = script.last_turns.lock().unwrap();
     let last = last_turns.iter().max();
     let started = *gauge.started.get().unwrap();
@@ -114,4 +129,87 @@ fn time_runs_as_long_as_anybody_works() {
         assert!(started + measured.lasted >= last, "{:?}", measured.lasted);
         assert!(measured.lasted < HOUR);
     }
+}
+
+/// Its turn outlasts the run.
+struct Slow(Duration);
+
+impl Client for Slow {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Turn::Done)
+        })
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_was_due_and_has_no_answer_is_told() {
+    let load = Load {
+        duration: Duration::from_millis(50),
+        pace: Pace::Open { rate: 1_000.0 },
+        ..load()
+    };
+    let turn = load.duration;
+    let gauge = Arc::new(Gauge::new(Interrupt::default()));
+    let measured = measure(Arc::new(move |_, _| Box::new(Slow(turn))), &load, &gauge);
+    // That one came too late, and the others never began.
+    assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
+    assert!(measured.behind > 10, "{measured:?}");
+    assert_eq!(measured.offered, measured.behind);
+    assert_eq!(measured.latency.len(), measured.behind);
+    // The oldest is as old as the run, the youngest has just come.
+    assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
+}
+
+#[test]
+fn no_thread_is_without_a_client_or_a_connection() {
+    let threads = |threads, clients, shared_connections| {
+        let load = Load {
+            threads,
+            clients,
+            shared_connections,
+            ..load()
+        };
+        load.threads()
+    };
+    assert_eq!(threads(4, 100, None), 4);
+    assert_eq!(threads(4, 3, None), 3);
+    assert_eq!(threads(64, 100, Some(32)), 32);
+    assert_eq!(threads(2, 0, Some(32)), 1);
+}
+
+/// Nobody lets it in.
+struct Outcast;
+
+impl Client for Outcast {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            Err(Failure::NotAdmitted {
+                sqlstate: "53300".to_owned(),
+                message: "too many clients".to_owned(),
+            })
+        })
+    }
+
+    fn comes_and_goes(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn who_is_not_admitted_does_not_storm_the_door() {
+    let load = Load {
+        duration: Duration::from_millis(50),
+        ..load()
+    };
+    let gauge = Arc::new(Gauge::new(Interrupt::default()));
+    let measured = measure(Arc::new(|_, _| Box::new(Outcast)), &load, &gauge);
+    // At once, and after each pause that ends in time.
+    assert!((1..=3).contains(&measured.errors["53300"].0));
+    assert_eq!(measured.outcome.unknown, 0);
 }

@@ -295,7 +295,7 @@ impl Client for Follower {
                 _ => self.write(session).await,
             };
             if self.connections == Connections::Short {
-                session.close().await;
+                session.leave().await;
             }
             done.map(|()| Turn::Done)
         })

@@ -159,6 +159,13 @@ impl Workload for KeyedRead {
         })
     }
 
+    fn workers(&self, clients: usize) -> usize {
+        match self.fares.changes() {
+            true => clients - clients / CHANGER_EVERY,
+            false => clients,
+        }
+    }
+
     fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client> {
         // The last of each 16, so that a single client reads.
         if self.fares.changes() && number % CHANGER_EVERY == CHANGER_EVERY - 1 {

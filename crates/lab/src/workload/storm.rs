@@ -108,6 +108,13 @@ impl Workload for Storm {
         })
     }
 
+    fn workers(&self, clients: usize) -> usize {
+        match self.way {
+            Way::Idle => clients.min(ACTIVE),
+            Way::Updates | Way::AdvisoryLock => clients,
+        }
+    }
+
     fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client> {
         if self.way == Way::Idle && number >= ACTIVE {
             return Box::new(Idler);

@@ -7,6 +7,8 @@ use crate::connection::{Connection, Failure};
 pub(crate) const SCHEMA: &str = "paceline_lab";
 /// The comment by which the lab knows a schema of its own.
 const MARK: &str = "made by paceline bench; dropped by it, too";
+/// Goes before DDL, in the same text and so in the same transaction: quiet, and whoever holds a lock is not waited for without limit.
+const FOR_DDL: &str = "SET LOCAL client_min_messages = warning; SET LOCAL lock_timeout = '10s'";
 
 /// Makes the schema, unless an earlier run has left it, and takes it for this process.
 ///
@@ -44,11 +46,9 @@ pub(crate) async fn drop_schema(conn: &mut Connection) -> Result<(), Failure> {
     if !is_ours(conn).await? {
         return Ok(());
     }
-    conn.query(&format!(
-        "SET client_min_messages = warning; DROP SCHEMA {SCHEMA} CASCADE; RESET client_min_messages"
-    ))
-    .await
-    .map(drop)
+    conn.query(&format!("{FOR_DDL}; DROP SCHEMA {SCHEMA} CASCADE"))
+        .await
+        .map(drop)
 }
 
 /// Whether `table` is there, made by this very `recipe` (see [`note_recipe`]); anything else of its name is dropped.
@@ -68,7 +68,7 @@ pub(crate) async fn is_made(
         return Ok(true);
     }
     conn.query(&format!(
-        "SET client_min_messages = warning; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE; RESET client_min_messages"
+        "{FOR_DDL}; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE"
     ))
     .await?;
     Ok(false)

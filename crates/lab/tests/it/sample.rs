@@ -45,6 +45,7 @@ pub(crate) fn ran(target: &str, clients: usize, round: usize, rate: f64) -> Reco
             },
             groups: Vec::new(),
             interrupted: false,
+            open_loop: None,
         })),
         machine: Machine {
             cores: 8,
