@@ -151,11 +151,11 @@ impl Change {
     }
 
     fn between(before: &Figures, after: &Figures) -> Self {
-        let measure = match before.open_loop && after.open_loop {
-            true => Measure::P99,
-            false => Measure::Rate,
+        let open_loop = before.open_loop && after.open_loop;
+        let (measure, old, new) = match (before.p99, after.p99) {
+            (Some(old), Some(new)) if open_loop => (Measure::P99, old, new),
+            _ => (Measure::Rate, before.rate, after.rate),
         };
-        let (old, new) = (measure.of(before), measure.of(after));
         let verdict = match (before.holds, after.holds) {
             (_, false) => Verdict::CheckFails,
             (false, true) => Verdict::CheckHeldNot,
@@ -182,13 +182,6 @@ impl Change {
 }
 
 impl Measure {
-    fn of(self, figures: &Figures) -> Spread {
-        match self {
-            Self::Rate => figures.rate,
-            Self::P99 => figures.p99,
-        }
-    }
-
     fn judge(self, old: Spread, new: Spread) -> Verdict {
         let apart = old.max < new.min || new.max < old.min;
         let far = (new.median - old.median).abs() > NOISE * old.median;

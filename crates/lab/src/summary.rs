@@ -2,7 +2,7 @@
 //! show this and nothing else.
 
 use crate::groups::GroupSample;
-use crate::record::{Errors, Ran, Record, RunResult};
+use crate::record::{Errors, Latency, Ran, Record};
 use std::collections::BTreeMap;
 
 /// The same work by the same number of clients, target beside target.
@@ -25,7 +25,7 @@ pub struct Cell {
     pub target: String,
     /// Figures, if at least one round ran.
     pub figures: Option<Figures>,
-    /// Why rounds did not run at all, a reason for each of them.
+    /// Why rounds have no figures, a reason for each of them.
     pub failed: Vec<String>,
 }
 
@@ -36,14 +36,14 @@ pub struct Figures {
     pub rounds: usize,
     /// Units of work per second.
     pub rate: Spread,
-    /// Latency in microseconds; over the rounds, of each round's own.
-    pub p50: Spread,
+    /// Latency in microseconds; over the rounds, of each round's own. Of no unit there is none; here and below.
+    pub p50: Option<Spread>,
     /// 95 of 100 took less.
-    pub p95: Spread,
+    pub p95: Option<Spread>,
     /// 99 of 100.
-    pub p99: Spread,
+    pub p99: Option<Spread>,
     /// 999 of 1,000.
-    pub p999: Spread,
+    pub p999: Option<Spread>,
     /// Bytes of write-ahead log per unit.
     pub wal_bytes: Option<f64>,
     /// Row versions left dead per unit.
@@ -64,6 +64,8 @@ pub struct Figures {
     pub broken: Vec<String>,
     /// Rounds that were stopped before their time.
     pub interrupted: usize,
+    /// Rounds in which nothing was left to do before their time was over.
+    pub ended_early: usize,
     /// Turns came at a fixed rate, so that the rate tells little and the latency much.
     pub open_loop: bool,
 }
@@ -128,20 +130,18 @@ impl Row {
 
 impl Cell {
     fn of(rounds: &[&Record]) -> Self {
-        let ran: Vec<&Ran> = rounds.iter().filter_map(|record| record.ran()).collect();
-        let why = |record: &&Record| match &record.result {
-            RunResult::Failed { why } => Some(why.clone()),
-            RunResult::Ran(_) => None,
-        };
+        let figures = || rounds.iter().map(|record| record.figures());
+        let ran: Vec<&Ran> = figures().filter_map(Result::ok).collect();
         Self {
             target: rounds
                 .first()
                 .map_or_else(String::new, |r| r.target.clone()),
             figures: Figures::of(&ran).map(|figures| Figures {
                 open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
+                ended_early: rounds.iter().filter(|record| record.ended_early()).count(),
                 ..figures
             }),
-            failed: rounds.iter().filter_map(why).collect(),
+            failed: figures().filter_map(Result::err).collect(),
         }
     }
 }
@@ -149,6 +149,10 @@ impl Cell {
 impl Figures {
     fn of(ran: &[&Ran]) -> Option<Self> {
         let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
+        let latency = |of: fn(&Latency) -> u64| {
+            let done = ran.iter().filter(|ran| ran.units > 0);
+            Spread::of(done.map(|ran| of(&ran.latency) as f64).collect())
+        };
         let known = |of: fn(&Ran) -> Option<f64>| {
             Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
         };
@@ -162,10 +166,10 @@ impl Figures {
         Some(Self {
             rounds: ran.len(),
             rate,
-            p50: all(|ran| ran.latency.p50 as f64)?,
-            p95: all(|ran| ran.latency.p95 as f64)?,
-            p99: all(|ran| ran.latency.p99 as f64)?,
-            p999: all(|ran| ran.latency.p999 as f64)?,
+            p50: latency(|latency| latency.p50),
+            p95: latency(|latency| latency.p95),
+            p99: latency(|latency| latency.p99),
+            p999: latency(|latency| latency.p999),
             wal_bytes: known(|ran| ran.cost.wal_bytes),
             dead_rows: known(|ran| ran.cost.dead_rows),
             cpu_micros: known(|ran| ran.cost.cpu_micros),
@@ -176,6 +180,7 @@ impl Figures {
             holds: broken.is_empty(),
             broken,
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
+            ended_early: 0,
             open_loop: false,
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::script;
 use crate::show;
-use crate::summary::{Cell, Row, summarize};
+use crate::summary::{Cell, Row, Spread, summarize};
 use crate::workload::SCENARIOS;
 use crate::{Record, Scenario};
 use std::fmt::Write as _;
@@ -28,11 +28,11 @@ pub fn table(records: &[Record], colours: bool) -> String {
     out
 }
 
-/// Whether every run ran and no check fails.
+/// Whether every run ran, something came of it, and no check fails.
 pub fn all_hold(records: &[Record]) -> bool {
     records
         .iter()
-        .all(|record| record.ran().is_some_and(|ran| ran.broken().is_none()))
+        .all(|record| record.figures().is_ok_and(|ran| ran.broken().is_none()))
 }
 
 fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
@@ -83,8 +83,8 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
         "    {:<32}{:>14}{:>11}{:>11}{:>14}{:>9}  {check}",
         cell.target,
         show::number(figures.rate.median),
-        show::duration(figures.p50.median),
-        show::duration(figures.p99.median),
+        duration(figures.p50),
+        duration(figures.p99),
         times.map_or_else(String::new, show::times),
         figures.group.map_or_else(String::new, show::number),
     );
@@ -105,6 +105,10 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
     if failed > 0 {
         let _ = writeln!(out, "    {:<32}  {} turns failed", "", show::count(failed));
     }
+}
+
+fn duration(latency: Option<Spread>) -> String {
+    latency.map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))
 }
 
 fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {

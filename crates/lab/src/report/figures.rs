@@ -15,10 +15,10 @@ const COLUMNS: [Column; 14] = [
     ("spread", |figures| {
         Some(format!("{:.0} %", figures.rate.width() * 100.0))
     }),
-    ("p50, ms", |figures| Some(millis(figures.p50))),
-    ("p95, ms", |figures| Some(millis(figures.p95))),
-    ("p99, ms", |figures| Some(millis(figures.p99))),
-    ("p999, ms", |figures| Some(millis(figures.p999))),
+    ("p50, ms", |figures| Some(millis(figures.p50?))),
+    ("p95, ms", |figures| Some(millis(figures.p95?))),
+    ("p99, ms", |figures| Some(millis(figures.p99?))),
+    ("p999, ms", |figures| Some(millis(figures.p999?))),
     ("CPU, µs", |figures| {
         Some(show::fixed(figures.cpu_micros?, 1))
     }),

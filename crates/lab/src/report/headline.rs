@@ -8,7 +8,7 @@ use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
 /// A column of the card: what it says, and of what.
-type Measure = (&'static str, fn(&Figures) -> Spread);
+type Measure = (&'static str, fn(&Figures) -> Option<Spread>);
 
 const WAITS: [Measure; 2] = [
     ("half took at most", |figures| figures.p50),
@@ -105,7 +105,7 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
                         @match &cell.figures {
                             Some(figures) => {
                                 td { (show::number(figures.rate.median.round())) }
-                                @for (_, of) in WAITS { td { (show::duration(of(figures).median)) } }
+                                @for (_, of) in WAITS { td { (of(figures).map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))) } }
                             }
                             None => td.unknown colspan="3" { "did not run" },
                         }

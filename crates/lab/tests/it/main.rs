@@ -19,3 +19,4 @@ mod script;
 mod storm;
 mod support;
 mod trial;
+mod worth;
