@@ -3,6 +3,8 @@
 
 use crate::groups::GroupSample;
 use crate::record::{Errors, Latency, Ran, Record};
+use crate::script;
+use crate::workload::{SCENARIOS, Scenario};
 use std::collections::BTreeMap;
 
 /// The same work by the same number of clients, target beside target.
@@ -120,6 +122,12 @@ pub fn summarize(records: &[Record]) -> Vec<Row> {
 }
 
 impl Row {
+    /// What is known of its scenario; nothing of one that another version had.
+    pub(crate) fn known(&self) -> Option<&'static Scenario> {
+        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
+        known.find(|known| known.name == self.scenario)
+    }
+
     /// How many times the first target's rate this cell's is.
     pub fn times(&self, cell: &Cell) -> Option<f64> {
         let base = self.cells.first()?.figures.as_ref()?.rate.median;

@@ -1,9 +1,7 @@
 //! The table at the end: for somebody who has never seen it.
 
-use crate::script;
 use crate::show;
 use crate::summary::{Cell, Row, Spread, summarize};
-use crate::workload::SCENARIOS;
 use crate::{Record, Scenario};
 use std::fmt::Write as _;
 
@@ -16,8 +14,7 @@ pub fn table(records: &[Record], colours: bool) -> String {
     let mut out = String::new();
     let mut last = "";
     for row in &rows {
-        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
-        let scenario = known.find(|known| known.name == row.scenario);
+        let scenario = row.known();
         if row.scenario != last {
             last = &row.scenario;
             write_scenario(&mut out, scenario, &row.scenario);

@@ -2,7 +2,6 @@
 //! colour everywhere.
 
 use crate::summary::{Cell, Row};
-use crate::workload::SCENARIOS;
 
 /// Classes of the style sheet. The first is a calm one: it is the target that others are compared with.
 const COLOURS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
@@ -71,7 +70,7 @@ impl<'a> Contents<'a> {
 
 impl<'a> Part<'a> {
     fn of(row: &'a Row) -> Self {
-        let known = SCENARIOS.iter().find(|known| known.name == row.scenario);
+        let known = row.known();
         let mut part = Self {
             name: &row.scenario,
             title: known.map_or(row.scenario.as_str(), |known| known.title),
@@ -89,8 +88,7 @@ impl<'a> Part<'a> {
             way.rows.sort_by_key(|row| row.clients);
             return;
         }
-        let known = SCENARIOS.iter().find(|known| known.name == row.scenario);
-        let mut variants = known.iter().flat_map(|known| known.variants);
+        let mut variants = row.known().into_iter().flat_map(|known| known.variants);
         let known = variants.find(|variant| variant.name == row.variant);
         self.ways.push(Way {
             name: &row.variant,

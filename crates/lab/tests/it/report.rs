@@ -164,3 +164,14 @@ fn rounds_are_taken_together() {
     );
     assert_eq!(cell.failed, ["away"]);
 }
+
+#[test]
+fn what_nobody_checks_is_not_called_nothing() {
+    let mut record = ran("direct", 8, 1, 1_000.0).of("sql", "transfer.sql");
+    if let paceline_lab::RunResult::Ran(ran) = &mut record.result {
+        ran.check = None;
+    }
+    let text = text(&[record]);
+    place(&text, "Not checked No check: only its author knows");
+    assert!(!text.contains("Nothing ran"), "{text}");
+}
