@@ -43,6 +43,7 @@ fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
             } @else if let Some((way, row)) = told {
                 (ratios(contents, part, row))
                 (before_and_after(contents, part, row))
+                (failures(row))
                 p.note { (show::clients(row.clients)) ", " (way.name) @if !way.about.is_empty() { ": " (way.about) } }
                 (other_ways(part))
             }
@@ -114,6 +115,15 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
             }
         }
     }
+}
+
+/// Turns that failed: a rate may be high because they were left out.
+fn failures(row: &Row) -> Markup {
+    let failed = row.cells.iter().filter_map(|cell| {
+        let failed = cell.figures.as_ref()?.failed_turns();
+        (failed > 0).then(|| format!("{}: {} turns failed", cell.target, show::count(failed)))
+    });
+    html! { @for failed in failed { p.note { strong { (failed) } } } }
 }
 
 /// The last target's ratios with the other variants.

@@ -80,6 +80,7 @@ fn what_did_not_run_is_told_with_its_reason() {
     ));
     let text = text(&[refused(1), refused(2), ran]);
     place(&text, "2 runs could not run");
+    place(&text, "paceline: 12,345 turns failed");
     place(
         &text,
         "21,400 requests per second with paceline ; direct did not run",
