@@ -6,7 +6,9 @@ mod tests;
 
 use crate::cli::{Bench, Compare, Report};
 use anyhow::Context;
-use paceline_lab::{Calibration, Interrupt, Order, Progress, Record, Script, Stand, Target, Work};
+use paceline_lab::{
+    Calibration, Interrupt, Order, PACELINE_SETTINGS, Progress, Record, Script, Stand, Target, Work,
+};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -28,7 +30,7 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         .iter()
         .flat_map(|choice| &choice.clients);
     paceline_lab::allow_clients(clients.copied().max().unwrap_or_default())?;
-    let mut kept = Kept::new(bench.json.as_deref())?;
+    let mut kept = Kept::new(&bench)?;
     // Told before anything is measured, if it cannot be written.
     bench.html.as_deref().map(open).transpose()?;
     // Before anything is started: whoever interrupts from here on ends it in good order.
@@ -101,25 +103,31 @@ async fn measure(
 struct Kept {
     records: Vec<Record>,
     file: Option<File>,
+    /// What each record says besides: settings of the stand's Paceline.
+    stand: Vec<String>,
     /// The first that went wrong with the file.
     unwritten: Option<anyhow::Error>,
 }
 
 impl Kept {
-    fn new(file: Option<&Path>) -> anyhow::Result<Self> {
+    fn new(bench: &Bench) -> anyhow::Result<Self> {
+        let settings = bench.stand.iter().flat_map(|_| PACELINE_SETTINGS);
         Ok(Self {
             records: Vec::new(),
-            file: file.map(open).transpose()?,
+            file: bench.json.as_deref().map(open).transpose()?,
+            stand: settings.map(str::to_owned).collect(),
             unwritten: None,
         })
     }
 
     fn add(&mut self, record: &Record) {
+        let mut record = record.clone();
+        record.conditions.stand.clone_from(&self.stand);
         if let Some(file) = &mut self.file {
-            let written = write(file, record);
+            let written = write(file, &record);
             self.unwritten = self.unwritten.take().or(written.err());
         }
-        self.records.push(record.clone());
+        self.records.push(record);
     }
 
     /// Shows the table and writes the page.

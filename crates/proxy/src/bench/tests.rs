@@ -106,7 +106,12 @@ fn the_first_record_that_could_not_be_written_is_not_forgotten() {
     // Read only: the first is refused, and the next, with another file, would be written.
     let folder = Folder::new("unwritten");
     let file = folder.file("results.jsonl", "");
-    let mut kept = Kept::new(None).unwrap();
+    let mut kept = Kept {
+        records: Vec::new(),
+        file: None,
+        stand: Vec::new(),
+        unwritten: None,
+    };
     let record = paceline_lab::read_lines(&line(1, 1_000.0))
         .unwrap()
         .remove(0);

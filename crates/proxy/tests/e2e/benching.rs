@@ -240,9 +240,14 @@ fn without_a_target_it_brings_its_own() {
         "--data-dir",
         data.to_str().unwrap(),
     ];
+    let (file, json) = results();
+    arguments.extend(["--json", &json]);
     arguments.extend(SHORT);
     let told = told(&arguments);
     assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    let stand = "\"stand\":[\"hotspot_for_autocommit=true\",";
+    assert_eq!(results.matches(stand).count(), 2, "{results}");
     for target in ["direct", "paceline"] {
         let is_of = |line: &str| line.trim_start().starts_with(target) && line.contains('✓');
         assert!(told.out.lines().any(is_of), "{}", told.out);
