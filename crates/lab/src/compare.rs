@@ -111,7 +111,7 @@ fn places(rows: &[Row]) -> Vec<(Place, &Cell)> {
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let place = |row: &Row, cell: &Cell| Place {
         scenario: row.scenario.clone(),
-        variant: row.variant.clone(),
+        variant: row.way(),
         clients: row.clients,
         target: cell.target.clone(),
     };

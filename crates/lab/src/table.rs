@@ -46,11 +46,7 @@ fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
 fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
     let unit = scenario.map_or("units", |known| known.unit);
     let base = row.cells.first().map_or("", |cell| cell.target.as_str());
-    let title = format!(
-        "{}, {} clients",
-        row.variant,
-        show::count(row.clients as u64)
-    );
+    let title = format!("{}, {} clients", row.way(), show::count(row.clients as u64));
     let _ = writeln!(
         out,
         "  {title:<34}{:>14}{:>11}{:>11}{:>14}{:>9}",
@@ -184,7 +180,7 @@ fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {
     for (row, cell) in cells() {
         let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
         for says in broken {
-            let place = format!("{} {}, {}", row.scenario, row.variant, cell.target);
+            let place = format!("{} {}, {}", row.scenario, row.way(), cell.target);
             let _ = writeln!(out, "\n{loud} CHECK FAILED {quiet} {place}: {says}");
         }
     }

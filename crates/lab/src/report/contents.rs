@@ -30,8 +30,8 @@ pub(super) struct Part<'a> {
 
 /// A variant.
 pub(super) struct Way<'a> {
-    /// As on the command line.
-    pub(super) name: &'a str,
+    /// As on the command line, with what sets it apart from others of its name.
+    pub(super) name: String,
     /// What is different about it; may be empty.
     pub(super) about: &'a str,
     /// A row for each number of clients, the smallest first.
@@ -83,7 +83,7 @@ impl<'a> Part<'a> {
     }
 
     fn add(&mut self, row: &'a Row) {
-        if let Some(way) = self.ways.iter_mut().find(|way| way.name == row.variant) {
+        if let Some(way) = self.ways.iter_mut().find(|way| way.name == row.way()) {
             way.rows.push(row);
             way.rows.sort_by_key(|row| row.clients);
             return;
@@ -91,7 +91,7 @@ impl<'a> Part<'a> {
         let mut variants = row.known().into_iter().flat_map(|known| known.variants);
         let known = variants.find(|variant| variant.name == row.variant);
         self.ways.push(Way {
-            name: &row.variant,
+            name: row.way(),
             about: known.map_or("", |known| known.about),
             rows: vec![row],
         });

@@ -72,7 +72,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
     let times = row.times(cell).filter(|_| !is_base);
     html! {
         tr.base[is_base] {
-            td.name { (row.scenario) " " (row.variant) }
+            td.name { (row.scenario) " " (row.way()) }
             td { (show::count(row.clients as u64)) }
             th.name scope="row" { (cell.target) }
             td { @if let Some(times) = times { (show::times(times)) } }

@@ -90,10 +90,7 @@ fn broken(rows: &[Row]) -> impl Iterator<Item = (String, &String)> {
 /// `hot-row hinted, 256 clients, paceline`
 pub(super) fn place(row: &Row, cell: &Cell) -> String {
     let clients = show::clients(row.clients);
-    format!(
-        "{} {}, {clients}, {}",
-        row.scenario, row.variant, cell.target
-    )
+    format!("{} {}, {clients}, {}", row.scenario, row.way(), cell.target)
 }
 
 /// What else keeps the figures from being whole.

@@ -1,7 +1,7 @@
 //! What the table on the terminal tells besides speeds.
 
 use crate::sample::{Changed, ran, rounds};
-use paceline_lab::{Record, RunResult, table};
+use paceline_lab::{Record, RunResult, report, summarize, table};
 
 /// The line that holds `part`.
 fn line(records: &[Record], part: &str) -> String {
@@ -54,4 +54,70 @@ fn what_was_not_measured_to_its_end_is_told() {
 fn figures_come_with_the_machine_and_the_settings_of_commits() {
     let told = "processor Some Processor at 3.2 GHz, cores 8, PostgreSQL 15.18, fsync on";
     assert_eq!(line(&rounds("direct", 8, 1_000.0), "fsync"), told);
+}
+
+#[test]
+fn what_was_asked_for_otherwise_is_not_taken_together() {
+    type Change = fn(&mut Record);
+    let changes: [(Change, &str, &str); 5] = [
+        (
+            |record| record.conditions.rate = Some(500.0),
+            "hinted (load: closed loop)",
+            "hinted (load: open loop, 500 units/s)",
+        ),
+        (
+            |record| record.conditions.think_seconds = 0.01,
+            "hinted (pause between turns: none)",
+            "hinted (pause between turns: 10 ms)",
+        ),
+        (
+            |record| record.conditions.protocol = "simple".to_owned(),
+            "hinted (protocol: prepared)",
+            "hinted (protocol: simple)",
+        ),
+        (
+            |record| record.conditions.rows = Some(7),
+            "hinted (rows: as the scenario has)",
+            "hinted (rows: 7)",
+        ),
+        (
+            |record| record.conditions.full = true,
+            "hinted (sizes: small)",
+            "hinted (sizes: full)",
+        ),
+    ];
+    for (change, one, other) in changes {
+        let mut records = rounds("direct", 8, 1_000.0);
+        assert!(table(&records, false).contains("  hinted, 8 clients"));
+        records.extend(rounds("direct", 8, 9_000.0).into_iter().map(|mut record| {
+            change(&mut record);
+            record
+        }));
+        let rows = summarize(&records);
+        let ways: Vec<String> = rows.iter().map(|row| row.way()).collect();
+        assert_eq!(ways, [one, other]);
+        line(&records, one);
+        line(&records, other);
+        let page = report(&records);
+        assert!(page.contains(one) && page.contains(other));
+    }
+}
+
+#[test]
+fn targets_of_the_same_name_elsewhere_are_told_apart() {
+    let mut records = rounds("direct", 8, 1_000.0);
+    records.push(ran("direct", 8, 4, 9_000.0));
+    records[3].address = "10.0.0.5:5432/app as app".to_owned();
+    let targets = |records: &[Record]| {
+        let cells = summarize(records).remove(0).cells;
+        cells.into_iter().map(|cell| cell.target)
+    };
+    let told: Vec<String> = targets(&records).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[1], "direct at 10.0.0.5:5432/app as app");
+    // A stand has other ports every time.
+    for record in &mut records {
+        record.conditions.stand = vec!["default_pool_size=4".to_owned()];
+    }
+    assert!(targets(&records).eq(["direct".to_owned()]));
 }
