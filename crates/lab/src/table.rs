@@ -118,10 +118,7 @@ fn notes(cell: &Cell) -> Vec<String> {
         1 => "1 round".to_owned(),
         _ => format!("{} rounds", show::count(number as u64)),
     };
-    if let Some(largest) = worth::largest(figures.errors.iter()) {
-        let failed = show::count(figures.failed_turns());
-        notes.push(format!("{failed} turns failed; {largest}"));
-    }
+    notes.extend(worth::failed_turns(&figures.errors));
     if figures.ended_early > 0 {
         let early = rounds(figures.ended_early);
         notes.push(format!(

@@ -3,6 +3,7 @@
 
 use crate::record::{Errors, Ran, Record, RunResult};
 use crate::show;
+use std::collections::BTreeMap;
 
 /// What a server says of a statement that its connection has not prepared, or has prepared already.
 const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
@@ -45,27 +46,26 @@ impl Record {
     }
 }
 
-impl Ran {
-    /// The kind of failure that most turns had, with its first message.
-    pub(crate) fn largest_failure(&self) -> Option<String> {
-        largest(self.errors.iter())
-    }
-}
-
-/// `57014: canceling statement`, of the kind that is the most frequent.
-pub(crate) fn largest<'a>(
-    errors: impl Iterator<Item = (&'a String, &'a Errors)>,
-) -> Option<String> {
-    let (kind, errors) = errors.max_by_key(|(_, errors)| errors.count)?;
-    Some(format!("{kind}: {}", errors.first))
+/// How many turns failed, and in which words most of them: `12 turns failed: deadlock detected (SQLSTATE 40P01)`.
+pub(crate) fn failed_turns(errors: &BTreeMap<String, Errors>) -> Option<String> {
+    let all: u64 = errors.values().map(|errors| errors.count).sum();
+    let largest = errors.values().max_by_key(|errors| errors.count)?;
+    let turns = match all {
+        1 => "1 turn failed".to_owned(),
+        _ => format!("{} turns failed", show::count(all)),
+    };
+    let most = if errors.len() > 1 {
+        ", most of them"
+    } else {
+        ""
+    };
+    Some(format!("{turns}{most}: {}", largest.first))
 }
 
 /// Why nothing was measured, if nothing was.
 fn nothing(ran: &Ran) -> Option<String> {
-    let failed: u64 = ran.errors.values().map(|errors| errors.count).sum();
-    let failed = ran.largest_failure().map_or_else(String::new, |largest| {
-        format!("; {} turns failed, {largest}", show::count(failed))
-    });
+    let failed = failed_turns(&ran.errors);
+    let failed = failed.map_or_else(String::new, |failed| format!("; {failed}"));
     match ran.units {
         _ if ran.seconds <= 0.0 && ran.interrupted => {
             Some("interrupted before anything was measured".to_owned())

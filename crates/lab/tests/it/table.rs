@@ -32,7 +32,7 @@ fn failed_turns_are_told_with_what_most_of_them_were() {
     let record = ran("direct", 8, 1, 1_000.0)
         .with_errors("40001", 2, "could not serialize")
         .with_errors("57014", 40, "canceling statement");
-    let told = "42 turns failed; 57014: canceling statement";
+    let told = "42 turns failed, most of them: canceling statement";
     assert_eq!(line(&[record], "turns failed"), told);
 }
 
