@@ -21,7 +21,8 @@ fn refuse(ran: &mut Ran) {
 
 #[test]
 fn a_run_that_did_nothing_is_no_success() {
-    let cases: [(fn(&mut Ran), &str); 4] = [
+    type Change = fn(&mut Ran);
+    let cases: [(Change, &str); 4] = [
         (
             refuse,
             "no unit was done in 10 s; 12 turns failed: deadlock detected",
