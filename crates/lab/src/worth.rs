@@ -30,11 +30,10 @@ impl Record {
     /// what the others cost says nothing.
     fn forgotten(&self, ran: &Ran) -> Option<String> {
         let is_prepared = self.conditions.protocol == "prepared";
-        let errors = NOT_PREPARED.iter().find_map(|kind| ran.errors.get(*kind));
-        let errors = errors.filter(|_| is_prepared)?;
+        let mut kinds = NOT_PREPARED.iter();
+        let kind = kinds.find(|kind| is_prepared && ran.errors.contains_key(**kind))?;
         Some(format!(
-            "this pooler keeps no prepared statements: use --protocol extended or simple ({})",
-            errors.first
+            "this pooler keeps no prepared statements: use --protocol extended or simple (SQLSTATE {kind})"
         ))
     }
 
