@@ -403,6 +403,7 @@ impl Order {
             full: self.sizes.full,
             seed: self.sizes.seed,
             threads: self.threads,
+            stand: Vec::new(),
             command: self.command.clone(),
         }
     }

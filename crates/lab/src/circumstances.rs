@@ -4,6 +4,9 @@
 use crate::record::{Conditions, Record};
 use crate::show;
 
+/// Conditions of which only one value may be in a median.
+const APART: [&str; 5] = ["load", "pause between turns", "protocol", "rows", "sizes"];
+
 /// What a circumstance belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -81,7 +84,14 @@ fn of_one(record: &Record) -> Vec<(Kind, String, String)> {
     all.filter(|(_, _, value)| !value.is_empty()).collect()
 }
 
-fn conditions(asked: &Conditions) -> [(&'static str, String); 9] {
+/// What was asked for, as far as it makes the same work another measurement: such figures have no common median.
+pub(crate) fn apart(asked: &Conditions) -> Vec<(&'static str, String)> {
+    let mut apart = conditions(asked).to_vec();
+    apart.retain(|(name, _)| APART.contains(name));
+    apart
+}
+
+fn conditions(asked: &Conditions) -> [(&'static str, String); 10] {
     let time = |seconds: f64| match seconds > 0.0 {
         true => show::duration(seconds * 1e6),
         false => "none".to_owned(),
@@ -104,5 +114,6 @@ fn conditions(asked: &Conditions) -> [(&'static str, String); 9] {
         ("sizes", sizes.to_owned()),
         ("threads of the load", asked.threads.to_string()),
         ("seed", asked.seed.to_string()),
+        ("Paceline of the stand", asked.stand.join(" ")),
     ]
 }

@@ -1,7 +1,9 @@
 //! Two files of records side by side: what got faster or slower beyond noise.
 //!
-//! The rule: something has changed if the ranges of the rounds do not overlap *and* the medians differ by more than 5 percent of
-//! the older one. With one round on a side there is no range, so nothing is said. Work that came at a fixed rate is compared by its p99
+//! The rule: something has changed if the ranges of the rounds do not overlap, the medians differ by more than 5 percent of the
+//! older one, *and* chance hardly explains it: either there are at least 4 rounds a side (of twice 4 rounds of the same speed the
+//! ranges lie apart in 1 of 35 comparisons; of twice 2 in 1 of 3), or the gap between the ranges is larger than each of them. With
+//! one round on a side there is no range, so nothing is said. Work that came at a fixed rate is compared by its p99
 //! latency, all other by its units per second. It never compares what is only in one of the files.
 
 use crate::circumstances;
@@ -12,6 +14,8 @@ use std::fmt::{self, Display};
 
 /// Medians that differ by no more than this share of the older one are the same.
 const NOISE: f64 = 0.05;
+/// With so many rounds a side, ranges that lie apart are more than chance.
+const ROUNDS_ENOUGH: usize = 4;
 
 /// What came of it. As text: warnings first, then a line for everything that is in both files.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +52,8 @@ enum Change {
         before: f64,
         after: f64,
         verdict: Verdict,
+        /// Turns that failed, per round: before, and now.
+        failed: (f64, f64),
     },
     /// It ran before, and does not run now; why.
     RunsNoMore(String),
@@ -111,7 +117,7 @@ fn places(rows: &[Row]) -> Vec<(Place, &Cell)> {
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let place = |row: &Row, cell: &Cell| Place {
         scenario: row.scenario.clone(),
-        variant: row.variant.clone(),
+        variant: row.way(),
         clients: row.clients,
         target: cell.target.clone(),
     };
@@ -151,22 +157,24 @@ impl Change {
     }
 
     fn between(before: &Figures, after: &Figures) -> Self {
-        let measure = match before.open_loop && after.open_loop {
-            true => Measure::P99,
-            false => Measure::Rate,
+        let open_loop = before.open_loop && after.open_loop;
+        let (measure, old, new) = match (before.p99, after.p99) {
+            (Some(old), Some(new)) if open_loop => (Measure::P99, old, new),
+            _ => (Measure::Rate, before.rate, after.rate),
         };
-        let (old, new) = (measure.of(before), measure.of(after));
         let verdict = match (before.holds, after.holds) {
             (_, false) => Verdict::CheckFails,
             (false, true) => Verdict::CheckHeldNot,
             _ if before.rounds < 2 || after.rounds < 2 => Verdict::CannotTell,
-            _ => measure.judge(old, new),
+            _ => measure.judge(old, new, before.rounds.min(after.rounds)),
         };
+        let failed = |figures: &Figures| figures.failed_turns() as f64 / figures.rounds as f64;
         Self::Compared {
             measure,
             before: old.median,
             after: new.median,
             verdict,
+            failed: (failed(before), failed(after)),
         }
     }
 
@@ -182,15 +190,10 @@ impl Change {
 }
 
 impl Measure {
-    fn of(self, figures: &Figures) -> Spread {
-        match self {
-            Self::Rate => figures.rate,
-            Self::P99 => figures.p99,
-        }
-    }
-
-    fn judge(self, old: Spread, new: Spread) -> Verdict {
-        let apart = old.max < new.min || new.max < old.min;
+    fn judge(self, old: Spread, new: Spread, rounds: usize) -> Verdict {
+        let gap = (new.min - old.max).max(old.min - new.max);
+        let wider = (new.max - new.min).max(old.max - old.min);
+        let apart = gap > 0.0 && (gap > wider || rounds >= ROUNDS_ENOUGH);
         let far = (new.median - old.median).abs() > NOISE * old.median;
         if !apart || !far {
             return Verdict::WithinNoise;
@@ -270,13 +273,23 @@ impl Display for Change {
                 before,
                 after,
                 verdict,
+                failed,
             } => {
                 let (old, new) = (measure.show(*before), measure.show(*after));
                 let ratio = match *before > 0.0 {
                     true => format!("{} ×", show::fixed(after / before, 2)),
                     false => String::new(),
                 };
-                write!(f, "{old:>14} {new:>14} {ratio:>9}  {verdict}")
+                write!(f, "{old:>14} {new:>14} {ratio:>9}  {verdict}")?;
+                match failed {
+                    (before, after) if before == after => Ok(()),
+                    (before, after) => write!(
+                        f,
+                        "; failed turns per round: {} -> {}",
+                        show::number(*before),
+                        show::number(*after)
+                    ),
+                }
             }
             Self::RunsNoMore(why) => write!(f, "RUNS NO MORE: {why}"),
             Self::RunsNow => write!(f, "runs now, did not run before"),

@@ -30,6 +30,7 @@ mod target;
 mod vitals;
 mod work;
 mod workload;
+mod worth;
 
 pub use bench::{Choice, Observer, Order, Run, Stage, bench};
 pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};

@@ -1,7 +1,7 @@
 //! What is seen while runs go on: one line that changes on a terminal, one line per run elsewhere.
 
 use crate::bench::{Observer, Run, Stage};
-use crate::record::{Ran, Record, RunResult};
+use crate::record::{Ran, Record};
 use crate::show;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -92,9 +92,9 @@ fn result(record: &Record) -> String {
         "{} {}, {} clients, {}, round {}",
         record.scenario, record.variant, record.clients, record.target, record.round
     );
-    match &record.result {
-        RunResult::Failed { why } => format!("{head}: did not run: {why}"),
-        RunResult::Ran(ran) => format!(
+    match record.figures() {
+        Err(why) => format!("{head}: did not run: {why}"),
+        Ok(ran) => format!(
             "{head}: {}/s, p50 {}, p99 {}{}; {}",
             show::number(ran.rate),
             show::duration(ran.latency.p50 as f64),

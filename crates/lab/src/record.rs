@@ -63,6 +63,9 @@ pub struct Conditions {
     pub seed: u64,
     /// Threads of the load.
     pub threads: usize,
+    /// Settings of the Paceline of the stand; empty if targets were named, or in a record that is older than this field.
+    #[serde(default)]
+    pub stand: Vec<String>,
     /// The command that asked for it, without passwords.
     pub command: String,
 }

@@ -4,6 +4,7 @@
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Parse};
 use std::fmt::Write as _;
+use std::hash::{BuildHasher, RandomState};
 
 /// As pgbench's `--protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,9 +32,10 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Statement {
     sql: String,
     protocol: Protocol,
-    /// Its place among the statements of its workload, from 0: names it on a connection.
+    /// Its place among the statements of its workload, from 0: a connection remembers by it what it has prepared.
     pub(crate) number: usize,
-    /// The name that `number` gives it.
+    /// As connections prepare it. A pooler may have left another run's statements on its server: no two runs use the same name,
+    /// so that no other text is ever run by it.
     name: String,
     /// Whether the answer's values come in binary.
     binary: bool,
@@ -42,12 +44,13 @@ pub(crate) struct Statement {
 impl Statement {
     /// The one of a workload that has this `number`, from 0.
     pub(crate) fn new(number: usize, sql: impl Into<String>, protocol: Protocol) -> Self {
+        let sql = sql.into();
         let name = match protocol {
-            Protocol::Prepared => format!("lab{number}"),
+            Protocol::Prepared => format!("lab{:016x}", RandomState::new().hash_one(&sql)),
             Protocol::Simple | Protocol::Extended => String::new(),
         };
         Self {
-            sql: sql.into(),
+            sql,
             protocol,
             number,
             name,
@@ -157,6 +160,13 @@ mod tests {
         assert_eq!(sent(&kept, &[Value::Int(1)], true).0, b"BDES");
         let passing = Statement::new(0, "SELECT $1", Protocol::Extended);
         assert!(kept.is_kept() && !passing.is_kept());
+    }
+
+    #[test]
+    fn no_two_runs_use_the_same_name() {
+        let named = |sql| Statement::new(0, sql, Protocol::Prepared).name;
+        assert_ne!(named("SELECT $1"), named("SELECT $1 + 1"));
+        assert_ne!(named("SELECT $1"), named("SELECT $1"));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Records of many rounds, taken together: medians and spread, target beside target. Tables, the report and comparisons all
 //! show this and nothing else.
 
+use crate::circumstances;
 use crate::groups::GroupSample;
-use crate::record::{Errors, OpenLoop, Ran, Record, RunResult};
-use std::collections::BTreeMap;
+use crate::record::{Errors, Latency, OpenLoop, Ran, Record};
+use crate::script;
+use crate::workload::{SCENARIOS, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The same work by the same number of clients, target beside target.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +15,8 @@ pub struct Row {
     pub scenario: String,
     /// Its variant.
     pub variant: String,
+    /// What was asked for otherwise than in other rows of the same work: `protocol: simple`; empty if nothing was.
+    pub apart: String,
     /// Clients at the same time.
     pub clients: usize,
     /// One per target, in the order in which they ran first.
@@ -25,7 +30,7 @@ pub struct Cell {
     pub target: String,
     /// Figures, if at least one round ran.
     pub figures: Option<Figures>,
-    /// Why rounds did not run at all, a reason for each of them.
+    /// Why rounds have no figures, a reason for each of them.
     pub failed: Vec<String>,
 }
 
@@ -36,14 +41,14 @@ pub struct Figures {
     pub rounds: usize,
     /// Units of work per second.
     pub rate: Spread,
-    /// Latency in microseconds; over the rounds, of each round's own.
-    pub p50: Spread,
+    /// Latency in microseconds; over the rounds, of each round's own. Of no unit there is none; here and below.
+    pub p50: Option<Spread>,
     /// 95 of 100 took less.
-    pub p95: Spread,
+    pub p95: Option<Spread>,
     /// 99 of 100.
-    pub p99: Spread,
+    pub p99: Option<Spread>,
     /// 999 of 1,000.
-    pub p999: Spread,
+    pub p999: Option<Spread>,
     /// Bytes of write-ahead log per unit.
     pub wal_bytes: Option<f64>,
     /// Row versions left dead per unit.
@@ -64,6 +69,8 @@ pub struct Figures {
     pub broken: Vec<String>,
     /// Rounds that were stopped before their time.
     pub interrupted: usize,
+    /// Rounds in which nothing was left to do before their time was over.
+    pub ended_early: usize,
     /// Turns came at a fixed rate, so that the rate tells little and the latency much.
     pub open_loop: bool,
     /// Those turns, of all rounds that told of them.
@@ -81,45 +88,126 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// Takes records together, in the order in which they come.
+/// A row that is being put together.
+struct Gathered<'a> {
+    row: Row,
+    /// What its records were asked for, as far as it makes the same work another measurement.
+    asked: Vec<(&'static str, String)>,
+    /// For each target its name and its rounds.
+    of_targets: Vec<(String, Vec<&'a Record>)>,
+}
+
+/// Takes records together, in the order in which they come. Only what was asked for in the same way is taken together; of
+/// records of the same work that were not, each row says what is different about it.
 pub fn summarize(records: &[Record]) -> Vec<Row> {
-    let mut rows: Vec<(Row, Vec<Vec<&Record>>)> = Vec::new();
+    let addresses = addresses(records);
+    let mut rows: Vec<Gathered<'_>> = Vec::new();
     for record in records {
-        let is_row = |row: &Row| {
-            row.scenario == record.scenario
-                && row.variant == record.variant
-                && row.clients == record.clients
+        let target = match addresses.get(record.target.as_str()) {
+            Some(several) if several.len() > 1 => {
+                format!("{} at {}", record.target, record.address)
+            }
+            _ => record.target.clone(),
         };
-        let place = rows.iter().position(|(row, _)| is_row(row));
-        let place = place.unwrap_or_else(|| {
-            let row = Row {
-                scenario: record.scenario.clone(),
-                variant: record.variant.clone(),
-                clients: record.clients,
-                cells: Vec::new(),
-            };
-            rows.push((row, Vec::new()));
-            rows.len() - 1
-        });
-        let Some((_, of_targets)) = rows.get_mut(place) else {
-            continue;
-        };
-        let same_target =
-            |rounds: &&mut Vec<&Record>| rounds.iter().any(|known| known.target == record.target);
-        match of_targets.iter_mut().find(same_target) {
-            Some(rounds) => rounds.push(record),
-            None => of_targets.push(vec![record]),
+        let asked = circumstances::apart(&record.conditions);
+        let mut known = rows.iter_mut();
+        match known.find(|known| known.is_of(record) && known.asked == asked) {
+            Some(known) => known.add(target, record),
+            None => rows.push(Gathered {
+                row: Row::of(record),
+                asked,
+                of_targets: vec![(target, vec![record])],
+            }),
         }
     }
-    rows.into_iter()
-        .map(|(row, of_targets)| Row {
-            cells: of_targets.iter().map(|rounds| Cell::of(rounds)).collect(),
-            ..row
-        })
-        .collect()
+    let apart: Vec<String> = rows.iter().map(|row| row.apart_from(&rows)).collect();
+    let rows = rows.into_iter().zip(apart);
+    rows.map(|(gathered, apart)| Row {
+        apart,
+        cells: gathered.cells(),
+        ..gathered.row
+    })
+    .collect()
+}
+
+/// Where each target was. Stands have other ports each time, and are the same all the same.
+fn addresses(records: &[Record]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut addresses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for record in records {
+        let place = match record.conditions.stand.is_empty() {
+            true => record.address.as_str(),
+            false => "the stand",
+        };
+        addresses.entry(&record.target).or_default().insert(place);
+    }
+    addresses
+}
+
+impl<'a> Gathered<'a> {
+    fn is_of(&self, record: &Record) -> bool {
+        self.row.clients == record.clients && self.is_same_work(&record.scenario, &record.variant)
+    }
+
+    fn is_same_work(&self, scenario: &str, variant: &str) -> bool {
+        self.row.scenario == scenario && self.row.variant == variant
+    }
+
+    fn add(&mut self, target: String, record: &'a Record) {
+        let mut known = self.of_targets.iter_mut();
+        match known.find(|(known, _)| *known == target) {
+            Some((_, rounds)) => rounds.push(record),
+            None => self.of_targets.push((target, vec![record])),
+        }
+    }
+
+    /// What was asked for otherwise than in another of `rows` of the same work.
+    fn apart_from(&self, rows: &[Self]) -> String {
+        let (scenario, variant) = (&self.row.scenario, &self.row.variant);
+        let same_work = || {
+            rows.iter()
+                .filter(|row| row.is_same_work(scenario, variant))
+        };
+        let differs = |asked: &&(&str, String)| same_work().any(|row| !row.asked.contains(asked));
+        let told = self.asked.iter().filter(differs);
+        let told: Vec<String> = told
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        told.join(", ")
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let cells = self.of_targets.iter();
+        cells
+            .map(|(target, rounds)| Cell::of(target, rounds))
+            .collect()
+    }
 }
 
 impl Row {
+    /// What is known of its scenario; nothing of one that another version had.
+    pub(crate) fn known(&self) -> Option<&'static Scenario> {
+        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
+        known.find(|known| known.name == self.scenario)
+    }
+
+    fn of(record: &Record) -> Self {
+        Self {
+            scenario: record.scenario.clone(),
+            variant: record.variant.clone(),
+            apart: String::new(),
+            clients: record.clients,
+            cells: Vec::new(),
+        }
+    }
+
+    /// The variant, and what sets it apart from others of its name.
+    pub fn way(&self) -> String {
+        match self.apart.as_str() {
+            "" => self.variant.clone(),
+            apart => format!("{} ({apart})", self.variant),
+        }
+    }
+
     /// How many times the first target's rate this cell's is.
     pub fn times(&self, cell: &Cell) -> Option<f64> {
         let base = self.cells.first()?.figures.as_ref()?.rate.median;
@@ -129,21 +217,17 @@ impl Row {
 }
 
 impl Cell {
-    fn of(rounds: &[&Record]) -> Self {
-        let ran: Vec<&Ran> = rounds.iter().filter_map(|record| record.ran()).collect();
-        let why = |record: &&Record| match &record.result {
-            RunResult::Failed { why } => Some(why.clone()),
-            RunResult::Ran(_) => None,
-        };
+    fn of(target: &str, rounds: &[&Record]) -> Self {
+        let figures = || rounds.iter().map(|record| record.figures());
+        let ran: Vec<&Ran> = figures().filter_map(Result::ok).collect();
         Self {
-            target: rounds
-                .first()
-                .map_or_else(String::new, |r| r.target.clone()),
+            target: target.to_owned(),
             figures: Figures::of(&ran).map(|figures| Figures {
                 open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
+                ended_early: rounds.iter().filter(|record| record.ended_early()).count(),
                 ..figures
             }),
-            failed: rounds.iter().filter_map(why).collect(),
+            failed: figures().filter_map(Result::err).collect(),
         }
     }
 }
@@ -151,6 +235,10 @@ impl Cell {
 impl Figures {
     fn of(ran: &[&Ran]) -> Option<Self> {
         let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
+        let latency = |of: fn(&Latency) -> u64| {
+            let done = ran.iter().filter(|ran| ran.units > 0);
+            Spread::of(done.map(|ran| of(&ran.latency) as f64).collect())
+        };
         let known = |of: fn(&Ran) -> Option<f64>| {
             Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
         };
@@ -164,10 +252,10 @@ impl Figures {
         Some(Self {
             rounds: ran.len(),
             rate,
-            p50: all(|ran| ran.latency.p50 as f64)?,
-            p95: all(|ran| ran.latency.p95 as f64)?,
-            p99: all(|ran| ran.latency.p99 as f64)?,
-            p999: all(|ran| ran.latency.p999 as f64)?,
+            p50: latency(|latency| latency.p50),
+            p95: latency(|latency| latency.p95),
+            p99: latency(|latency| latency.p99),
+            p999: latency(|latency| latency.p999),
             wal_bytes: known(|ran| ran.cost.wal_bytes),
             dead_rows: known(|ran| ran.cost.dead_rows),
             cpu_micros: known(|ran| ran.cost.cpu_micros),
@@ -178,6 +266,7 @@ impl Figures {
             holds: broken.is_empty(),
             broken,
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
+            ended_early: 0,
             open_loop: false,
             turns: ran
                 .iter()

@@ -1,9 +1,9 @@
 //! The table at the end: for somebody who has never seen it.
 
-use crate::script;
+use crate::circumstances;
 use crate::show;
-use crate::summary::{Cell, Row, summarize};
-use crate::workload::SCENARIOS;
+use crate::summary::{Cell, Row, Spread, summarize};
+use crate::worth;
 use crate::{Record, Scenario};
 use std::fmt::Write as _;
 
@@ -16,23 +16,23 @@ pub fn table(records: &[Record], colours: bool) -> String {
     let mut out = String::new();
     let mut last = "";
     for row in &rows {
-        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
-        let scenario = known.find(|known| known.name == row.scenario);
+        let scenario = row.known();
         if row.scenario != last {
             last = &row.scenario;
             write_scenario(&mut out, scenario, &row.scenario);
         }
         write_row(&mut out, scenario, row);
     }
+    write_origin(&mut out, records);
     write_verdict(&mut out, &rows, colours);
     out
 }
 
-/// Whether every run ran and no check fails.
+/// Whether every run ran, something came of it, and no check fails.
 pub fn all_hold(records: &[Record]) -> bool {
     records
         .iter()
-        .all(|record| record.ran().is_some_and(|ran| ran.broken().is_none()))
+        .all(|record| record.figures().is_ok_and(|ran| ran.broken().is_none()))
 }
 
 fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
@@ -46,11 +46,7 @@ fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
 fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
     let unit = scenario.map_or("units", |known| known.unit);
     let base = row.cells.first().map_or("", |cell| cell.target.as_str());
-    let title = format!(
-        "{}, {} clients",
-        row.variant,
-        show::count(row.clients as u64)
-    );
+    let title = format!("{}, {} clients", row.way(), show::count(row.clients as u64));
     let _ = writeln!(
         out,
         "  {title:<34}{:>14}{:>11}{:>11}{:>14}{:>9}",
@@ -67,8 +63,10 @@ fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
 
 fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
     let Some(figures) = &cell.figures else {
-        let why = cell.failed.first().map_or("", String::as_str);
-        let _ = writeln!(out, "    {:<32}  did not run: {why}", cell.target);
+        for (place, note) in notes(cell).iter().enumerate() {
+            let target = if place == 0 { cell.target.as_str() } else { "" };
+            let _ = writeln!(out, "    {target:<32}  {note}");
+        }
         return;
     };
     let is_base = row.cells.first() == Some(cell);
@@ -83,8 +81,8 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
         "    {:<32}{:>14}{:>11}{:>11}{:>14}{:>9}  {check}",
         cell.target,
         show::number(figures.rate.median),
-        show::duration(figures.p50.median),
-        show::duration(figures.p99.median),
+        duration(figures.p50),
+        duration(figures.p99),
         times.map_or_else(String::new, show::times),
         figures.group.map_or_else(String::new, show::number),
     );
@@ -101,42 +99,108 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
             figures.rounds
         );
     }
-    if let Some(turns) = figures.turns.filter(|turns| turns.behind > 0) {
-        let _ = writeln!(out, "    {:<32}  {turns}", "");
+    for note in notes(cell) {
+        let _ = writeln!(out, "    {:<32}  {note}", "");
     }
-    let failed = figures.failed_turns();
-    if failed > 0 {
-        let _ = writeln!(out, "    {:<32}  {} turns failed", "", show::count(failed));
+}
+
+fn duration(latency: Option<Spread>) -> String {
+    latency.map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))
+}
+
+/// What keeps the figures from being whole, a sentence each.
+fn notes(cell: &Cell) -> Vec<String> {
+    let mut notes = reasons(&cell.failed);
+    let Some(figures) = &cell.figures else {
+        return notes;
+    };
+    let rounds = |number: usize| match number {
+        1 => "1 round".to_owned(),
+        _ => format!("{} rounds", show::count(number as u64)),
+    };
+    notes.extend(worth::failed_turns(&figures.errors));
+    let behind = figures.turns.filter(|turns| turns.behind > 0);
+    notes.extend(behind.map(|turns| turns.to_string()));
+    if figures.ended_early > 0 {
+        let early = rounds(figures.ended_early);
+        notes.push(format!(
+            "{early} ended early: nothing was left to do (--rows gives more)"
+        ));
+    }
+    if figures.interrupted > 0 {
+        notes.push(format!("{} interrupted", rounds(figures.interrupted)));
+    }
+    notes
+}
+
+/// Each reason once, with the number of rounds that did not run because of it.
+fn reasons(failed: &[String]) -> Vec<String> {
+    let mut reasons: Vec<(&String, usize)> = Vec::new();
+    for why in failed {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, times)) => *times += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    let say = |(why, times)| match times {
+        1 => format!("did not run: {why}"),
+        _ => format!("did not run ({times} rounds): {why}"),
+    };
+    reasons.into_iter().map(say).collect()
+}
+
+/// One line about the machine, and what decides there what a commit costs.
+fn write_origin(out: &mut String, records: &[Record]) {
+    const TOLD: [(&str, &str); 5] = [
+        ("processor", "processor"),
+        ("cores", "cores"),
+        ("PostgreSQL", "PostgreSQL"),
+        ("setting fsync", "fsync"),
+        ("setting synchronous_commit", "synchronous_commit"),
+    ];
+    let all = circumstances::of(records);
+    let told = TOLD.iter().filter_map(|(name, short)| {
+        let one = all.iter().find(|one| one.name == *name)?;
+        Some(format!("{short} {}", one.text()))
+    });
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        let _ = writeln!(out, "\n{}", told.join(", "));
     }
 }
 
 fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {
+    let cells = || {
+        rows.iter()
+            .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
+    };
+    let figures = || cells().filter_map(|(_, cell)| cell.figures.as_ref());
     let (loud, quiet) = if colours { LOUD } else { ("", "") };
-    let (mut checks, mut broken, mut unchecked) = (0, 0, 0);
-    for row in rows {
-        for cell in &row.cells {
-            let Some(figures) = &cell.figures else {
-                continue;
-            };
-            let Some(says) = &figures.check else {
-                unchecked += 1;
-                continue;
-            };
-            checks += 1;
-            if !figures.holds {
-                broken += 1;
-                let place = format!("{} {}, {}", row.scenario, row.variant, cell.target);
-                let _ = writeln!(out, "\n{loud} CHECK FAILED {quiet} {place}: {says}");
-            }
+    for (row, cell) in cells() {
+        let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
+        for says in broken {
+            let place = format!("{} {}, {}", row.scenario, row.way(), cell.target);
+            let _ = writeln!(out, "\n{loud} CHECK FAILED {quiet} {place}: {says}");
         }
     }
-    if broken == 0 && checks > 0 {
-        let _ = writeln!(
+    let failed: usize = cells().map(|(_, cell)| cell.failed.len()).sum();
+    let is_checked = figures().any(|figures| figures.check.is_some());
+    let _ = match failed {
+        _ if !is_checked || figures().any(|figures| !figures.holds) => Ok(()),
+        0 => writeln!(
             out,
             "\nevery check holds: nothing was lost, nothing was done twice"
-        );
-    }
-    if unchecked > 0 {
+        ),
+        1 => writeln!(
+            out,
+            "\nthe checks that were made hold, but 1 run did not run"
+        ),
+        runs => writeln!(
+            out,
+            "\nthe checks that were made hold, but {runs} runs did not run"
+        ),
+    };
+    if figures().any(|figures| figures.check.is_none()) {
         let _ = writeln!(
             out,
             "\nno check: only its author knows what a script should leave behind"

@@ -6,13 +6,15 @@ mod tests;
 
 use crate::cli::{Bench, Compare, Report};
 use anyhow::Context;
-use paceline_lab::{Calibration, Interrupt, Order, Progress, Record, Script, Stand, Target, Work};
+use paceline_lab::{
+    Calibration, Interrupt, Order, PACELINE_SETTINGS, Progress, Record, Script, Stand, Target, Work,
+};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// As a shell has it for a command that was interrupted.
 const INTERRUPTED: u8 = 130;
@@ -21,7 +23,6 @@ const INTERRUPTED: u8 = 130;
 ///
 /// # Errors
 /// Nothing could be run at all, or results could not be written.
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     let clients = bench
         .order
@@ -29,52 +30,121 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         .iter()
         .flat_map(|choice| &choice.clients);
     paceline_lab::allow_clients(clients.copied().max().unwrap_or_default())?;
-    let mut json = bench.json.as_deref().map(open).transpose()?;
+    let mut kept = Kept::new(&bench)?;
     // Told before anything is measured, if it cannot be written.
     bench.html.as_deref().map(open).transpose()?;
-    let stand = match &bench.stand {
-        Some(data_dir) => {
-            eprintln!("starting PostgreSQL and Paceline");
-            let program = std::env::current_exe().context("where is paceline?")?;
-            Some(Stand::start(data_dir, &program)?)
-        }
-        None => None,
-    };
-    if let Some(stand) = &stand {
-        bench.order.targets = targets(stand, &bench).await?;
-    }
-    announce(&bench.order);
-    let (mut records, mut unwritten) = (Vec::new(), None);
-    let mut keep = |record: &Record| {
-        if let Some(file) = &mut json {
-            unwritten = write(file, record).err();
-        }
-        records.push(record.clone());
-    };
+    // Before anything is started: whoever interrupts from here on ends it in good order.
+    let mut signals = Signals::new()?;
     let interrupt = Interrupt::default();
-    let mut progress = Progress::new(&mut keep);
-    tokio::select! {
-        () = paceline_lab::bench(&bench.order, &interrupt, &mut progress) => {}
-        listened = listen(&interrupt) => listened?,
-    }
+    let stand = start(&bench, &mut signals, &interrupt).await?;
+    let measured = match interrupt.is_set() {
+        true => Ok(()),
+        false => measure(&mut bench, stand.as_ref(), signals, &interrupt, &mut kept).await,
+    };
+    let told = kept.tell(bench.html.as_deref());
     if let Some(stand) = stand {
         stand.stop()?;
     }
-    print!(
-        "{}",
-        paceline_lab::table(&records, std::io::stdout().is_terminal())
-    );
-    if let Some(html) = &bench.html {
-        write_page(html, &records)?;
-    }
-    if let Some(error) = unwritten {
-        return Err(error).context("results could not be written");
-    }
-    Ok(match paceline_lab::all_hold(&records) {
+    measured.and(told)?;
+    Ok(match paceline_lab::all_hold(&kept.records) {
         _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Starts what is to be measured, if nobody named it. What has begun to start is waited for even if it is not needed any more:
+/// only then can it be ended in good order.
+async fn start(
+    bench: &Bench,
+    signals: &mut Signals,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Stand>> {
+    let Some(data_dir) = bench.stand.clone() else {
+        return Ok(None);
+    };
+    eprintln!("starting PostgreSQL and Paceline");
+    let program = std::env::current_exe().context("where is paceline?")?;
+    let mut started = tokio::task::spawn_blocking(move || Stand::start(&data_dir, &program));
+    let started = tokio::select! {
+        biased;
+        () = signals.next() => {
+            eprintln!("\ninterrupted: ending both as soon as they have started");
+            interrupt.set();
+            started.await
+        }
+        started = &mut started => started,
+    };
+    started?.map(Some)
+}
+
+/// Runs everything, up to the second interrupt.
+async fn measure(
+    bench: &mut Bench,
+    stand: Option<&Stand>,
+    signals: Signals,
+    interrupt: &Interrupt,
+    kept: &mut Kept,
+) -> anyhow::Result<()> {
+    if let Some(stand) = stand {
+        bench.order.targets = targets(stand, bench).await?;
+    }
+    announce(&bench.order);
+    let mut keep = |record: &Record| kept.add(record);
+    let mut progress = Progress::new(&mut keep);
+    tokio::select! {
+        () = paceline_lab::bench(&bench.order, interrupt, &mut progress) => {}
+        () = signals.listen(interrupt) => {}
+    }
+    Ok(())
+}
+
+/// The records, in memory and in a file, if one was named.
+struct Kept {
+    records: Vec<Record>,
+    file: Option<File>,
+    /// What each record says besides: settings of the stand's Paceline.
+    stand: Vec<String>,
+    /// The first that went wrong with the file.
+    unwritten: Option<anyhow::Error>,
+}
+
+impl Kept {
+    fn new(bench: &Bench) -> anyhow::Result<Self> {
+        let settings = bench.stand.iter().flat_map(|_| PACELINE_SETTINGS);
+        Ok(Self {
+            records: Vec::new(),
+            file: bench.json.as_deref().map(open).transpose()?,
+            stand: settings.map(str::to_owned).collect(),
+            unwritten: None,
+        })
+    }
+
+    fn add(&mut self, record: &Record) {
+        let mut record = record.clone();
+        record.conditions.stand.clone_from(&self.stand);
+        if let Some(file) = &mut self.file {
+            let written = write(file, &record);
+            self.unwritten = self.unwritten.take().or(written.err());
+        }
+        self.records.push(record);
+    }
+
+    /// Shows the table and writes the page.
+    ///
+    /// # Errors
+    /// The page or a record could not be written.
+    fn tell(&mut self, html: Option<&Path>) -> anyhow::Result<()> {
+        let mut out = std::io::stdout();
+        let table = paceline_lab::table(&self.records, out.is_terminal());
+        // Who reads only the first lines closes the pipe; the exit code is told all the same.
+        let _ = write!(out, "{table}");
+        if let Some(html) = html {
+            write_page(html, &self.records)?;
+        }
+        let unwritten = self.unwritten.take().map_or(Ok(()), Err);
+        unwritten.context("results could not be written")
+    }
 }
 
 /// Makes a page of records that were kept.
@@ -144,23 +214,34 @@ fn scripts(order: &Order) -> impl Iterator<Item = &Script> {
         })
 }
 
-/// Turns the first interrupt into a tidy end of the run that goes on; returns at the second.
-async fn listen(interrupt: &Interrupt) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut keyboard = signal(SignalKind::interrupt())?;
-    let mut next = async || {
+/// Whatever asks the command to end.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::interrupt())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let Self([terminate, hangup, keyboard]) = self;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
             _ = keyboard.recv() => {}
         }
-    };
-    next().await;
-    eprintln!("\ninterrupted: ending this run; once more to end at once");
-    interrupt.set();
-    next().await;
-    Ok(())
+    }
+
+    /// Turns the first into a tidy end of the run that goes on; returns at the second.
+    async fn listen(mut self, interrupt: &Interrupt) {
+        self.next().await;
+        eprintln!("\ninterrupted: ending this run; once more to end at once");
+        interrupt.set();
+        self.next().await;
+    }
 }
 
 fn open(file: &Path) -> anyhow::Result<File> {

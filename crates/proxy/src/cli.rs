@@ -114,6 +114,17 @@ pub(crate) enum CliError {
     /// A size for a scenario that has none to choose.
     #[error("--rows: {0} has none to choose, its variants say how many there are")]
     NoRows(&'static str),
+    /// None of the variants that were named is one of this scenario.
+    #[error("{scenario} has none of the variants that --variant names; it has {known}")]
+    NoVariant {
+        /// The scenario.
+        scenario: &'static str,
+        /// What it has.
+        known: String,
+    },
+    /// Two targets of the lab with the same name.
+    #[error("--against names {0:?} twice; each target needs a name of its own")]
+    SameName(String),
     /// A target of the lab without a name.
     #[error(
         "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -156,7 +167,8 @@ impl CliError {
     fn unknown(what: &'static str, name: &str, known: &[&str]) -> Self {
         Self::Unknown {
             what,
-            name: name.to_owned(),
+            // A target without its --against is taken for a scenario.
+            name: bench::without_password(name),
             known: known.join(", "),
         }
     }

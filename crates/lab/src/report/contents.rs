@@ -2,7 +2,6 @@
 //! colour everywhere.
 
 use crate::summary::{Cell, Row};
-use crate::workload::SCENARIOS;
 
 /// Classes of the style sheet. The first is a calm one: it is the target that others are compared with.
 const COLOURS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
@@ -31,8 +30,8 @@ pub(super) struct Part<'a> {
 
 /// A variant.
 pub(super) struct Way<'a> {
-    /// As on the command line.
-    pub(super) name: &'a str,
+    /// As on the command line, with what sets it apart from others of its name.
+    pub(super) name: String,
     /// What is different about it; may be empty.
     pub(super) about: &'a str,
     /// A row for each number of clients, the smallest first.
@@ -71,7 +70,7 @@ impl<'a> Contents<'a> {
 
 impl<'a> Part<'a> {
     fn of(row: &'a Row) -> Self {
-        let known = SCENARIOS.iter().find(|known| known.name == row.scenario);
+        let known = row.known();
         let mut part = Self {
             name: &row.scenario,
             title: known.map_or(row.scenario.as_str(), |known| known.title),
@@ -84,16 +83,15 @@ impl<'a> Part<'a> {
     }
 
     fn add(&mut self, row: &'a Row) {
-        if let Some(way) = self.ways.iter_mut().find(|way| way.name == row.variant) {
+        if let Some(way) = self.ways.iter_mut().find(|way| way.name == row.way()) {
             way.rows.push(row);
             way.rows.sort_by_key(|row| row.clients);
             return;
         }
-        let known = SCENARIOS.iter().find(|known| known.name == row.scenario);
-        let mut variants = known.iter().flat_map(|known| known.variants);
+        let mut variants = row.known().into_iter().flat_map(|known| known.variants);
         let known = variants.find(|variant| variant.name == row.variant);
         self.ways.push(Way {
-            name: &row.variant,
+            name: row.way(),
             about: known.map_or("", |known| known.about),
             rows: vec![row],
         });

@@ -15,10 +15,10 @@ const COLUMNS: [Column; 14] = [
     ("spread", |figures| {
         Some(format!("{:.0} %", figures.rate.width() * 100.0))
     }),
-    ("p50, ms", |figures| Some(millis(figures.p50))),
-    ("p95, ms", |figures| Some(millis(figures.p95))),
-    ("p99, ms", |figures| Some(millis(figures.p99))),
-    ("p999, ms", |figures| Some(millis(figures.p999))),
+    ("p50, ms", |figures| Some(millis(figures.p50?))),
+    ("p95, ms", |figures| Some(millis(figures.p95?))),
+    ("p99, ms", |figures| Some(millis(figures.p99?))),
+    ("p999, ms", |figures| Some(millis(figures.p999?))),
     ("CPU, µs", |figures| {
         Some(show::fixed(figures.cpu_micros?, 1))
     }),
@@ -72,7 +72,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
     let times = row.times(cell).filter(|_| !is_base);
     html! {
         tr.base[is_base] {
-            td.name { (row.scenario) " " (row.variant) }
+            td.name { (row.scenario) " " (row.way()) }
             td { (show::count(row.clients as u64)) }
             th.name scope="row" { (cell.target) }
             td { @if let Some(times) = times { (show::times(times)) } }

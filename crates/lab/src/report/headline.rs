@@ -8,7 +8,7 @@ use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
 /// A column of the card: what it says, and of what.
-type Measure = (&'static str, fn(&Figures) -> Spread);
+type Measure = (&'static str, fn(&Figures) -> Option<Spread>);
 
 const WAITS: [Measure; 2] = [
     ("half took at most", |figures| figures.p50),
@@ -43,6 +43,7 @@ fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
             } @else if let Some((way, row)) = told {
                 (ratios(contents, part, row))
                 (before_and_after(contents, part, row))
+                (failures(row))
                 p.note { (show::clients(row.clients)) ", " (way.name) @if !way.about.is_empty() { ": " (way.about) } }
                 (other_ways(part))
             }
@@ -105,7 +106,7 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
                         @match &cell.figures {
                             Some(figures) => {
                                 td { (show::number(figures.rate.median.round())) }
-                                @for (_, of) in WAITS { td { (show::duration(of(figures).median)) } }
+                                @for (_, of) in WAITS { td { (of(figures).map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))) } }
                             }
                             None => td.unknown colspan="3" { "did not run" },
                         }
@@ -114,6 +115,15 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
             }
         }
     }
+}
+
+/// Turns that failed: a rate may be high because they were left out.
+fn failures(row: &Row) -> Markup {
+    let failed = row.cells.iter().filter_map(|cell| {
+        let failed = cell.figures.as_ref()?.failed_turns();
+        (failed > 0).then(|| format!("{}: {} turns failed", cell.target, show::count(failed)))
+    });
+    html! { @for failed in failed { p.note { strong { (failed) } } } }
 }
 
 /// The last target's ratios with the other variants.

@@ -13,8 +13,8 @@ use maud::{Markup, html};
 
 /// A figure of a run, if it is known.
 type Figure<'a> = &'a dyn Fn(&Figures) -> Option<Spread>;
-/// One that always is.
-type Measure = fn(&Figures) -> Spread;
+/// One that needs no more than the figures.
+type Measure = fn(&Figures) -> Option<Spread>;
 
 /// The latencies that are drawn.
 const LATENCIES: [(&str, Measure); 3] = [
@@ -69,7 +69,7 @@ fn charts(contents: &Contents<'_>, part: &Part<'_>, way: &Way<'_>) -> Markup {
     html! {
         (chart(format!("{} per second", part.unit), show::number, &|figures| Some(figures.rate), &[]))
         @for (name, of) in LATENCIES {
-            (chart(format!("latency {name}"), show::duration, &|figures| Some(of(figures)), &latencies))
+            (chart(format!("latency {name}"), show::duration, &of, &latencies))
         }
         (groups(contents, way))
         @for (name, show, of) in COSTS {
@@ -86,7 +86,7 @@ fn tables(contents: &Contents<'_>, part: &Part<'_>, way: &Way<'_>, row: &Row) ->
         title: format!("{} per second, and how long they took", part.unit),
         columns: std::iter::once(rate).chain(latencies).collect(),
         lines: lines_of(contents, row, |figures| {
-            let latencies = LATENCIES.map(|(_, of)| Some(of(figures).median));
+            let latencies = LATENCIES.map(|(_, of)| of(figures).map(|spread| spread.median));
             std::iter::once(Some(figures.rate.median))
                 .chain(latencies)
                 .collect()
@@ -116,8 +116,12 @@ fn by_clients(
 ) -> Markup {
     let cells = way.rows.iter().flat_map(|row| &row.cells);
     let figures = cells.filter_map(|cell| cell.figures.as_ref());
-    let spreads =
-        figures.flat_map(|figures| others.iter().map(move |of| of(figures)).chain(of(figures)));
+    let spreads = figures.flat_map(|figures| {
+        others
+            .iter()
+            .filter_map(move |of| of(figures))
+            .chain(of(figures))
+    });
     let values: Vec<f64> = spreads
         .flat_map(|spread| [spread.min, spread.max])
         .collect();

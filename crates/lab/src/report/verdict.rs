@@ -4,10 +4,15 @@ use crate::show;
 use crate::summary::{Cell, Row};
 use maud::{Markup, html};
 
-/// Checks that hold and checks that do not.
+/// What is said where nobody looked what became of the tables.
+const NO_CHECK: &str = "no check: only its author knows what a script should leave behind";
+
+/// Runs, and what their checks found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checks {
-    /// Runs that were checked.
+    /// Runs that have figures.
+    pub(super) runs: usize,
+    /// Of these, runs that were checked.
     pub(super) all: usize,
     /// Of these.
     pub(super) broken: usize,
@@ -18,6 +23,7 @@ impl Checks {
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let figures = cells.filter_map(|cell| cell.figures.as_ref());
         figures.fold(Self::default(), |sum, figures| Self {
+            runs: sum.runs + figures.rounds,
             all: sum.all + figures.check.as_ref().map_or(0, |_| figures.rounds),
             broken: sum.broken + figures.broken.len(),
         })
@@ -27,10 +33,15 @@ impl Checks {
     pub(super) fn say(self) -> String {
         let count = |number: usize| show::count(number as u64);
         match self {
-            Self { all: 0, .. } => "nothing ran, nothing was checked".to_owned(),
-            Self { all: 1, broken: 0 } => "nothing lost: the check holds".to_owned(),
-            Self { all, broken: 0 } => format!("nothing lost: all {} checks hold", count(all)),
-            Self { all, broken } => format!("{} of {} checks failed", count(broken), count(all)),
+            Self { runs: 0, .. } => "nothing ran, nothing was checked".to_owned(),
+            Self { all: 0, .. } => NO_CHECK.to_owned(),
+            Self {
+                all: 1, broken: 0, ..
+            } => "nothing lost: the check holds".to_owned(),
+            Self { all, broken: 0, .. } => format!("nothing lost: all {} checks hold", count(all)),
+            Self { all, broken, .. } => {
+                format!("{} of {} checks failed", count(broken), count(all))
+            }
         }
     }
 }
@@ -48,9 +59,13 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                 }
                 ul { @for (place, says) in broken(rows) { li { strong { (place) } br; (says) } } }
             },
-            Checks { all: 0, .. } => section.verdict.bad role="alert" {
+            Checks { runs: 0, .. } => section.verdict.bad role="alert" {
                 h2 { "Nothing ran" }
                 p { "So nothing was checked; why is told " a href="#trouble" { "below" } "." }
+            },
+            Checks { all: 0, .. } => section.verdict.unchecked {
+                h2 { "Not checked" }
+                p { (capital(NO_CHECK)) "." }
             },
             _ => section.verdict.good {
                 h2 { (capital(&checks.say())) }
@@ -75,10 +90,7 @@ fn broken(rows: &[Row]) -> impl Iterator<Item = (String, &String)> {
 /// `hot-row hinted, 256 clients, paceline`
 pub(super) fn place(row: &Row, cell: &Cell) -> String {
     let clients = show::clients(row.clients);
-    format!(
-        "{} {}, {clients}, {}",
-        row.scenario, row.variant, cell.target
-    )
+    format!("{} {}, {clients}, {}", row.scenario, row.way(), cell.target)
 }
 
 /// What else keeps the figures from being whole.

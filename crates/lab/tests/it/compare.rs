@@ -22,7 +22,7 @@ fn said(before: &[Record], after: &[Record]) -> String {
 
 #[test]
 fn a_change_is_more_than_the_rounds_differ_among_themselves() {
-    let cases: [(&[f64], &[f64], &str, bool); 6] = [
+    let cases: [(&[f64], &[f64], &str, bool); 9] = [
         (
             &[990.0, 1_000.0, 1_010.0],
             &[1_900.0, 2_000.0, 2_100.0],
@@ -41,6 +41,26 @@ fn a_change_is_more_than_the_rounds_differ_among_themselves() {
             &[1_800.0, 2_000.0, 2_100.0],
             "within noise",
             false,
+        ),
+        // They do not, but of so few rounds they may lie apart by chance: the gap is no larger than they are.
+        (
+            &[1_000.0, 1_100.0],
+            &[1_150.0, 1_250.0],
+            "within noise",
+            false,
+        ),
+        // The same with a larger gap, and with more rounds.
+        (
+            &[1_000.0, 1_100.0],
+            &[1_201.0, 1_250.0],
+            "1.17 ×  faster",
+            false,
+        ),
+        (
+            &[1_250.0, 1_150.0, 1_160.0, 1_170.0],
+            &[1_000.0, 1_100.0, 1_010.0, 1_020.0],
+            "0.87 ×  SLOWER",
+            true,
         ),
         // They do not, but the medians hardly differ.
         (
@@ -170,4 +190,14 @@ fn other_circumstances_are_warned_of_first() {
         assert!(text.starts_with("WARNING"), "{text}");
         assert!(text.contains(&format!("  {warning}\n")), "{text}");
     }
+}
+
+#[test]
+fn turns_that_fail_are_compared_too() {
+    let before = at(&[1_000.0, 1_001.0]);
+    let mut after = before.clone();
+    after[1] = after[1].clone().with_errors("40P01", 30, "deadlock");
+    let told = "within noise; failed turns per round: 0 -> 15";
+    assert!(said(&before, &after).ends_with(told));
+    assert!(said(&after, &after).ends_with("within noise"));
 }

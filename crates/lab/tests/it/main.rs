@@ -22,4 +22,6 @@ mod sample;
 mod script;
 mod storm;
 mod support;
+mod table;
 mod trial;
+mod worth;

@@ -80,6 +80,7 @@ fn what_did_not_run_is_told_with_its_reason() {
     ));
     let text = text(&[refused(1), refused(2), ran]);
     place(&text, "2 runs could not run");
+    place(&text, "paceline: 12,345 turns failed");
     place(
         &text,
         "21,400 requests per second with paceline ; direct did not run",
@@ -163,4 +164,15 @@ fn rounds_are_taken_together() {
         (5, "first")
     );
     assert_eq!(cell.failed, ["away"]);
+}
+
+#[test]
+fn what_nobody_checks_is_not_called_nothing() {
+    let mut record = ran("direct", 8, 1, 1_000.0).of("sql", "transfer.sql");
+    if let paceline_lab::RunResult::Ran(ran) = &mut record.result {
+        ran.check = None;
+    }
+    let text = text(&[record]);
+    place(&text, "Not checked No check: only its author knows");
+    assert!(!text.contains("Nothing ran"), "{text}");
 }

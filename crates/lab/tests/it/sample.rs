@@ -81,6 +81,7 @@ fn conditions() -> Conditions {
         full: false,
         seed: 1,
         threads: 2,
+        stand: Vec::new(),
         command: "paceline bench hot-row --clients 1,8,64,256 --rounds 3".to_owned(),
     }
 }

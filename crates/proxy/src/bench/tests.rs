@@ -100,3 +100,25 @@ fn what_is_no_record_is_told_with_its_file_and_line() {
     let error = read(&folder.0.join("nowhere.jsonl")).unwrap_err();
     assert!(format!("{error:#}").contains("cannot read"), "{error:#}");
 }
+
+#[test]
+fn the_first_record_that_could_not_be_written_is_not_forgotten() {
+    // Read only: the first is refused, and the next, with another file, would be written.
+    let folder = Folder::new("unwritten");
+    let file = folder.file("results.jsonl", "");
+    let mut kept = Kept {
+        records: Vec::new(),
+        file: None,
+        stand: Vec::new(),
+        unwritten: None,
+    };
+    let record = paceline_lab::read_lines(&line(1, 1_000.0))
+        .unwrap()
+        .remove(0);
+    kept.file = Some(File::open(&file).unwrap());
+    kept.add(&record);
+    kept.file = Some(open(&file).unwrap());
+    kept.add(&record);
+    assert_eq!(kept.records.len(), 2);
+    assert!(kept.tell(None).is_err());
+}

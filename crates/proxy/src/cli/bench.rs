@@ -203,6 +203,10 @@ impl BenchArguments {
         }
         let mut choices = Vec::new();
         for scenario in chosen {
+            // Of all scenarios those run that have one; a scenario that was named must have one.
+            if !all && self.variants(scenario).next().is_none() {
+                return Err(no_variant(scenario));
+            }
             choices.extend(self.variants(scenario).map(|variant| Choice {
                 scenario: *scenario,
                 work: Work::Variant(*variant),
@@ -279,6 +283,7 @@ impl RunArguments {
         let or = |stand, against| Duration::from_secs(if real { against } else { stand });
         let targets = self.against.iter().map(|text| target(text));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        distinct(&targets)?;
         let stand = match (real, &self.data_dir) {
             (true, _) => None,
             (false, Some(folder)) => {
@@ -314,6 +319,25 @@ impl RunArguments {
             },
         })
     }
+}
+
+fn no_variant(scenario: &Scenario) -> CliError {
+    let known: Vec<&str> = scenario.variants.iter().map(|known| known.name).collect();
+    CliError::NoVariant {
+        scenario: scenario.name,
+        known: known.join(", "),
+    }
+}
+
+/// Results are told apart by the target's name.
+fn distinct(targets: &[Arc<Target>]) -> Result<(), CliError> {
+    for (place, target) in targets.iter().enumerate() {
+        let mut before = targets.iter().take(place);
+        if before.any(|other| other.name == target.name) {
+            return Err(CliError::SameName(target.name.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Reads `NAME=URL`.
@@ -371,7 +395,7 @@ pub(super) fn command(arguments: &[OsString]) -> String {
 }
 
 /// A URL without the password in it, anything else as it is.
-fn without_password(argument: &str) -> String {
+pub(super) fn without_password(argument: &str) -> String {
     let Some((scheme, rest)) = argument.split_once("://") else {
         return argument.to_owned();
     };

@@ -1,6 +1,6 @@
 //! `paceline bench` as a user runs it: what it measures, what it keeps, and what it says when it cannot. No speed is asserted.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -241,9 +241,14 @@ fn without_a_target_it_brings_its_own() {
         "--data-dir",
         data.to_str().unwrap(),
     ];
+    let (file, json) = results();
+    arguments.extend(["--json", &json]);
     arguments.extend(SHORT);
     let told = told(&arguments);
     assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    let stand = "\"stand\":[\"hotspot_for_autocommit=true\",";
+    assert_eq!(results.matches(stand).count(), 2, "{results}");
     for target in ["direct", "paceline"] {
         let is_of = |line: &str| line.trim_start().starts_with(target) && line.contains('✓');
         assert!(told.out.lines().any(is_of), "{}", told.out);
@@ -251,6 +256,54 @@ fn without_a_target_it_brings_its_own() {
     assert!(
         !data.join("pgdata/postmaster.pid").exists(),
         "PostgreSQL still runs"
+    );
+}
+
+#[test]
+fn an_interrupt_while_the_stand_starts_ends_both() {
+    let data = caretaker::folder("i").join("data");
+    let mut child = bench(&["hot-row", "--data-dir", data.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let adopted = caretaker::adopt("KILL", child.id());
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    assert_eq!(first, "starting PostgreSQL and Paceline");
+    caretaker::signal("INT", child.id());
+    let said: Vec<String> = said.map_while(Result::ok).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    drop(adopted);
+    assert!(
+        said.iter()
+            .any(|line| line.contains("as soon as they have started")),
+        "{said:?}"
+    );
+    assert!(
+        !data.join("pgdata/postmaster.pid").exists(),
+        "PostgreSQL still runs"
+    );
+}
+
+#[test]
+fn who_closes_the_pipe_gets_the_page_and_the_code_all_the_same() {
+    let stage = Stage::for_groups();
+    let page = caretaker::folder("p").join("page.html");
+    let direct = format!("direct={}", stage.direct_url());
+    let mut child = bench(&["hot-row", "--clients", "2", "--against", &direct])
+        .args(["--rounds", "1", "--html", page.to_str().unwrap()])
+        .args(SHORT)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(
+        std::fs::read_to_string(page)
+            .unwrap()
+            .contains("Nothing lost")
     );
 }
 

@@ -84,6 +84,23 @@ fn bench_refuses_what_it_does_not_know() {
         ),
         (&["--against", "postgres://u@h/d"], "--against wants a name"),
         (&["--against", "d=postgres://h/d"], "names no user"),
+        (
+            &["direct=postgres://u:se%2Fcret@h/d"],
+            "there is no scenario \"direct=postgres://u@h/d\"",
+        ),
+        (
+            &["hot-row", "queue", "--variant", "hinted"],
+            "queue has none of the variants that --variant names; it has c, a",
+        ),
+        (
+            &[
+                "--against",
+                "d=postgres://u@h/d",
+                "--against",
+                "d=postgres://u@i/d",
+            ],
+            "--against names \"d\" twice",
+        ),
         (&["--clients", "0"], "0 is not in 1..=100000"),
         (&["--duration", "soon"], "write seconds"),
         (&["--rate", "0"], "more than 0"),
