@@ -164,7 +164,7 @@ fn wrong_passwords_are_told_to_the_client() {
         let bench = bench.args(["bench", "hot-row", "--clients", "1", "--against", &url]);
         let told = String::from_utf8(bench.output().unwrap().stdout).unwrap();
         assert!(
-            told.contains("did not run: password authentication failed"),
+            told.contains("password authentication failed for user"),
             "{told}"
         );
         assert!(!told.contains("wrong"), "the password is shown: {told}");

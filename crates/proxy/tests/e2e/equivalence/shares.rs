@@ -232,6 +232,6 @@ fn shares_while_a_writer_writes() {
     if stage.target() == Target::Paceline {
         let (units, groups) = shared(&stage);
         println!("{reads} reads; {units} of them were answered by {groups} shared ones");
-        assert!(units - groups > reads / 4);
+        assert!(units > groups, "no read was shared");
     }
 }
