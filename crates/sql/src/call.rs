@@ -7,11 +7,12 @@ mod tests;
 use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{Dealing, PATIENCE, Refusal, TypeName, UNCERTAIN};
+use crate::dealing::{Dealing, PATIENCE, Refusal, UNCERTAIN};
 use crate::expr::Expr;
 use crate::function::{FunctionFacts, fingerprint_sql};
 use crate::name::Name;
 use crate::quote_ident;
+use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, returning_item};
 use crate::value::{KeyValue, key_value};
 use std::collections::BTreeSet;

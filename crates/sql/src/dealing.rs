@@ -1,7 +1,7 @@
 //! One statement for many clients, whose rows are dealt to them in order: what take and merge have in common.
 
 use crate::facts::TableFacts;
-pub use crate::fold::TypeName;
+use crate::type_name::TypeName;
 use crate::{Expr, KeyValue};
 use std::collections::BTreeSet;
 

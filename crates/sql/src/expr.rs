@@ -142,31 +142,14 @@ impl Expr {
         found
     }
 
-    /// Does a part of it that is more than a value depend on no column? PostgreSQL may evaluate such a part, and raise its
-    /// error, when there is no row at all.
-    pub fn computes_without_columns(&self) -> bool {
-        let mut found = false;
-        self.tree().walk(&mut |node| {
-            // A single cast of a parameter only gives it its type.
-            let casts = || {
-                node.kind == "TypeCast"
-                    && node
-                        .record("arg")
-                        .is_some_and(|arg| arg.contains(&["TypeCast"]))
-            };
-            let computes = matches!(node.kind, "AExpr" | "FuncCall") || casts();
-            found |= computes && !node.contains(&["ColumnRef"]);
-        });
-        found
-    }
-
     /// Its largest parts that are more than a value and depend neither on a column nor on what `is_column` says: PostgreSQL
-    /// may compute these, and raise their errors, whether there is a row or not.
-    pub fn parts_without_columns(&self, is_column: &dyn Fn(u32) -> bool) -> Vec<Expr> {
-        let mut parts = Vec::new();
-        if !parts::collect(&self.node, is_column, &mut parts) {
-            parts::push(&self.node, &mut parts);
-        }
+    /// may compute these, and raise their errors, whether there is a row or not. `parameters` are the types of its parameters.
+    pub(crate) fn parts_without_columns(
+        &self,
+        parameters: &[crate::TypeName],
+        is_column: &dyn Fn(u32) -> bool,
+    ) -> Vec<Expr> {
+        let parts = parts::collect(&self.node, parameters, is_column);
         let exprs = parts.into_iter().map(|node| Expr::new(node, None));
         exprs.filter_map(Result::ok).collect()
     }

@@ -7,10 +7,12 @@
 //! of its own there is no order to keep, and the client's UPDATE itself is joined to the arrays.
 
 use crate::facts::{Column, TableFacts};
+use crate::type_name::TypeName;
 use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
 use std::collections::BTreeSet;
 
 pub(crate) mod column;
+mod demands;
 mod one_each;
 #[cfg(test)]
 mod tests;
@@ -40,17 +42,6 @@ pub enum Refusal {
     /// The parser could not take an expression apart.
     #[error("an expression that cannot be rewritten")]
     Expression,
-}
-
-/// What PostgreSQL said when it described the template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TypeName {
-    /// The type as SQL.
-    pub sql: String,
-    /// It is an array type.
-    pub array: bool,
-    /// PostgreSQL's own or an enum.
-    pub builtin: bool,
 }
 
 /// How values of a key column are recognised as equal without asking PostgreSQL.
@@ -337,46 +328,6 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// PostgreSQL may raise an error of a member whose row is missing.
-    fn may_fail_unseen(&self) -> bool {
-        let mut exprs = self.changing_exprs();
-        self.proposal.is_none()
-            && (exprs.any(Expr::computes_without_columns)
-                || self.unfitting().next().is_some()
-                || self.carried.iter().any(|carried| carried.as_text))
-    }
-
-    /// A member's guard may keep it from its row, and its values from being converted.
-    fn is_guarded(&self) -> bool {
-        !self.other_equalities.is_empty() || !self.update.guards.is_empty()
-    }
-
-    /// Values that depend on no column, and might not fit into theirs; of an upsert they are among what is proposed.
-    fn unfitting(&self) -> impl Iterator<Item = (&'a Column, &'a Expr)> {
-        let assigned = self.assigned.iter().copied();
-        assigned.filter(|(column, expr)| {
-            self.proposal.is_none()
-                && expr.columns().is_empty()
-                && !column::fits(expr, column, self.parameters)
-        })
-    }
-
-    /// What PostgreSQL may compute of a member before it looks at a row; of an upsert it is among what is proposed.
-    fn computed(&self) -> Result<Vec<String>, Refusal> {
-        if self.proposal.is_some() {
-            return Ok(Vec::new());
-        }
-        let parts = self.changing_exprs();
-        let parts = parts.flat_map(|expr| expr.parts_without_columns(&|_| false));
-        let mut computed = parts
-            .map(|part| self.expr(&part, View::Before))
-            .collect::<Result<Vec<_>, _>>()?;
-        // What travels as text is read as an array.
-        let texts = self.carried.iter().filter(|carried| carried.as_text);
-        computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));
-        Ok(computed)
-    }
-
     /// SQL of the value of a member's parameter.
     fn parameter(&self, number: u32, view: View) -> String {
         let place = self.carried.iter().position(|c| c.parameter == number);
@@ -464,48 +415,6 @@ impl<'a> Rewriter<'a> {
         }
         for guard in &self.update.guards {
             parts.push(self.expr(guard, view)?);
-        }
-        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
-    }
-
-    /// What must hold of every member, whether its guard lets it pass or not; `None` when nothing can be broken.
-    fn demands(&self) -> Result<Option<String>, Refusal> {
-        let proposed = self.proposal.map_or(&[][..], |proposal| proposal.checks);
-        let proposed = proposed.iter();
-        let parts =
-            proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
-        let mut parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
-        let mut computed = self.computed()?;
-        for (column, expr) in self.unfitting().filter(|_| self.is_guarded()) {
-            let value = self.expr(expr, View::Before)?;
-            match column::is_short(&value, column) {
-                Some(short) => parts.push(short),
-                None => computed.push(column::converted(&value, column)),
-            }
-        }
-        if !computed.is_empty() {
-            let computed = computed.join(", ");
-            parts.push(format!("pg_catalog.num_nulls({computed}) >= 0"));
-        }
-        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
-    }
-
-    /// What must hold of a row after a member's update; `None` when nothing can be broken.
-    fn constraints(&self) -> Result<Option<String>, Refusal> {
-        let mut parts = Vec::new();
-        for check in &self.checks {
-            parts.push(format!("({}) IS NOT FALSE", self.expr(check, View::After)?));
-        }
-        for (column, _) in &self.assigned {
-            let name = self.state_name(&column.name);
-            if column.not_null {
-                parts.push(format!("n.{name} IS NOT NULL"));
-            }
-            if let Some(chars) = column::char_limit(column) {
-                parts.push(format!(
-                    "coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"
-                ));
-            }
         }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }

@@ -26,6 +26,7 @@ mod references;
 mod statement;
 pub mod take;
 mod tree;
+mod type_name;
 mod update;
 mod value;
 
@@ -44,5 +45,6 @@ pub use quote::{quote_ident, quote_literal};
 pub use references::text_names_moment as names_moment;
 pub use statement::{Statement, parse};
 pub use take::Take;
+pub use type_name::TypeName;
 pub use update::{KeyEquality, Returning, Update};
 pub use value::KeyValue;

@@ -11,11 +11,12 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{Dealing, Own, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals};
+use crate::dealing::{Dealing, Own, Refusal, UNCERTAIN, check_columns, check_intervals};
 use crate::expr::Expr;
 use crate::facts::{self, TableFacts, regclass_literal};
 use crate::literals::LiteralKind;
 use crate::name::{Name, push_distinct};
+use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, read_assignments_by, read_returning};
 use crate::value::KeyValue;
 use crate::{quote_ident, quote_literal};

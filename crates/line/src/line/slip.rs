@@ -27,9 +27,7 @@ impl Keys {
             Self::Several(keys) => keys,
         }
     }
-}
 
-impl Keys {
     /// How many there are besides the first.
     pub(super) fn further(&self) -> usize {
         self.as_slice().len().saturating_sub(1)

@@ -1,8 +1,8 @@
 //! Asking the catalog, and reading its answers.
 
 use crate::server::{Rows, ServerConn, ServerError};
+use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
-use paceline_sql::fold::TypeName;
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 

@@ -121,6 +121,20 @@ fn a_value_that_does_not_fit_fails_without_a_row() {
     }
 }
 
+/// Nor does a cast wait for a row; a literal has a type of its own before it is cast.
+#[test]
+fn a_cast_that_fails_does_so_without_a_row() {
+    let stage = stage();
+    let values: [&[&str]; 4] = [&["7", "1"], &["70000", "9"], &["70000", "1"], &["7", "1"]];
+    for sql in [
+        "UPDATE t SET n = 3 WHERE id = $2 AND small > $1::smallint",
+        "UPDATE t SET n = n + $1::smallint WHERE id = $2 AND n > 5",
+        "INSERT INTO t (id, n) VALUES ($2, 1) ON CONFLICT (id) DO UPDATE SET n = 3 WHERE t.small > $1::smallint",
+    ] {
+        check(&stage, &simple(sql, &values));
+    }
+}
+
 /// The type of a parameter does not tell the type of what is made of it.
 #[test]
 fn a_result_that_does_not_fit_fails_without_a_row() {

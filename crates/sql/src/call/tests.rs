@@ -1,8 +1,9 @@
 //! Which calls may travel together, and what they become. That it does what it should is for tests with a server.
 
 use super::{Call, rewrite};
-use crate::dealing::{Dealing, Refusal, TypeName};
+use crate::dealing::{Dealing, Refusal};
 use crate::function::FunctionFacts;
+use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
 
 const READ: &str = "SELECT msg_id, body || $2 FROM pgmq.read($1, 30, $3)";

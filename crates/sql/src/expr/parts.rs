@@ -1,58 +1,96 @@
 //! The parts of an expression that depend on no column.
 
-use crate::tree::Record;
+use crate::TypeName;
+use pg_query::protobuf::TypeCast;
 use pg_query::{Node, NodeEnum};
 
-/// Does a node depend on a column? If it does, those of its parts that do not, and compute something, are collected.
+/// The largest parts of an expression that compute something and depend on no column.
 pub(super) fn collect(
     node: &NodeEnum,
+    parameters: &[TypeName],
     is_column: &dyn Fn(u32) -> bool,
-    parts: &mut Vec<NodeEnum>,
-) -> bool {
-    match node {
-        NodeEnum::ColumnRef(_) => return true,
-        NodeEnum::ParamRef(parameter) => return is_column(parameter.number.unsigned_abs()),
-        _ => {}
+) -> Vec<NodeEnum> {
+    let mut collector = Collector {
+        parameters,
+        is_column,
+        parts: Vec::new(),
+    };
+    if !collector.depends(node) {
+        collector.push(node);
     }
-    let children = children(node);
-    let mut free = Vec::new();
-    let mut depends = false;
-    for child in &children {
-        match collect(child, is_column, parts) {
-            true => depends = true,
-            false => free.push(*child),
-        }
-    }
-    // What is no expression by itself cannot be computed by itself.
-    let is_expression = !matches!(
-        node,
-        NodeEnum::List(_)
-            | NodeEnum::CaseWhen(_)
-            | NodeEnum::NamedArgExpr(_)
-            | NodeEnum::RowExpr(_)
-            | NodeEnum::AIndices(_)
-    );
-    if depends || !is_expression {
-        free.into_iter().for_each(|child| push(child, parts));
-    }
-    depends || !is_expression
+    collector.parts
 }
 
-/// Adds a part, unless it is a value or a single cast of one.
-pub(super) fn push(node: &NodeEnum, parts: &mut Vec<NodeEnum>) {
-    let tree = Record::of(&Node {
-        node: Some(node.clone()),
-    });
-    let mut computes = false;
-    tree.walk(&mut |part| {
-        let casts_twice = || {
-            let inner = part.record("arg");
-            part.kind == "TypeCast" && inner.is_some_and(|inner| inner.contains(&["TypeCast"]))
+struct Collector<'a> {
+    parameters: &'a [TypeName],
+    /// Parameters that stand for columns.
+    is_column: &'a dyn Fn(u32) -> bool,
+    parts: Vec<NodeEnum>,
+}
+
+impl Collector<'_> {
+    /// Does a node depend on a column? If it does, those of its parts that do not, and compute something, are collected.
+    fn depends(&mut self, node: &NodeEnum) -> bool {
+        match node {
+            NodeEnum::ColumnRef(_) => return true,
+            NodeEnum::ParamRef(parameter) => {
+                return (self.is_column)(parameter.number.unsigned_abs());
+            }
+            _ => {}
+        }
+        let mut free = Vec::new();
+        let mut depends = false;
+        for child in children(node) {
+            match self.depends(child) {
+                true => depends = true,
+                false => free.push(child),
+            }
+        }
+        // What is no expression by itself cannot be computed by itself.
+        let is_expression = !matches!(
+            node,
+            NodeEnum::List(_)
+                | NodeEnum::CaseWhen(_)
+                | NodeEnum::NamedArgExpr(_)
+                | NodeEnum::RowExpr(_)
+                | NodeEnum::AIndices(_)
+        );
+        if depends || !is_expression {
+            free.into_iter().for_each(|child| self.push(child));
+        }
+        depends || !is_expression
+    }
+
+    /// Adds a part, unless it is a value, or one that a cast leaves as it is.
+    fn push(&mut self, node: &NodeEnum) {
+        if self.computes(node) {
+            self.parts.push(node.clone());
+        }
+    }
+
+    fn computes(&self, node: &NodeEnum) -> bool {
+        let itself = match node {
+            NodeEnum::AExpr(_) | NodeEnum::FuncCall(_) => true,
+            NodeEnum::TypeCast(cast) => self.converts(cast),
+            _ => false,
         };
-        computes |= matches!(part.kind, "AExpr" | "FuncCall") || casts_twice();
-    });
-    if computes {
-        parts.push(node.clone());
+        itself || children(node).into_iter().any(|child| self.computes(child))
+    }
+
+    /// A constant is converted once for all, and fails for all.
+    fn converts(&self, cast: &TypeCast) -> bool {
+        let target = cast.type_name.as_ref();
+        match cast.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
+            Some(NodeEnum::ParamRef(parameter)) => {
+                let place = parameter.number.unsigned_abs().checked_sub(1);
+                let name = place.and_then(|place| self.parameters.get(place as usize));
+                !name
+                    .zip(target)
+                    .is_some_and(|(name, target)| name.is(target))
+            }
+            Some(NodeEnum::TypeCast(_)) => true,
+            _ => false,
+        }
     }
 }
 

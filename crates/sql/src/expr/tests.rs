@@ -8,6 +8,7 @@ use super::{Expr, column_name, for_each_leaf, single_target, tree_of};
 use crate::parser;
 use crate::quote::quote_ident;
 use crate::tree::Record;
+use crate::type_name::TypeName;
 
 const SEED: u64 = 0x5e_ed03;
 
@@ -354,8 +355,16 @@ proptest! {
 
 #[test]
 fn parts_that_depend_on_no_column_are_found() {
+    let named = |sql: &str| TypeName {
+        sql: sql.to_owned(),
+        array: false,
+        builtin: true,
+    };
+    let types = [named("integer"), named("text")];
     let parts = |sql: &str| -> Vec<String> {
-        let parts = Expr::parse(sql).unwrap().parts_without_columns(&|n| n > 8);
+        let parts = Expr::parse(sql)
+            .unwrap()
+            .parts_without_columns(&types, &|n| n > 8);
         parts
             .iter()
             .map(|part| {
@@ -376,6 +385,8 @@ fn parts_that_depend_on_no_column_are_found() {
     ] {
         assert!(parts(none).is_empty(), "{none}: {:?}", parts(none));
     }
+    assert_eq!(parts("a + $1::smallint").len(), 1, "a cast that may fail");
+    assert_eq!(parts("a + $2::int").len(), 1, "so may this");
     assert_eq!(parts("a + 60 / ($1 - 4)"), ["(60 / (($1) - 4))"]);
     assert_eq!(parts("1 / $1 > $2 + 1"), ["(1 / ($1) > ($2) + 1)"]);
     assert_eq!(

@@ -1,8 +1,9 @@
 //! Columns and their types: which make a key, which may be assigned, and what a cast would cut.
 
-use super::{KeyClass, KeyColumn, Refusal, TypeName};
+use super::{KeyClass, KeyColumn, Refusal};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
+use crate::type_name::TypeName;
 use crate::{KeyValue, LiteralKind, Update};
 
 /// `int2`, `int4`, `int8`.

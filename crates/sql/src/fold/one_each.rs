@@ -2,7 +2,8 @@
 //! keys and parameters. PostgreSQL enforces constraints and follows rows that others have just changed, as it would
 //! for each member alone.
 
-use super::{Refusal, Rewriter, TypeName, View, column};
+use super::{Refusal, Rewriter, View, column};
+use crate::type_name::TypeName;
 use crate::{facts, quote_ident};
 
 /// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as

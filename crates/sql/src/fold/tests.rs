@@ -4,8 +4,9 @@
 mod refusing;
 mod rewriting;
 
-use super::{Fold, Refusal, TypeName, rewrite};
+use super::{Fold, Refusal, rewrite};
 use crate::facts::{Column, Extent, TableFacts};
+use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
 
 /// A column whose values are their bytes, free to be assigned.

@@ -2,9 +2,10 @@
 //! its own.
 
 use super::Insert;
-use crate::dealing::{Refusal, TypeName};
+use crate::dealing::Refusal;
 use crate::expr::Expr;
 use crate::name::push_distinct;
+use crate::type_name::TypeName;
 
 /// The rows of one member.
 pub(super) struct Rows {

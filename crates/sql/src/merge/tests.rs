@@ -1,8 +1,9 @@
 //! Which INSERTs travel together, and what they become. That it does what it should is for tests with a server.
 
 use super::{Insert, rewrite};
-use crate::dealing::{Dealing, OwnParameter, Refusal, TypeName};
+use crate::dealing::{Dealing, OwnParameter, Refusal};
 use crate::facts::{Column, Extent, TableFacts};
+use crate::type_name::TypeName;
 use crate::{Effect, parse};
 
 fn insert(sql: &str) -> Option<Insert> {

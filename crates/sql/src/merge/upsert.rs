@@ -14,11 +14,12 @@ pub use proposal::{OnConflict, on_conflict};
 pub use several::{Several, rewrite_several};
 
 use super::{Insert, PROPOSED, check, returned};
-use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal, TypeName};
+use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal};
 use crate::expr::Expr;
 use crate::facts::{self, Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn, Proposal};
 use crate::quote_ident;
+use crate::type_name::TypeName;
 use crate::value::KeyValue;
 
 /// Columns in front of the key: facts unchanged?

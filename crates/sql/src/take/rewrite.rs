@@ -8,9 +8,10 @@
 use super::unseen::Unseen;
 use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
-    Dealing, FEW, Own, PATIENCE, Refusal, TypeName, UNCERTAIN, check_columns, check_intervals,
+    Dealing, FEW, Own, PATIENCE, Refusal, UNCERTAIN, check_columns, check_intervals,
 };
 use crate::facts::{self, TableFacts};
+use crate::type_name::TypeName;
 use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
 

@@ -2,8 +2,9 @@
 //! with a server.
 
 use super::{Take, rewrite};
-use crate::dealing::{Dealing, Refusal, TypeName};
+use crate::dealing::{Dealing, Refusal};
 use crate::facts::{Column, Extent, TableFacts};
+use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
 
 const POP: &str = "DELETE FROM q WHERE id = (SELECT id FROM q WHERE lane = $1 ORDER BY prio DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, $2 AS who";

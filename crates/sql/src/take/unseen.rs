@@ -4,9 +4,10 @@
 
 use super::Take;
 use crate::Expr;
-use crate::dealing::{Refusal, TypeName};
+use crate::dealing::Refusal;
 use crate::facts::{Column, TableFacts};
 use crate::fold::column;
+use crate::type_name::TypeName;
 
 /// What a consumer may be told without a row.
 #[derive(Default)]
@@ -25,6 +26,7 @@ impl<'a> Unseen<'a> {
         parameters: &[TypeName],
     ) -> Self {
         let mut unseen = Self::default();
+        let parts = |expr: &Expr| expr.parts_without_columns(parameters, &|_| false);
         for part in take.changing().into_iter().flat_map(parts) {
             unseen.note(&part, None);
         }
@@ -69,10 +71,6 @@ impl<'a> Unseen<'a> {
         };
         self.values.iter().map(value).collect()
     }
-}
-
-fn parts(expr: &Expr) -> Vec<Expr> {
-    expr.parts_without_columns(&|_| false)
 }
 
 /// What moves on, and the columns that it goes to.

@@ -2,7 +2,8 @@
 
 use super::{column, rewritten, stock, stock_with, types, update};
 use crate::facts::{Column, TableFacts};
-use crate::fold::{Refusal, TypeName, rewrite};
+use crate::fold::{Refusal, rewrite};
+use crate::type_name::TypeName;
 
 /// What makes another column of one.
 type Change = fn(&mut Column);

@@ -1,12 +1,13 @@
 //! What an upsert does to a row that is there, as an UPDATE in which EXCLUDED is the row that a member proposes.
 
 use super::Key;
-use crate::dealing::{Refusal, TypeName, check_columns};
+use crate::dealing::{Refusal, check_columns};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold;
 use crate::merge::{Change, Insert, PROPOSED};
 use crate::quote_ident;
+use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
 use crate::value::KeyValue;
 
@@ -162,7 +163,8 @@ impl Proposal<'_> {
         let exprs = change.assignments.iter().map(|(_, expr)| expr);
         let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
         let parts = exprs.iter();
-        let parts = parts.flat_map(|expr| expr.parts_without_columns(&|n| n >= PROPOSED));
+        let parts =
+            parts.flat_map(|expr| expr.parts_without_columns(self.parameters, &|n| n >= PROPOSED));
         let mut computed: Vec<Expr> = parts.collect();
         for number in exprs.iter().flat_map(|expr| expr.parameters()) {
             let name = self.parameters.get((number as usize).wrapping_sub(1));

@@ -4,12 +4,13 @@
 //! each gets what it would have got alone. What may travel with one row may with several.
 
 use super::{Key, OnConflict, Source, change_sql, insert_sql, rewrite_first};
-use crate::dealing::{Own, OwnParameter, Refusal, TypeName};
+use crate::dealing::{Own, OwnParameter, Refusal};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
 use crate::merge::Insert;
 use crate::merge::rows::Rows;
+use crate::type_name::TypeName;
 use crate::value::KeyValue;
 
 /// The statement and how to fill it.

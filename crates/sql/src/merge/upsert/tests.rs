@@ -1,10 +1,11 @@
 //! What ON CONFLICT becomes, and what is refused. That it does what it should is for tests with a server.
 
 use super::{Several, Then, Upsert, on_conflict, rewrite, rewrite_several};
-use crate::dealing::{OwnParameter, Refusal, TypeName};
+use crate::dealing::{OwnParameter, Refusal};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::fold::{self, Fold};
 use crate::merge::Insert;
+use crate::type_name::TypeName;
 use crate::{KeyValue, parse};
 
 /// `degree (id bigint primary key, degree integer not null check (degree < 1000), name varchar(8), code char(2))`.
