@@ -265,7 +265,9 @@ pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
     let _ = write!(
         summary,
         "listens on {}, {} clients at most, {} server connections per pool",
-        settings.listen, settings.max_client_conn, settings.default_pool_size
+        settings.listening.listen,
+        settings.pooling.max_client_conn,
+        settings.pooling.default_pool_size
     );
     if config.databases.is_empty() {
         summary.push_str("\nno databases: starts the embedded PostgreSQL");

@@ -117,8 +117,9 @@ impl Client {
     }
 
     async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
+        let config = self.proxy.config();
         let board = Board {
-            settings: &self.proxy.config.paceline,
+            settings: &config.paceline,
             for_autocommit: self.pool.policy.for_autocommit,
             counters: &self.proxy.counters,
             pool: &self.pool,

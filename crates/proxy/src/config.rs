@@ -4,7 +4,7 @@
 //! the same [`Config`]; every value in it has been checked, so nobody downstream checks again. This module reads text and at
 //! most one file: it opens no socket and looks up no host name.
 //!
-//! `docs/configuration.md` describes every key; a test compares it with [`KEYS`].
+//! `docs/configuration.md` describes every key; a test compares it with [`keys`].
 
 mod declared;
 mod duration;
@@ -21,7 +21,7 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{KEYS, Settings};
+pub(crate) use settings::{Settings, keys};
 pub(crate) use upstream::{Host, Upstream};
 
 use std::collections::BTreeMap;
@@ -158,7 +158,7 @@ impl Config {
             .and_then(|user| user.default_pool_size);
         of_user
             .or(database.default_pool_size)
-            .unwrap_or(self.paceline.default_pool_size)
+            .unwrap_or(self.paceline.pooling.default_pool_size)
     }
 
     /// Whether un-hinted autocommit statements of `user` (as the client names itself) on `database` may travel together.
@@ -169,6 +169,6 @@ impl Config {
             .and_then(|user| user.hotspot_for_autocommit);
         of_user
             .or(database.hotspot_for_autocommit)
-            .unwrap_or(self.paceline.hotspot_for_autocommit)
+            .unwrap_or(self.paceline.grouping.hotspot_for_autocommit)
     }
 }

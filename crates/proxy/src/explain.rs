@@ -37,10 +37,10 @@ pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
     }
     let settings = &question.settings;
     let policy = Policy {
-        hotspot: settings.hotspot,
-        for_autocommit: settings.hotspot_for_autocommit,
-        lock_type: settings.hotspot_lock_type,
-        pipeline: settings.pipeline,
+        hotspot: settings.grouping.hotspot,
+        for_autocommit: settings.grouping.hotspot_for_autocommit,
+        lock_type: settings.grouping.hotspot_lock_type,
+        pipeline: settings.grouping.pipeline,
     };
     let Some(upstream) = &question.upstream else {
         let outlook = shape::outlook(statement, &question.declared);
@@ -92,8 +92,8 @@ async fn ask(
 ) -> anyhow::Result<Learned> {
     let (settings, declared) = (&question.settings, &question.declared);
     let none = SettingsBook::default().none();
-    let limit = settings.server_connect_timeout;
-    let prepared_max = settings.max_prepared_statements;
+    let limit = settings.timeouts.server_connect_timeout;
+    let prepared_max = settings.state.max_prepared_statements;
     let opened = ServerConn::open_within(limit, address, Arc::clone(&none), prepared_max).await;
     // These errors say all there is in one line; their sources would only repeat it.
     let mut conn =

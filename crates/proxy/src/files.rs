@@ -32,13 +32,14 @@ fn needed(config: &Config) -> usize {
     let settings = &config.paceline;
     let sizes = config.databases.values().map(|database| {
         let size = database.default_pool_size;
-        size.unwrap_or(settings.default_pool_size)
+        size.unwrap_or(settings.pooling.default_pool_size)
     });
     let metrics = settings
+        .listening
         .metrics_listen
         .map_or(0, |_| metrics::CONNECTIONS_MAX);
-    let pools = sizes.sum::<usize>().max(settings.default_pool_size);
-    settings.max_client_conn + pools + metrics + OTHERS
+    let pools = sizes.sum::<usize>().max(settings.pooling.default_pool_size);
+    settings.pooling.max_client_conn + pools + metrics + OTHERS
 }
 
 #[cfg(test)]

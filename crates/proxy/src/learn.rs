@@ -98,8 +98,17 @@ async fn learn(
     let Some(statement) = &template.statement else {
         return Ok(Some(Learned::refused(NOT_DESCRIBED)));
     };
-    let (templates, declared) = (&proxy.templates, &proxy.config.declared);
-    match inquire(conn, template, statement, settings, templates, declared).await {
+    let (templates, config) = (&proxy.templates, Arc::clone(&proxy.config()));
+    match inquire(
+        conn,
+        template,
+        statement,
+        settings,
+        templates,
+        &config.declared,
+    )
+    .await
+    {
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.

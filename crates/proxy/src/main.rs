@@ -5,6 +5,7 @@ mod cancel;
 mod cli;
 mod client;
 mod config;
+mod control;
 mod explain;
 mod files;
 mod learn;
@@ -75,7 +76,7 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
     log::start(&serve.log_filter)?;
     files::raise_limit(&serve.config);
-    let runtime = runtime(serve.config.paceline.worker_threads)?;
+    let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
     let signals = runtime.block_on(async { serve::Signals::new() })?;
     let embedded = match &serve.embedded {
         Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),

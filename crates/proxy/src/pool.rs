@@ -92,11 +92,12 @@ struct Inner {
 impl Pool {
     /// A pool without connections.
     pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
-        let settings = &proxy.config.paceline;
+        let config = proxy.config();
+        let settings = &config.paceline;
         let limits = Limits {
-            group_size_max: settings.group_size_max,
+            group_size_max: settings.grouping.group_size_max,
             pipeline_depth_max: PIPELINE_DEPTH_MAX,
-            max_wait: settings.hotspot_update_max_wait_time,
+            max_wait: settings.grouping.hotspot_update_max_wait_time,
         };
         Self {
             address: Arc::new(address),
@@ -397,7 +398,7 @@ impl Pool {
 
     /// Closes connections that nobody has used for `server_idle_timeout`.
     pub(crate) fn close_idle(&self) {
-        let limit = self.proxy.config.paceline.server_idle_timeout;
+        let limit = self.proxy.config().paceline.timeouts.server_idle_timeout;
         if limit.is_zero() {
             return;
         }

@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
+use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
 use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::chain;
@@ -20,8 +21,7 @@ use tokio::sync::watch;
 
 /// State of the process.
 pub(crate) struct Proxy {
-    /// As read at the start.
-    pub(crate) config: Config,
+    config: ArcSwap<Config>,
     /// All templates.
     pub(crate) templates: Templates,
     /// All session settings.
@@ -67,24 +67,30 @@ impl Proxy {
             started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
-            config,
+            config: ArcSwap::from_pointee(config),
         }
+    }
+
+    /// The configuration as it is now; another one may take its place at any time.
+    pub(crate) fn config(&self) -> Guard<Arc<Config>> {
+        self.config.load()
     }
 
     /// The pool for a client that names this database and user. `None`: there is no such database here.
     pub(crate) fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
-        let (entry, on_server) = self.config.database(database)?;
+        let config = self.config();
+        let (entry, on_server) = config.database(database)?;
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (database.to_owned(), user.to_owned());
         if let Some(pool) = pools.get(&key) {
             return Some(Arc::clone(pool));
         }
-        let settings = &self.config.paceline;
+        let settings = &config.paceline;
         let policy = Policy {
-            hotspot: settings.hotspot,
-            for_autocommit: self.config.hotspot_for_autocommit(entry, user),
-            lock_type: settings.hotspot_lock_type,
-            pipeline: settings.pipeline,
+            hotspot: settings.grouping.hotspot,
+            for_autocommit: config.hotspot_for_autocommit(entry, user),
+            lock_type: settings.grouping.hotspot_lock_type,
+            pipeline: settings.grouping.pipeline,
         };
         let address = Address {
             user: entry
@@ -95,7 +101,7 @@ impl Proxy {
             upstream: entry.primary.clone(),
             database: on_server,
         };
-        let size = self.config.pool_size(entry, user);
+        let size = config.pool_size(entry, user);
         let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)

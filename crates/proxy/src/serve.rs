@@ -35,11 +35,12 @@ pub(crate) async fn serve(
     let mut proxy = Proxy::new(config, closing);
     proxy.started = started;
     let proxy = Arc::new(proxy);
-    let settings = &proxy.config.paceline;
-    let tcp = listen(settings.listen, "--listen")?;
+    let config = Arc::clone(&proxy.config());
+    let settings = &config.paceline;
+    let tcp = listen(settings.listening.listen, "--listen")?;
     let address = tcp.local_addr()?;
     let unix = listen_unix(settings, address.port())?;
-    let metrics = settings.metrics_listen;
+    let metrics = settings.listening.metrics_listen;
     let metrics = metrics.map(|address| listen(address, "metrics_listen"));
     if let Some(listener) = metrics.transpose()? {
         let address = listener.local_addr()?;
@@ -113,7 +114,7 @@ fn listen_unix(
     settings: &Settings,
     port: u16,
 ) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
-    let Some(folder) = &settings.unix_socket_dir else {
+    let Some(folder) = &settings.listening.unix_socket_dir else {
         return Ok(None);
     };
     let path = folder.join(format!(".s.PGSQL.{port}"));
@@ -170,7 +171,7 @@ async fn close_idle(proxy: Arc<Proxy>) {
 /// Waits for units and transactions in progress, up to `shutdown_timeout`.
 async fn drain(proxy: &Proxy) {
     const LOOK_EVERY: Duration = Duration::from_millis(10);
-    let limit = proxy.config.paceline.shutdown_timeout;
+    let limit = proxy.config().paceline.operation.shutdown_timeout;
     let drained = async {
         while proxy.clients.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(LOOK_EVERY).await;

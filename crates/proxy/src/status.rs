@@ -1,6 +1,6 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
-use crate::config::{KEYS, Settings};
+use crate::config::{Settings, keys};
 use crate::pool::Pool;
 use paceline_line::show::{Console, Table};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,11 +59,9 @@ pub(crate) struct Board<'a> {
 
 impl Console for Board<'_> {
     fn variables(&self) -> Vec<(String, String)> {
-        let in_force = Settings {
-            hotspot_for_autocommit: self.for_autocommit,
-            ..self.settings.clone()
-        };
-        let keys = KEYS.iter().filter(|key| key.name.starts_with("hotspot"));
+        let mut in_force = self.settings.clone();
+        in_force.grouping.hotspot_for_autocommit = self.for_autocommit;
+        let keys = keys().filter(|key| key.name.starts_with("hotspot"));
         let value = |text: String| match text.as_str() {
             "true" => "on".to_owned(),
             "false" => "off".to_owned(),
@@ -116,8 +114,9 @@ mod tests {
     fn every_counter_is_documented() {
         let config = Config::for_upstream("postgres://db").unwrap();
         let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+        let config = proxy.config();
         let board = Board {
-            settings: &proxy.config.paceline,
+            settings: &config.paceline,
             for_autocommit: false,
             counters: &proxy.counters,
             pool: &proxy.pool("app", "rider").unwrap(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArguments;
-use crate::config::{KEYS, Settings};
+use crate::config::{Settings, keys};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and work that must wait for the database travels together";
@@ -162,7 +162,7 @@ pub(super) fn described(command: clap::Command) -> clap::Command {
 fn settings() -> String {
     let mut text = "Settings, for --set and for [paceline] in the configuration file:\n".to_owned();
     let defaults = Settings::default();
-    for key in KEYS {
+    for key in keys() {
         let default = key.show(&defaults);
         let values = match key.unit() {
             "–" => key.limits(),

@@ -21,7 +21,7 @@ impl ExplainArguments {
         let mut settings = config.paceline.clone();
         if let Some((database, _)) = chosen {
             let named = self.user.as_deref().or(database.primary.user.as_deref());
-            settings.hotspot_for_autocommit =
+            settings.grouping.hotspot_for_autocommit =
                 config.hotspot_for_autocommit(database, named.unwrap_or_default());
         }
         let of_file = chosen.map(|(database, on_server)| Upstream {

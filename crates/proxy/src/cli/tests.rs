@@ -84,8 +84,11 @@ fn every_option_works_with_and_without_the_word_serve() {
     for prefix in [&[][..], &["serve"][..]] {
         let serve = serve(&[prefix, &options].concat());
         assert!(serve.config.database("any").is_some() && serve.embedded.is_none());
-        assert_eq!(serve.config.paceline.listen, "[::1]:7000".parse().unwrap());
-        assert!(!serve.config.paceline.pipeline);
+        assert_eq!(
+            serve.config.paceline.listening.listen,
+            "[::1]:7000".parse().unwrap()
+        );
+        assert!(!serve.config.paceline.grouping.pipeline);
         assert_eq!(serve.log_filter, "debug");
     }
 }
@@ -103,8 +106,8 @@ fn the_last_set_counts_and_listen_goes_before_set() {
         "listen=127.0.0.1:2",
     ];
     let settings = serve(&line).config.paceline;
-    assert_eq!(settings.query_wait_timeout, Duration::from_secs(2));
-    assert_eq!(settings.listen.port(), 1);
+    assert_eq!(settings.timeouts.query_wait_timeout, Duration::from_secs(2));
+    assert_eq!(settings.listening.listen.port(), 1);
 }
 
 #[test]
@@ -115,8 +118,8 @@ fn a_file_with_databases_needs_no_embedded_server() {
     let serve = serve(&["--config", &file, "--set", "default_pool_size=5"]);
     assert_eq!(
         (
-            serve.config.paceline.worker_threads,
-            serve.config.paceline.default_pool_size
+            serve.config.paceline.operation.worker_threads,
+            serve.config.paceline.pooling.default_pool_size
         ),
         (2, 5)
     );
@@ -132,7 +135,7 @@ fn a_file_without_databases_does() {
     let folder = Folder::new("embedded");
     let file = folder.file("[paceline]\nworker_threads = 2");
     let serve = serve(&["--config", &file, "--data-dir", "/srv/data"]);
-    assert_eq!(serve.config.paceline.worker_threads, 2);
+    assert_eq!(serve.config.paceline.operation.worker_threads, 2);
     assert_eq!(serve.embedded, Some("/srv/data".into()));
     let relative = self::serve(&["--data-dir", "data"]);
     assert_eq!(
@@ -284,7 +287,7 @@ fn check_reports_a_wrong_file() {
 fn help_shows_every_setting_with_its_default() {
     let help = refused(&["--help"]);
     assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
-    for key in crate::config::KEYS {
+    for key in crate::config::keys() {
         let default = key.show(&Settings::default());
         assert!(
             help.contains(&format!("  {}={}", key.name, default.trim_matches('"'))),
@@ -315,7 +318,7 @@ fn explain_takes_a_statement_a_server_and_settings() {
     assert_eq!((explain.sql.as_str(), explain.verbose), ("SELECT 1", true));
     let upstream = explain.upstream.unwrap();
     assert_eq!(upstream.dbname.as_deref(), Some("shop"));
-    assert!(explain.settings.hotspot_for_autocommit);
+    assert!(explain.settings.grouping.hotspot_for_autocommit);
     assert!(refused(&["explain"]).contains("<SQL>"));
     assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
     assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
@@ -348,15 +351,15 @@ fn explain_goes_by_the_file_that_serve_goes_by() {
         ("db:5432/app", Some("svc"))
     );
     assert_eq!(asked.declared.len(), 1);
-    assert!(!asked.settings.hotspot && asked.settings.hotspot_for_autocommit);
+    assert!(!asked.settings.grouping.hotspot && asked.settings.grouping.hotspot_for_autocommit);
     // Another client of it: the server's user stays.
     let asked = question(&[&config[..], &["--user", "web", "--set", "hotspot=on"]].concat());
     assert_eq!(asked.upstream.unwrap().user.as_deref(), Some("svc"));
-    assert!(asked.settings.hotspot && !asked.settings.hotspot_for_autocommit);
+    assert!(asked.settings.grouping.hotspot && !asked.settings.grouping.hotspot_for_autocommit);
     // Another server, the same switches and functions.
     let asked = question(&[&config[..], &["--upstream", "postgres://me@here"]].concat());
     assert_eq!(asked.upstream.unwrap().to_string(), "here:5432");
-    assert!(asked.settings.hotspot_for_autocommit && asked.declared.len() == 1);
+    assert!(asked.settings.grouping.hotspot_for_autocommit && asked.declared.len() == 1);
 }
 
 #[test]
@@ -367,7 +370,7 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
     assert_eq!(only.to_string(), "db:5432/app");
     let line = ["--config", &file, "--database", "other", "--user", "web"];
     let other = question(&line);
-    assert!(other.settings.hotspot_for_autocommit);
+    assert!(other.settings.grouping.hotspot_for_autocommit);
     let upstream = other.upstream.unwrap();
     assert_eq!(
         (upstream.to_string().as_str(), upstream.user.as_deref()),
@@ -388,7 +391,7 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
     assert!(explain(&["--database", "x"]).contains("has no database x"));
     // Where the server is given, it need not be said.
     let line = ["--config", &file, "--upstream", "postgres://me@here"];
-    assert!(!question(&line).settings.hotspot_for_autocommit);
+    assert!(!question(&line).settings.grouping.hotspot_for_autocommit);
     folder.file("[[group]]\nfunction = \"buy\"");
     let embedded = question(&["--config", &file]);
     assert!(embedded.upstream.is_none() && embedded.declared.len() == 1);

@@ -66,7 +66,7 @@ impl Drop for Place {
 
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
 pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> {
-    let limit = proxy.config.paceline.client_login_timeout;
+    let limit = proxy.config().paceline.login.client_login_timeout;
     let login = attempt(&proxy, &stream);
     let outcome = match limit.is_zero() {
         true => login.await,
@@ -196,7 +196,7 @@ fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
         proxy: Arc::clone(proxy),
         pool: None,
     };
-    if others < proxy.config.paceline.max_client_conn {
+    if others < proxy.config().paceline.pooling.max_client_conn {
         return Ok(place);
     }
     Err(ErrorResponse::fatal("53300", "no more connections allowed (max_client_conn)").into())

@@ -417,8 +417,9 @@ fn with_desk<R>(
     let taints = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
+    let config = client.proxy.config();
     let board = Board {
-        settings: &client.proxy.config.paceline,
+        settings: &config.paceline,
         for_autocommit: client.pool.policy.for_autocommit,
         counters: &client.proxy.counters,
         pool,

@@ -47,26 +47,25 @@ fn every_setting_is_read_into_its_own_field() {
         worker_threads = 2
         "#,
     );
-    let expected = Settings {
-        listen: "[::1]:7000".parse().unwrap(),
-        unix_socket_dir: Some("/run/paceline".into()),
-        metrics_listen: Some("0.0.0.0:9127".parse().unwrap()),
-        default_pool_size: 3,
-        max_client_conn: 4,
-        max_prepared_statements: 5,
-        query_wait_timeout: Duration::from_secs(6),
-        server_connect_timeout: Duration::from_millis(500),
-        server_idle_timeout: Duration::from_secs(120),
-        client_login_timeout: Duration::from_secs(7),
-        shutdown_timeout: Duration::ZERO,
-        hotspot: false,
-        hotspot_for_autocommit: true,
-        hotspot_update_max_wait_time: Duration::from_micros(100),
-        hotspot_lock_type: false,
-        pipeline: false,
-        group_size_max: 8,
-        worker_threads: 2,
-    };
+    let mut expected = Settings::default();
+    expected.listening.listen = "[::1]:7000".parse().unwrap();
+    expected.listening.unix_socket_dir = Some("/run/paceline".into());
+    expected.listening.metrics_listen = Some("0.0.0.0:9127".parse().unwrap());
+    expected.pooling.default_pool_size = 3;
+    expected.pooling.max_client_conn = 4;
+    expected.state.max_prepared_statements = 5;
+    expected.timeouts.query_wait_timeout = Duration::from_secs(6);
+    expected.timeouts.server_connect_timeout = Duration::from_millis(500);
+    expected.timeouts.server_idle_timeout = Duration::from_secs(120);
+    expected.login.client_login_timeout = Duration::from_secs(7);
+    expected.operation.shutdown_timeout = Duration::ZERO;
+    expected.grouping.hotspot = false;
+    expected.grouping.hotspot_for_autocommit = true;
+    expected.grouping.hotspot_update_max_wait_time = Duration::from_micros(100);
+    expected.grouping.hotspot_lock_type = false;
+    expected.grouping.pipeline = false;
+    expected.grouping.group_size_max = 8;
+    expected.operation.worker_threads = 2;
     assert_eq!(config.paceline, expected);
 }
 
@@ -251,7 +250,7 @@ fn only_loopback_is_listened_on() {
     ] {
         let config = read(&format!("[paceline]\nlisten = \"{address}\""));
         assert_eq!(
-            config.paceline.listen,
+            config.paceline.listening.listen,
             expected.parse::<SocketAddr>().unwrap()
         );
     }

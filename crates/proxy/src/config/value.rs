@@ -78,9 +78,17 @@ pub(super) enum ValueError {
     /// An address that other machines could reach.
     #[error("refusing to listen on {0}: client login is trust; listen on 127.0.0.1 or [::1]")]
     NotLoopback(SocketAddr),
-    /// A folder that would depend on where paceline was started.
+    /// None of the words that there are.
+    #[error("{got} is none of: {among}")]
+    Choice {
+        /// What was written.
+        got: String,
+        /// What there is.
+        among: String,
+    },
+    /// A path that would depend on where paceline was started.
     #[error("\"{0}\" is not an absolute path; write one that starts with /, or \"\" for none")]
-    RelativeFolder(String),
+    RelativePath(String),
 }
 
 /// Reads a switch: `true` or `false`; as an argument also `on`, `off`, `yes`, `no`, `1`, `0`.
@@ -206,21 +214,78 @@ fn parse_listen(text: &str) -> Option<SocketAddr> {
 
 /// Reads an absolute folder; empty is none.
 pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
-    let (Written::Argument(text) | Written::Text(text)) = written else {
-        let (wanted, example) = (
-            "a folder",
-            "an absolute path in quotes, for example \"/run/paceline\"",
-        );
-        return Err(ValueError::Kind {
+    path(
+        written,
+        "a folder",
+        "an absolute path in quotes, for example \"/run/paceline\"",
+    )
+}
+
+/// Reads the absolute path of a file; empty is none.
+pub(super) fn file(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
+    path(
+        written,
+        "a file",
+        "an absolute path in quotes, for example \"/etc/paceline/userlist.txt\"",
+    )
+}
+
+fn path(
+    written: Written<'_>,
+    wanted: &'static str,
+    example: &'static str,
+) -> Result<Option<PathBuf>, ValueError> {
+    let text = quoted(written, wanted, example)?;
+    match PathBuf::from(text) {
+        _ if text.is_empty() => Ok(None),
+        path if path.is_absolute() => Ok(Some(path)),
+        _ => Err(ValueError::RelativePath(text.to_owned())),
+    }
+}
+
+/// Reads any text.
+pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
+    quoted(written, "text", "it in quotes").map(str::to_owned)
+}
+
+/// Reads names that commas separate.
+pub(super) fn names(written: Written<'_>) -> Result<Vec<String>, ValueError> {
+    let text = quoted(written, "a list of names", "\"one, other\"")?;
+    let names = text.split(',').map(str::trim);
+    Ok(names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Reads one of several words.
+pub(super) fn choice(
+    written: Written<'_>,
+    among: &'static [&'static str],
+) -> Result<&'static str, ValueError> {
+    let text = match written {
+        Written::Argument(text) | Written::Text(text) => text,
+        _ => "",
+    };
+    let chosen = among.iter().find(|word| word.eq_ignore_ascii_case(text));
+    chosen.copied().ok_or_else(|| ValueError::Choice {
+        got: written.describe(),
+        among: among.join(", "),
+    })
+}
+
+fn quoted<'a>(
+    written: Written<'a>,
+    wanted: &'static str,
+    example: &'static str,
+) -> Result<&'a str, ValueError> {
+    match written {
+        Written::Argument(text) | Written::Text(text) => Ok(text),
+        _ => Err(ValueError::Kind {
             got: written.describe(),
             wanted,
             example,
-        });
-    };
-    match PathBuf::from(text) {
-        _ if text.is_empty() => Ok(None),
-        folder if folder.is_absolute() => Ok(Some(folder)),
-        _ => Err(ValueError::RelativeFolder(text.to_owned())),
+        }),
     }
 }
 

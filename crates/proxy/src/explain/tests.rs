@@ -79,10 +79,10 @@ fn a_hint_and_a_setting_count() {
     let mut asked = question(hinted, None);
     assert_eq!(line(&asked, "as it is").as_deref(), Some("fold"));
     assert_eq!(line(&asked, "hint"), None);
-    asked.settings.hotspot_lock_type = false;
+    asked.settings.grouping.hotspot_lock_type = false;
     let chain = "chain, once it is known to be short";
     assert_eq!(line(&asked, "as it is").as_deref(), Some(chain));
-    asked.settings.hotspot = false;
+    asked.settings.grouping.hotspot = false;
     let off = "solo: its hint does not count: hotspot is off";
     assert_eq!(line(&asked, "as it is").as_deref(), Some(off));
 }
@@ -94,7 +94,7 @@ fn declared_functions_are_known_by_name() {
     let told = |sql: &str, hotspot| {
         let mut asked = question(sql, None);
         asked.declared = Config::from_toml(lists, "").unwrap().declared;
-        asked.settings.hotspot = hotspot;
+        asked.settings.grouping.hotspot = hotspot;
         line(&asked, "as it is").unwrap()
     };
     let chain = "chain, once it is known to be short";

@@ -35,7 +35,7 @@ pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
     if *proxy.closing.borrow() {
         return Err("shutting down".to_owned());
     }
-    if proxy.clients.load(Ordering::Relaxed) >= proxy.config.paceline.max_client_conn {
+    if proxy.clients.load(Ordering::Relaxed) >= proxy.config().paceline.pooling.max_client_conn {
         return Err("no more connections allowed (max_client_conn)".to_owned());
     }
     any_answers(servers(proxy)).await
@@ -52,7 +52,8 @@ struct Server {
 /// Each server once, whatever database and user lead to it.
 fn servers(proxy: &Proxy) -> Vec<Server> {
     let mut servers: Vec<Server> = Vec::new();
-    for (name, database) in &proxy.config.databases {
+    let config = proxy.config();
+    for (name, database) in &config.databases {
         let upstream = &database.primary;
         let known = |known: &Server| is_same(&known.upstream, upstream);
         if !servers.iter().any(known) {

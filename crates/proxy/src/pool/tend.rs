@@ -42,10 +42,10 @@ impl Pool {
     }
 
     async fn open(&self) -> Result<ServerConn, ServerError> {
-        let settings = &self.proxy.config.paceline;
-        let limit = settings.server_connect_timeout;
+        let config = Arc::clone(&self.proxy.config());
+        let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
-        let prepared_max = settings.max_prepared_statements;
+        let prepared_max = config.paceline.state.max_prepared_statements;
         ServerConn::open_within(limit, &self.address, none, prepared_max).await
     }
 
@@ -131,7 +131,7 @@ impl Pool {
     }
 
     fn expire(&self, inner: &mut Inner, now: Instant) {
-        let limit = self.proxy.config.paceline.query_wait_timeout;
+        let limit = self.proxy.config().paceline.timeouts.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };

@@ -28,15 +28,12 @@ fn set_refused(assignment: &str) -> String {
 
 #[test]
 fn what_a_key_shows_is_read_back() {
-    let mut other = Settings {
-        unix_socket_dir: Some("/run".into()),
-        metrics_listen: Some("[::1]:9127".parse().unwrap()),
-        ..Settings::default()
-    };
-    other.server_connect_timeout = Duration::from_millis(1500);
+    let mut other = Settings::default();
+    other.listening.unix_socket_dir = Some("/run".into());
+    other.listening.metrics_listen = Some("[::1]:9127".parse().unwrap());
+    other.timeouts.server_connect_timeout = Duration::from_millis(1500);
     for settings in [Settings::default(), other] {
-        let lines: Vec<String> = KEYS
-            .iter()
+        let lines: Vec<String> = keys()
             .map(|key| format!("{} = {}", key.name, key.show(&settings)))
             .collect();
         assert_eq!(
@@ -106,7 +103,7 @@ fn values_of_another_kind_are_refused() {
 
 #[test]
 fn set_takes_every_key() {
-    for key in KEYS {
+    for key in keys() {
         let value = key.show(&Settings::default());
         let config = set(&format!("{}={}", key.name, value.trim_matches('"')));
         assert_eq!(config, Ok(Config::default()), "{}", key.name);
@@ -126,7 +123,7 @@ fn set_reads_switches_in_every_spelling() {
         ("False", false),
     ] {
         assert_eq!(
-            set(&format!("pipeline={text}")).map(|config| config.paceline.pipeline),
+            set(&format!("pipeline={text}")).map(|config| config.paceline.grouping.pipeline),
             Ok(on),
             "{text}"
         );
@@ -140,10 +137,10 @@ fn set_reads_switches_in_every_spelling() {
 #[test]
 fn set_reads_numbers_and_durations_without_quotes() {
     assert_eq!(
-        set(" worker_threads = 4 ").map(|config| config.paceline.worker_threads),
+        set(" worker_threads = 4 ").map(|config| config.paceline.operation.worker_threads),
         Ok(4)
     );
-    let wait = |text| set(text).map(|config| config.paceline.hotspot_update_max_wait_time);
+    let wait = |text| set(text).map(|config| config.paceline.grouping.hotspot_update_max_wait_time);
     assert_eq!(
         wait("hotspot_update_max_wait_time=250"),
         Ok(Duration::from_micros(250))
@@ -159,7 +156,7 @@ fn set_reads_numbers_and_durations_without_quotes() {
 fn metrics_may_be_served_to_other_machines() {
     let listen = |text: &str| {
         let config = set(&format!("metrics_listen={text}"));
-        config.map(|config| config.paceline.metrics_listen)
+        config.map(|config| config.paceline.listening.metrics_listen)
     };
     for (text, expected) in [
         ("0.0.0.0:9127", "0.0.0.0:9127"),
@@ -189,7 +186,7 @@ fn set_says_what_is_wrong() {
 #[test]
 fn the_documentation_names_every_key_with_its_default() {
     let documentation = include_str!("../../../../../docs/configuration.md");
-    for key in KEYS {
+    for key in keys() {
         let (name, unit, limits) = (key.name, key.unit(), key.limits());
         let default = key.show(&Settings::default());
         let row = format!(
@@ -208,7 +205,7 @@ fn the_documentation_names_every_key_with_its_default() {
     let (of_databases, of_functions) = (6, 2);
     assert_eq!(
         rows,
-        KEYS.len() + of_databases + of_functions,
+        keys().count() + of_databases + of_functions,
         "docs/configuration.md names a key that does not exist"
     );
 }
@@ -217,7 +214,7 @@ fn the_documentation_names_every_key_with_its_default() {
 fn the_example_file_names_every_key_with_its_default() {
     let example = include_str!("../../../../../deploy/paceline.toml");
     assert_eq!(read(example).paceline, Settings::default());
-    for key in KEYS {
+    for key in keys() {
         assert!(
             example.contains(&format!("\n{} = ", key.name)),
             "deploy/paceline.toml lacks {}",

@@ -1,0 +1,164 @@
+//! What a key is: its name, what it means, which values it takes, and the field that holds them.
+
+use super::{Settings, keys};
+use crate::config::duration::{self, BareUnit};
+use crate::config::error::Wrong;
+use crate::config::suggest;
+use crate::config::value::{self, ValueError, Written};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest time-out: long enough for anything, short enough that no clock arithmetic can overflow.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// One key of the `[paceline]` table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its name, in the file and for `--set`.
+    pub(crate) name: &'static str,
+    /// What it does, in one sentence without its full stop.
+    pub(crate) meaning: &'static str,
+    pub(super) kind: Kind,
+}
+
+/// What a key's value is and which field of [`Settings`] holds it.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Listen(fn(&mut Settings) -> &mut SocketAddr),
+    Address(fn(&mut Settings) -> &mut Option<SocketAddr>),
+    Folder(fn(&mut Settings) -> &mut Option<PathBuf>),
+    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
+    File(fn(&mut Settings) -> &mut Option<PathBuf>),
+    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
+    Text(fn(&mut Settings) -> &mut String),
+    /// Separated by commas.
+    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
+    Names(fn(&mut Settings) -> &mut Vec<String>),
+    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
+    Choice {
+        among: &'static [&'static str],
+        show: fn(&Settings) -> &'static str,
+        /// Takes one of `among`.
+        choose: fn(&mut Settings, &str),
+    },
+    Switch(fn(&mut Settings) -> &mut bool),
+    Count {
+        unit: &'static str,
+        limits: RangeInclusive<usize>,
+        field: fn(&mut Settings) -> &mut usize,
+    },
+    Time {
+        bare: BareUnit,
+        most: Duration,
+        field: fn(&mut Settings) -> &mut Duration,
+    },
+}
+
+/// A time-out in seconds; zero is none.
+pub(super) const fn timeout(field: fn(&mut Settings) -> &mut Duration) -> Kind {
+    Kind::Time {
+        bare: BareUnit::Seconds,
+        most: TIMEOUT_MAX,
+        field,
+    }
+}
+
+impl Key {
+    /// The key called `name`, or what to say when there is none.
+    pub(in crate::config) fn named(name: &str) -> Result<&'static Key, Wrong> {
+        keys()
+            .find(|key| key.name == name)
+            .ok_or_else(|| Wrong::UnknownKey {
+                key: name.to_owned(),
+                table: "paceline".to_owned(),
+                nearest: suggest::nearest(name, keys().map(|key| key.name)).map(str::to_owned),
+            })
+    }
+
+    /// Checks `written` and stores it in `settings`; on an error nothing is changed.
+    pub(in crate::config) fn apply(
+        &self,
+        settings: &mut Settings,
+        written: Written<'_>,
+    ) -> Result<(), Wrong> {
+        self.kind
+            .apply(settings, written)
+            .map_err(|error| Wrong::Value {
+                key: self.name.to_owned(),
+                error,
+            })
+    }
+
+    /// The unit of a bare number, `–` where there is none.
+    pub(crate) fn unit(&self) -> &'static str {
+        match &self.kind {
+            Kind::Listen(_) | Kind::Address(_) => "address:port",
+            Kind::Folder(_) | Kind::File(_) => "path",
+            Kind::Switch(_) | Kind::Text(_) | Kind::Choice { .. } => "–",
+            Kind::Names(_) => "names",
+            Kind::Count { unit, .. } => unit,
+            Kind::Time { bare, .. } => bare.name(),
+        }
+    }
+
+    /// The values that are accepted.
+    pub(crate) fn limits(&self) -> String {
+        match &self.kind {
+            Kind::Listen(_) => "loopback".to_owned(),
+            Kind::Address(_) => "any".to_owned(),
+            Kind::Folder(_) | Kind::File(_) => "absolute".to_owned(),
+            Kind::Text(_) | Kind::Names(_) => "any".to_owned(),
+            Kind::Choice { among, .. } => among.join(", "),
+            Kind::Switch(_) => "true, false".to_owned(),
+            Kind::Count { limits, .. } => format!("{} to {}", limits.start(), limits.end()),
+            Kind::Time { bare, most, .. } => format!("0 to {}", duration::show(*most, *bare)),
+        }
+    }
+
+    /// The value in `settings` as TOML.
+    pub(crate) fn show(&self, settings: &Settings) -> String {
+        let mut settings = settings.clone();
+        let settings = &mut settings;
+        match &self.kind {
+            Kind::Listen(field) => format!("\"{}\"", field(settings)),
+            Kind::Address(field) => match field(settings) {
+                Some(address) => format!("\"{address}\""),
+                None => "\"\"".to_owned(),
+            },
+            Kind::Text(field) => toml::Value::from(field(settings).as_str()).to_string(),
+            Kind::Names(field) => toml::Value::from(field(settings).join(", ")).to_string(),
+            Kind::Choice { show, .. } => format!("\"{}\"", show(settings)),
+            Kind::Folder(field) | Kind::File(field) => match field(settings) {
+                Some(folder) => format!("\"{}\"", folder.display()),
+                None => "\"\"".to_owned(),
+            },
+            Kind::Switch(field) => field(settings).to_string(),
+            Kind::Count { field, .. } => field(settings).to_string(),
+            Kind::Time { bare, field, .. } => {
+                format!("\"{}\"", duration::show(*field(settings), *bare))
+            }
+        }
+    }
+}
+
+impl Kind {
+    fn apply(&self, settings: &mut Settings, written: Written<'_>) -> Result<(), ValueError> {
+        match self {
+            Kind::Listen(field) => *field(settings) = value::listen(written)?,
+            Kind::Address(field) => *field(settings) = value::address(written)?,
+            Kind::Folder(field) => *field(settings) = value::folder(written)?,
+            Kind::File(field) => *field(settings) = value::file(written)?,
+            Kind::Text(field) => *field(settings) = value::text(written)?,
+            Kind::Names(field) => *field(settings) = value::names(written)?,
+            Kind::Choice { among, choose, .. } => choose(settings, value::choice(written, among)?),
+            Kind::Switch(field) => *field(settings) = value::switch(written)?,
+            Kind::Count { limits, field, .. } => *field(settings) = value::count(written, limits)?,
+            Kind::Time { bare, most, field } => {
+                *field(settings) = value::time(written, *bare, *most)?
+            }
+        }
+        Ok(())
+    }
+}
