@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
 
-.PHONY: help setup run demo test soak fmt bench clean
+.PHONY: help setup run demo test soak fmt bench pooler clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -16,6 +16,7 @@ help:
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fmt     format the sources'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
+	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
 	@echo 'make clean   remove what was built'
 
 setup:
@@ -51,6 +52,12 @@ bench:
 	@echo 'building the release'
 	@cargo build --release --bin paceline
 	@scripts/bench.sh $(ARGS)
+
+pooler:
+	@scripts/setup.sh bench
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@scripts/pooler.sh
 
 clean:
 	cargo clean

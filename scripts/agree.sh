@@ -10,27 +10,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${SECONDS_EACH:-10} rounds=${ROUNDS:-3} scale=${SCALE:-10} script=${SCRIPT:-}
 read -ra clients <<<"${CLIENTS:-1 16 64}"
 read -ra protocols <<<"${PROTOCOLS:-simple extended prepared}"
-paceline=${PACELINE:-target/release/paceline}
-bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
-bin=${bin:-$(pg_config --bindir)}
-work=$(mktemp -d)
 port=5470
-
-# PostgreSQL refuses to run as root.
-as_postgres() { if [[ $EUID -eq 0 ]]; then setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else "$@"; fi; }
-
-finish() {
-    as_postgres "$bin/pg_ctl" -D "$work/data" -m fast -w stop >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap finish EXIT
+source scripts/stand.sh
 
 start() {
-    [[ $EUID -ne 0 ]] || chown postgres "$work"
-    chmod 755 "$work"
-    as_postgres "$bin/initdb" -D "$work/data" -U postgres -A trust --locale=C.UTF-8 >/dev/null
-    as_postgres "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start -o \
-        "-p $port -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=256MB -c max_wal_size=4GB -c checkpoint_timeout=1h" >/dev/null
+    start_postgres $port -c max_connections=400 -c shared_buffers=256MB -c max_wal_size=4GB -c checkpoint_timeout=1h
     "$bin/pgbench" -i -q -s "$scale" -h 127.0.0.1 -p $port -U postgres postgres >/dev/null 2>&1
 }
 
@@ -61,8 +45,6 @@ by_lab() {
     sed -n 's/.*"units":[0-9]*,"rate":\([0-9.]*\).*/\1/p' "$work/results.jsonl"
 }
 
-median() { sort -n | awk '{ value[NR] = $1 } END { printf "%.1f", (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'; }
-
 start
 write_script
 printf '%-10s %8s %14s %14s %8s\n' protocol clients pgbench lab ratio
@@ -75,6 +57,6 @@ for protocol in "${protocols[@]}"; do
             by_lab "$protocol" "$count" >>"$work/lab"
         done
         one=$(median <"$work/pgbench") other=$(median <"$work/lab")
-        printf '%-10s %8s %14s %14s %8s\n' "$protocol" "$count" "$one" "$other" "$(awk -v a="$one" -v b="$other" 'BEGIN { printf "%.3f", b / a }')"
+        printf '%-10s %8s %14s %14s %8s\n' "$protocol" "$count" "$one" "$other" "$(ratio "$other" "$one")"
     done
 done

@@ -7,54 +7,15 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-} keys=${READ_KEYS:-200} zipf=${ZIPF:-1.5}
-paceline=${PACELINE:-target/release/paceline}
-bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
-bin=${bin:-$(pg_config --bindir)}
-work=$(mktemp -d)
 server=5460 bouncer=5461 plain=5462 auto=5463 four=5464
-pids=()
-
-# PostgreSQL and PgBouncer refuse to run as root.
-become_postgres() { if [[ $EUID -eq 0 ]]; then exec setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@"; else exec "$@"; fi; }
-as_postgres() { (become_postgres "$@"); }
-
-finish() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    as_postgres "$bin/pg_ctl" -D "$work/data" -m fast -w stop >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap finish EXIT
-
-wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" && return; sleep 0.1; done; echo "nothing answers on port $1" >&2; exit 1; }
-sql() { psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres -v ON_ERROR_STOP=1 -c "$1"; }
+source scripts/stand.sh
 
 start_servers() {
-    [[ $EUID -ne 0 ]] || chown postgres "$work"
-    chmod 755 "$work"
-    as_postgres "$bin/initdb" -D "$work/data" -U postgres -A trust --locale=C.UTF-8 >/dev/null
-    as_postgres "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start -o \
-        "-p $server -k $work -c listen_addresses=127.0.0.1 -c max_connections=400 -c shared_buffers=512MB -c max_wal_size=8GB" >/dev/null
-    cat > "$work/pgbouncer.ini" <<INI
-[databases]
-* = host=127.0.0.1 port=$server
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = $bouncer
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 2
-max_client_conn = 2000
-server_reset_query =
-[users]
-INI
-    sed -i 's/^\* = .*/& user=postgres/' "$work/pgbouncer.ini"
-    become_postgres pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 & pids+=($!)
-    local url="postgres://postgres@127.0.0.1:$server"
-    "$paceline" --upstream "$url" --listen "127.0.0.1:$plain" 2>"$work/paceline.log" & pids+=($!)
-    "$paceline" --upstream "$url" --listen "127.0.0.1:$auto" \
-        --set hotspot_for_autocommit=true --set default_pool_size=1 2>"$work/paceline-auto.log" & pids+=($!)
-    "$paceline" --upstream "$url" --listen "127.0.0.1:$four" --set default_pool_size=4 2>"$work/paceline-four.log" & pids+=($!)
+    start_postgres $server -c max_connections=400 -c shared_buffers=512MB -c max_wal_size=8GB
+    start_pgbouncer $bouncer 2
+    start_paceline $plain
+    start_paceline $auto --set hotspot_for_autocommit=true --set default_pool_size=1
+    start_paceline $four --set default_pool_size=4
     for port in $bouncer $plain $auto $four; do wait_for "$port"; done
 }
 
@@ -142,9 +103,6 @@ with_old_snapshot() {
     wait "$snapshot" || true
 }
 
-median() { tr ' ' '\n' <<<"$1" | sed '/^$/d' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-ratio() { awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.1f", a / b; else printf "-" }'; }
-
 # workload NAME SCRIPT CLIENTS MODE PACELINE_PORT [no-others]
 workload() {
     [[ -z $only || " $only " == *" $2 "* ]] || return 0
@@ -165,8 +123,8 @@ workload() {
         ours+=" $(tps "$5" "$2" "$3" "$4")"
     done
     local d b o
-    d=$(median "$direct") b=$(median "$bounced") o=$(median "$ours")
-    echo "| $1 | ${d:--} | ${b:--} | $o | $(ratio "$o" "${d:-0}") | $(ratio "$o" "${b:-0}") |"
+    d=$(median <<<"$direct") b=$(median <<<"$bounced") o=$(median <<<"$ours")
+    echo "| $1 | ${d:--} | ${b:--} | $o | $(ratio "$o" "$d") | $(ratio "$o" "$b") |"
 }
 
 # 8,000 clients against the best that direct connections reach with any number of them.
@@ -179,10 +137,10 @@ storm() {
         ours+=" $(seconds=$((seconds * 3)) tps $auto storm 8000 prepared)"
     done
     for clients in 10 64 256; do
-        direct=$(median "${directs[$clients]}")
-        if ((direct > best)); then best=$direct at=$clients; fi
+        direct=$(median <<<"${directs[$clients]}")
+        if ((${direct%.*} > best)); then best=${direct%.*} at=$clients; fi
     done
-    ours=$(median "$ours")
+    ours=$(median <<<"$ours")
     echo "| two updates of a random row of $rows, un-hinted, prepared: Paceline with 8,000 clients and a pool of 1, direct with $at (its best of 10, 64, 256) | $best | - | $ours | $(ratio "$ours" "$best") | - |"
 }
 

@@ -4,7 +4,7 @@
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
 #                            of queues (see queue-clients.sh)
-#   scripts/setup.sh bench   the same, PgBouncer and Python 3
+#   scripts/setup.sh bench   the same, PgBouncer, Python 3 and OpenSSL's command
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
 # them. Nothing that is installed is left running or set to start at boot.
@@ -193,8 +193,11 @@ need_pgbouncer() {
     say "PgBouncer"
 }
 
-# For scripts/reads.py.
+# For scripts/reads.py and scripts/hold.py.
 has_python() { command -v python3 >/dev/null; }
+
+# Makes the certificate of scripts/pooler.sh.
+has_openssl() { command -v openssl >/dev/null; }
 
 # --- the three levels ------------------------------------------------------------------------------------------------------------
 
@@ -217,4 +220,5 @@ fi
 if [[ $level == bench ]]; then
     need_pgbouncer
     need "Python 3" has_python python3
+    need "OpenSSL's command" has_openssl openssl
 fi

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Measures Paceline as a pooler beside PgBouncer (Debian's) and PostgreSQL alone, with pgbench, one after the other in alternation, and
+# prints tables of medians: SELECT 1 and pgbench -S by number of clients, by protocol, with and without TLS; logins per second with
+# SCRAM-SHA-256; resident memory of an idle client. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
+# Settings by environment: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2 for each pooler),
+# IDLE (8000 clients), PARTS (speed tls logins memory).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${SECONDS_EACH:-4} rounds=${ROUNDS:-3} scale=${SCALE:-10} pool=${POOL:-2} idle=${IDLE:-8000}
+read -ra clients <<<"${CLIENTS:-1 8 64 256 2000 8000}"
+read -ra parts <<<"${PARTS:-speed tls logins memory}"
+server=5480 bouncer=5481 ours=5482
+source scripts/stand.sh
+ulimit -n "$(ulimit -Hn)"
+
+make_certificate() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+        -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+    chmod 644 "$work/key.pem"
+}
+
+# The secret that PostgreSQL itself makes of a password, for both poolers' list of users.
+make_users() {
+    sql "SET password_encryption = 'scram-sha-256'; CREATE ROLE app LOGIN PASSWORD 'app'"
+    psql -X -At -h 127.0.0.1 -p $server -U postgres -c "SELECT format('\"app\" \"%s\"', rolpassword) FROM pg_authid WHERE rolname = 'app'" >"$work/userlist.txt"
+}
+
+start_servers() {
+    start_postgres $server -c max_connections=400 -c shared_buffers=512MB -c max_wal_size=8GB -c ssl=off
+    "$bin/pgbench" -i -q -s "$scale" -h 127.0.0.1 -p $server -U postgres postgres >/dev/null 2>&1
+    echo 'SELECT 1;' >"$work/one.sql"
+    make_certificate
+    make_users
+    local tls=(client_tls_sslmode=allow "client_tls_key_file=$work/key.pem" "client_tls_cert_file=$work/cert.pem")
+    start_pgbouncer $bouncer "$pool" "${tls[@]}"
+    start_pgbouncer $((bouncer + 10)) "$pool" "auth_type = scram-sha-256" "auth_file = $work/userlist.txt"
+    local sets=()
+    for line in "${tls[@]}" max_client_conn=10000; do sets+=(--set "$line"); done
+    start_paceline $ours "${sets[@]}" --set "default_pool_size=$pool"
+    start_paceline $((ours + 10)) --set "default_pool_size=$pool" --set auth_type=scram-sha-256 --set "auth_file=$work/userlist.txt"
+    for port in $bouncer $ours $((bouncer + 10)) $((ours + 10)); do wait_for $port; done
+}
+
+# tps PORT CLIENTS ARGUMENTS…: transactions per second, without the time that connecting takes; nothing if pgbench fails.
+tps() {
+    local port=$1 count=$2 out
+    shift 2
+    out=$("$bin/pgbench" -n -h 127.0.0.1 -p "$port" -U "${user:-postgres}" -c "$count" -j 1 -T "$seconds" "$@" postgres 2>>"$work/pgbench.log") || return 0
+    sed -n 's/^tps = \([0-9.]*\) .*/\1/p' <<<"$out" | head -n 1
+}
+
+# row NAME CLIENTS DIRECT(yes or no) ARGUMENTS…: of pgbench. PgBouncer before 1.21 cannot carry prepared statements.
+row() {
+    local name=$1 count=$2 direct=$3 alone= bounced= carried=
+    shift 3
+    for _ in $(seq "$rounds"); do
+        [[ $direct == no ]] || alone+=" $(tps $server "$count" "$@")"
+        [[ " $* " == *" prepared "* ]] || bounced+=" $(tps "$bouncer_port" "$count" "$@")"
+        carried+=" $(tps "$our_port" "$count" "$@")"
+    done
+    local d b o
+    d=$(median <<<"$alone") b=$(median <<<"$bounced") o=$(median <<<"$carried")
+    printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$count" "${d:-–}" "${b:-–}" "${o:-–}" "$(ratio "$o" "$d")" "$(ratio "$o" "$b")"
+}
+
+header() {
+    printf '\n%s\n\n| workload | clients | direct | PgBouncer | Paceline | × direct | × PgBouncer |\n|---|---|---|---|---|---|---|\n' "$1"
+}
+
+speed() {
+    local bouncer_port=$bouncer our_port=$ours
+    header "Transactions per second"
+    for mode in simple prepared; do
+        for count in "${clients[@]}"; do
+            local direct=yes
+            ((count <= 256)) || direct=no
+            row "\`SELECT 1\`, $mode" "$count" $direct -M $mode -f "$work/one.sql"
+            row "\`pgbench -S\`, $mode" "$count" $direct -M $mode -S
+        done
+    done
+}
+
+tls() {
+    local bouncer_port=$bouncer our_port=$ours
+    export PGSSLMODE=require
+    header "The same over TLS (PostgreSQL alone has none here)"
+    for mode in simple prepared; do
+        for count in "${clients[@]}"; do row "\`SELECT 1\`, $mode" "$count" no -M $mode -f "$work/one.sql"; done
+    done
+    unset PGSSLMODE
+}
+
+logins() {
+    local bouncer_port=$((bouncer + 10)) our_port=$((ours + 10)) user=app
+    export PGPASSWORD=app
+    header "Logins per second with SCRAM-SHA-256, each with one \`SELECT 1\`"
+    for count in 1 8 64; do row "\`pgbench -C\`" "$count" no -C -f "$work/one.sql"; done
+    unset PGPASSWORD
+}
+
+resident() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
+
+# memory NAME PORT PID: opens idle clients, and shows what each of them costs.
+hold() {
+    local before after
+    before=$(resident "$3")
+    coproc python3 scripts/hold.py "$2" "$idle"
+    read -r _ <&"${COPROC[0]}"
+    after=$(resident "$3")
+    echo >&"${COPROC[1]}"
+    wait "$COPROC_PID" || true
+    awk -v name="$1" -v before="$before" -v after="$after" -v idle="$idle" 'BEGIN { printf "| %s | %.1f | %.1f | %.2f |\n", name, before / 1024, after / 1024, (after - before) / idle }'
+}
+
+memory() {
+    printf '\nResident memory\n\n| pooler | before, MiB | with %s idle clients, MiB | KiB each |\n|---|---|---|---|\n' "$idle"
+    hold PgBouncer $bouncer "${pids[0]}"
+    hold Paceline $ours "${pids[2]}"
+}
+
+start_servers
+echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), $(pgbouncer --version | head -n 1), $(nproc) cores, pgbench -j 1 at scale $scale, poolers with $pool server connections, medians of $rounds runs of $seconds s in alternation"
+for part in "${parts[@]}"; do "$part"; done
