@@ -11,6 +11,8 @@ const TIES: &str = "/* ties */";
 /// Stands where there is no ORDER BY.
 const ANY_ORDER: &str = "/* any order */";
 
+const READY: &str = "state = 'ready'";
+
 const TOTAL_ORDERS: [&str; 9] = [
     "id",
     "id",
@@ -35,6 +37,8 @@ const OTHER_ORDERS: [&str; 5] = [
 pub(super) struct Consumer {
     pub(super) template: Template,
     pub(super) passes: Passes,
+    /// It asks for rows that are ready, and for no others.
+    pub(super) wants_ready: bool,
     holes: Vec<Hole>,
     single: bool,
 }
@@ -112,6 +116,7 @@ impl Consumer {
         Consumer {
             template: Template::of_pattern(format!("take{number}"), &pattern, roles, oracle),
             passes,
+            wants_ready: pattern.contains(READY),
             holes,
             single,
         }
@@ -157,7 +162,7 @@ fn pick(
     };
     let mut conditions = Vec::new();
     if !deletes || rng.chance(40) {
-        conditions.push("state = 'ready'");
+        conditions.push(READY);
     }
     conditions.extend(match rng.below(10) {
         0..4 => Some("lane = {lane}"),

@@ -137,9 +137,9 @@ impl Order {
     }
 }
 
-/// A row of the content that nobody will change any more.
-pub(super) fn is_for_good(row: &[Option<String>]) -> bool {
-    row[0].as_deref() == Some("done") || row[5].as_deref() == Some("taken")
+/// A row of the content that nobody will change any more, if rows that are `taken` are left alone.
+pub(super) fn is_for_good(row: &[Option<String>], taken_stay: bool) -> bool {
+    row[0].as_deref() == Some("done") || taken_stay && row[5].as_deref() == Some("taken")
 }
 
 /// The orders that a reply speaks of, in rows or in an error.

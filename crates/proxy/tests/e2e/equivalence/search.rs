@@ -48,7 +48,10 @@ struct Search<'a> {
 impl Search<'_> {
     fn goes_on(&mut self) -> bool {
         let content = self.case.queue.content(&mut self.bare);
-        let mut for_good = content.iter().filter(|row| queue::is_for_good(row));
+        let taken_stay = self.case.taken_stay();
+        let mut for_good = content
+            .iter()
+            .filter(|row| queue::is_for_good(row, taken_stay));
         if !for_good.all(|row| self.together.left.contains(row)) {
             return false;
         }

@@ -60,6 +60,11 @@ pub(super) struct Outcome {
 }
 
 impl Case {
+    /// Does nobody touch what has been taken?
+    pub(super) fn taken_stay(&self) -> bool {
+        self.consumers.iter().all(|consumer| consumer.wants_ready)
+    }
+
     fn generate(target: Target, oracle: &mut RawClient, rng: &mut Rng) -> Case {
         let queue = Queue::generate(rng);
         queue.create(oracle);
