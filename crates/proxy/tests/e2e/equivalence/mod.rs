@@ -193,7 +193,7 @@ fn chained_only() {
         .set("hotspot_for_autocommit=true")
         .set("hotspot_lock_type=false")
         .open();
-    check_cases("chains", &stage, 1, 5);
+    check_cases("chains", &stage, 1, 2);
 }
 
 /// The generator is worth something only if most of what it makes succeeds and some of it fails.
