@@ -7,7 +7,7 @@ use maud::{Markup, html};
 /// The head of a column, and its figure.
 type Column = (&'static str, fn(&Figures) -> Option<String>);
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 15] = [
     ("rounds", |figures| Some(figures.rounds.to_string())),
     ("units/s", |figures| Some(rate(figures.rate.median))),
     ("least", |figures| Some(rate(figures.rate.min))),
@@ -32,6 +32,11 @@ const COLUMNS: [Column; 14] = [
     ("failed turns", |figures| {
         Some(show::count(figures.failed_turns()))
     }),
+    ("behind", |figures| {
+        let turns = figures.turns.as_ref()?;
+        let (behind, offered) = (show::count(turns.behind), show::count(turns.offered));
+        Some(format!("{behind} of {offered}"))
+    }),
 ];
 
 /// The table with its notes.
@@ -43,7 +48,8 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                 "Medians over the rounds; least and most are the slowest and the fastest round, "
                 "the spread is their distance in percent of the median. "
                 "× is the rate against that of the first target. CPU, WAL and dead rows are per unit of work. "
-                "A group is the mean number of units that travelled together."
+                "A group is the mean number of units that travelled together. "
+                "At a fixed rate, behind are the units that had fallen due and had no answer at the end, in all rounds."
             }
             div.scroll tabindex="0" role="region" aria-label="All figures" {
                 table.figures {

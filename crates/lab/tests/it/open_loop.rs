@@ -1,7 +1,7 @@
 //! What is told of turns that come at a fixed rate.
 
 use crate::sample;
-use paceline_lab::{OpenLoop, Record, RunResult, read_lines, table};
+use paceline_lab::{OpenLoop, Record, RunResult, read_lines, report, table};
 
 /// A round at the end of which so many turns of 1,000 had no answer.
 fn round(number: usize, behind: u64) -> Record {
@@ -23,6 +23,13 @@ fn a_table_says_what_had_no_answer() {
     );
     let told = table(&[round(1, 0)], false);
     assert!(!told.contains("due had no answer"), "{told}");
+}
+
+#[test]
+fn so_does_the_page() {
+    let page = report(&[round(1, 700), round(2, 20)]);
+    assert!(page.contains("<td>720 of 2,000</td>"), "{page}");
+    assert!(!report(&[sample::ran("direct", 64, 1, 100.0)]).contains("720 of"));
 }
 
 #[test]

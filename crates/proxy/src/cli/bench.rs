@@ -372,10 +372,13 @@ fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write seconds, or a number with its unit: 500ms, 10s, 2min".to_owned())
 }
 
+/// The most units per second that may fall due: several times what one machine answers.
+const RATE_MAX: f64 = 10_000_000.0;
+
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok();
-    rate.filter(|rate| *rate > 0.0 && rate.is_finite())
-        .ok_or_else(|| "write how many per second, more than 0".to_owned())
+    rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX)
+        .ok_or_else(|| format!("write how many per second, more than 0, {RATE_MAX} at most"))
 }
 
 /// The command line as it may be shown: without passwords.

@@ -104,6 +104,7 @@ fn bench_refuses_what_it_does_not_know() {
         (&["--clients", "0"], "0 is not in 1..=100000"),
         (&["--duration", "soon"], "write seconds"),
         (&["--rate", "0"], "more than 0"),
+        (&["--rate", "1e12"], "10000000 at most"),
         (
             &["--against", "d=postgres://u:se/cret@h/d"],
             "percent-encode",
