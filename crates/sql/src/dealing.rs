@@ -14,6 +14,9 @@ pub const FEW: u32 = 1_024;
 /// Text of the error that such a statement raises by itself.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
 
+/// The same where a picked row was gone before it could be taken: the next time may be better.
+pub(crate) const GONE: &str = "paceline: gone: ";
+
 /// Limits each wait for a lock inside the statement, as it is every member's; then each goes alone.
 pub(crate) const PATIENCE: &str = "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
 
@@ -140,6 +143,11 @@ impl Dealing {
     /// Is this the error by which the statement undoes itself: a text that is no boolean?
     pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
         sqlstate == "22P02" && message.contains(UNCERTAIN)
+    }
+
+    /// Is it the one by which it says that somebody else was quicker?
+    pub fn is_gone(sqlstate: &str, message: &str) -> bool {
+        sqlstate == "22P02" && message.contains(GONE)
     }
 }
 

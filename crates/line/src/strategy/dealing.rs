@@ -223,11 +223,13 @@ impl Batch {
 
     /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
     pub(super) fn void(&self) -> Option<Option<Learned>> {
-        self.course
-            .void(|sqlstate, error| match is_uncertain(sqlstate, error) {
-                true => Some("rows that were taken can be picked again".to_owned()),
-                false => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
-            })
+        self.course.void(|sqlstate, error| match () {
+            () if is_gone(sqlstate, error) => None,
+            () if is_uncertain(sqlstate, error) => {
+                Some("rows that were taken can be picked again".to_owned())
+            }
+            () => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
+        })
     }
 
     /// The error speaks against the statement itself.
@@ -288,6 +290,8 @@ impl Batch {
         if let Some((sqlstate, error)) = self.course.error() {
             let why = if self.is_refused(sqlstate) {
                 Fallback::Refused
+            } else if is_gone(sqlstate, error) {
+                return dealt.extend(halves(members, Fallback::Busy));
             } else if is_uncertain(sqlstate, error) {
                 Fallback::Uncertain
             } else if is_timeout(sqlstate, error) {
@@ -396,6 +400,10 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
         [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
         _ => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
     }
+}
+
+fn is_gone(sqlstate: &str, error: &[u8]) -> bool {
+    super::message(error).is_some_and(|message| Dealing::is_gone(sqlstate, message))
 }
 
 fn is_uncertain(sqlstate: &str, error: &[u8]) -> bool {

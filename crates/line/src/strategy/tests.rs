@@ -138,5 +138,7 @@ fn a_take_writes_the_rows_that_it_deals_and_fails_for_a_reason() {
     assert_eq!(take(&[refused]), (all(3, Refused), 0));
     let uncertain = error("22P02", "invalid input: \"paceline: true\"");
     assert_eq!(take(&[uncertain]), (all(3, Uncertain), 0));
+    let gone = error("22P02", "invalid input: \"paceline: gone: true\"");
+    assert_eq!(take(&[gone]), (all(3, Busy), 0));
     assert_eq!(take(&[error("23503", "a key")]), (all(3, Error), 0));
 }

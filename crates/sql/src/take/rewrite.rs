@@ -8,7 +8,7 @@
 use super::unseen::Unseen;
 use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
-    Dealing, FEW, Own, PATIENCE, Refusal, UNCERTAIN, check_columns, check_intervals,
+    Dealing, FEW, GONE, Own, PATIENCE, Refusal, UNCERTAIN, check_columns, check_intervals,
 };
 use crate::facts::{self, TableFacts};
 use crate::type_name::TypeName;
@@ -184,9 +184,11 @@ impl<'a> Rewriter<'a> {
         let text = |picked: String| {
             format!(
                 "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
-                 SELECT CASE WHEN {certain} THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+                 SELECT CASE WHEN {certain} THEN facts.same \
+                 ELSE (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END || facts.same::pg_catalog.text)::pg_catalog.bool END, \
                  {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
                 certain = self.certain(),
+                all_taken = all_of("taken", "picked"),
             )
         };
         let (many, few) = self.picked()?;
@@ -426,14 +428,19 @@ impl<'a> Rewriter<'a> {
 
     /// What must hold so that one at a time would have come out the same.
     fn certain(&self) -> String {
-        let count = |name: &str| format!("(SELECT pg_catalog.count(*) FROM {name})");
-        let mut parts = vec![format!("{} = {}", count("taken"), count("picked"))];
+        let mut parts = vec![all_of("taken", "picked")];
         if self.take.assignments.is_some() {
             parts.push("NOT EXISTS (SELECT FROM taken WHERE again)".to_owned());
         }
         if self.onto.is_some() {
-            parts.push(format!("{} = {}", count("moved"), count("taken")));
+            parts.push(all_of("moved", "taken"));
         }
         parts.join(" AND ")
     }
+}
+
+/// As many rows of one as of the other.
+fn all_of(one: &str, other: &str) -> String {
+    let [one, other] = [one, other].map(|name| format!("(SELECT pg_catalog.count(*) FROM {name})"));
+    format!("{one} = {other}")
 }
