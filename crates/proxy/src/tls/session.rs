@@ -323,6 +323,8 @@ impl Session {
 trait Steps {
     type Data;
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    /// The next step is to say something of TLS itself.
+    fn has_to_say(&self) -> bool;
 }
 
 impl Steps for UnbufferedServerConnection {
@@ -330,12 +332,18 @@ impl Steps for UnbufferedServerConnection {
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(incoming)
     }
+    fn has_to_say(&self) -> bool {
+        self.wants_write()
+    }
 }
 
 impl Steps for UnbufferedClientConnection {
     type Data = ClientConnectionData;
     fn step<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(incoming)
+    }
+    fn has_to_say(&self) -> bool {
+        self.wants_write()
     }
 }
 
@@ -418,9 +426,11 @@ fn open<E: Steps>(
     }
 }
 
-/// After an error: what the other side is told of it.
+/// After an error: what the other side is told of it. No other step may follow.
 fn put_alerts<E: Steps>(engine: &mut E, incoming: &mut [u8], out: &mut BytesMut) {
-    while let Ok(ConnectionState::EncodeTlsData(message)) = engine.step(incoming).state {
+    while engine.has_to_say()
+        && let Ok(ConnectionState::EncodeTlsData(message)) = engine.step(incoming).state
+    {
         put_encoded(message, out);
     }
 }
