@@ -149,7 +149,8 @@ async fn connect_encrypted(
         }
         Err(error) if required => Err(error),
         Err(error) => {
-            tracing::debug!(%error, "no TLS to the server, although it offers it");
+            let server = &address.upstream;
+            tracing::warn!(%server, %error, "TLS fails, although the server has it; going on without");
             dial(&address.upstream).await
         }
     }

@@ -22,7 +22,16 @@ thread_local! {
 pub(crate) struct Stream {
     /// What it goes over.
     pub(crate) socket: Socket,
-    tls: Option<Box<Tls>>,
+    cover: Cover,
+}
+
+/// What protects it.
+#[derive(Debug)]
+enum Cover {
+    Plain,
+    /// A handshake is under way: nothing else is said or heard.
+    Shaking,
+    Tls(Box<Tls>),
 }
 
 /// A connected socket.
@@ -49,7 +58,7 @@ impl Stream {
         }
         Self {
             socket: Socket::Tcp(stream),
-            tls: None,
+            cover: Cover::Plain,
         }
     }
 
@@ -57,28 +66,42 @@ impl Stream {
     pub(crate) fn unix(stream: UnixStream) -> Self {
         Self {
             socket: Socket::Unix(stream),
-            tls: None,
+            cover: Cover::Plain,
         }
+    }
+
+    /// From now on nothing goes in plain text, whatever becomes of the handshake.
+    pub(crate) fn begin_handshake(&mut self) {
+        self.cover = Cover::Shaking;
     }
 
     /// From now on it is encrypted.
     pub(crate) fn encrypt(&mut self, session: Session, identity: Identity) {
-        self.tls = Some(Box::new(Tls {
+        self.cover = Cover::Tls(Box::new(Tls {
             session: Mutex::new(session),
             identity,
         }));
     }
 
+    fn tls(&self) -> Option<&Tls> {
+        match &self.cover {
+            Cover::Tls(tls) => Some(tls),
+            Cover::Plain | Cover::Shaking => None,
+        }
+    }
+
     /// The state of TLS.
     #[cfg(test)]
     pub(crate) fn session_mut(&mut self) -> &mut Session {
-        let tls = self.tls.as_mut().unwrap();
-        tls.session.get_mut().unwrap()
+        match &mut self.cover {
+            Cover::Tls(tls) => tls.session.get_mut().unwrap(),
+            cover => panic!("{cover:?}"),
+        }
     }
 
     /// Is it encrypted?
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
+        self.tls().is_some()
     }
 
     /// Does it stay on this machine, so that there is nothing to encrypt?
@@ -89,21 +112,20 @@ impl Stream {
     /// What binds a login to this connection: `tls-server-end-point` for SCRAM-SHA-256-PLUS (RFC 5929). `None`: it is not
     /// encrypted, or the certificate has no such thing (Ed25519).
     pub(crate) fn channel_binding(&self) -> Option<&[u8]> {
-        self.tls.as_ref()?.identity.binding.as_deref()
+        self.tls()?.identity.binding.as_deref()
     }
 
     /// Names in the certificate that a client has shown and that was found good, the common name first; none where it was not asked
     /// for one (`client_tls_sslmode` below `verify-ca`).
     #[allow(dead_code, reason = "login by certificate comes next")]
     pub(crate) fn certified_names(&self) -> &[String] {
-        let tls = self.tls.as_ref();
-        tls.map_or(&[], |tls| &tls.identity.names)
+        self.tls().map_or(&[], |tls| &tls.identity.names)
     }
 
     /// Waits until the socket is ready for any of `interest`.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         // The last word of TLS may have come together with what was read before.
-        if let Some(tls) = &self.tls
+        if let Some(tls) = self.tls()
             && interest.is_readable()
             && tls.session().has_ended()
         {
@@ -119,17 +141,19 @@ impl Stream {
 
     /// Appends what has come; `Ok(false)`: nothing has. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
     pub(crate) fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
-        SCRATCH.with_borrow_mut(|scratch| match &self.tls {
-            None => self.socket.read_now(scratch, buf),
-            Some(tls) => tls.session().read(&self.socket, scratch, buf),
+        SCRATCH.with_borrow_mut(|scratch| match &self.cover {
+            Cover::Plain => self.socket.read_now(scratch, buf),
+            Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
+            Cover::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
         })
     }
 
     /// Writes from the front of `buf` what the socket takes now. What is left must be at the front of the next write, too.
     pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
-        match &self.tls {
-            None => self.socket.write_now(buf),
-            Some(tls) => tls.session().write(&self.socket, buf),
+        match &self.cover {
+            Cover::Plain => self.socket.write_now(buf),
+            Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
+            Cover::Tls(tls) => tls.session().write(&self.socket, buf),
         }
     }
 
@@ -154,7 +178,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = self.tls() {
             tls.session().say_goodbye(&self.socket);
         }
     }

@@ -21,6 +21,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedProtocolVersion, server::VerifierBuilderError};
 pub(crate) use servers::Connector;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,10 +54,9 @@ impl Keyring {
     ) -> Result<(), TlsError> {
         let mut servers = HashMap::new();
         for upstream in upstreams {
-            let side = settings.towards(upstream);
-            if !servers.contains_key(&side) {
-                let connector = Connector::new(&side)?;
-                servers.insert(side, Arc::new(connector));
+            if let Entry::Vacant(place) = servers.entry(settings.towards(upstream)) {
+                let connector = Connector::new(place.key())?;
+                place.insert(Arc::new(connector));
             }
         }
         self.0.store(Arc::new(Loaded {

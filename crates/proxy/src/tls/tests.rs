@@ -169,8 +169,10 @@ fn what_is_missing_is_said() {
 #[test]
 fn a_bad_file_leaves_everything_as_it_was() {
     let papers = Papers::new();
-    let mut settings = Encryption::default();
-    settings.client = papers.shown("server", "first", &[]);
+    let settings = Encryption {
+        client: papers.shown("server", "first", &[]),
+        ..Encryption::default()
+    };
     let keyring = Keyring::default();
     let binding = || keyring.acceptor().unwrap().binding();
     keyring.load(&settings, []).unwrap();

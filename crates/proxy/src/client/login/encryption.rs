@@ -90,9 +90,10 @@ async fn shake_hands(
 ) -> Result<(), Refusal> {
     let acceptor = proxy.keyring.acceptor().filter(|_| !stream.is_unix());
     let Some(acceptor) = acceptor else {
-        tracing::debug!("a client begins with TLS, which is not configured");
+        tracing::debug!("a client begins with TLS, which it cannot have here");
         return Err(Refusal::Left);
     };
+    stream.begin_handshake();
     let shaken = tls::session::accept(&stream.socket, &acceptor, input, direct).await;
     let (session, identity) = shaken.map_err(|error| {
         tracing::debug!(%error, "TLS handshake with a client failed");

@@ -199,6 +199,17 @@ fn nothing_that_came_before_the_handshake_is_used() {
     assert_eq!(fields.sqlstate(), "08P01");
 }
 
+/// Who is late is told in no way that could be mistaken for TLS.
+#[test]
+fn nothing_is_said_in_plain_text_during_the_handshake() {
+    let builder = for_clients(before("", ""), "allow");
+    let paceline = builder.set("client_login_timeout=0.2").spawn();
+    let mut client = RawClient::open(paceline.port());
+    client.send(&message::ssl_request());
+    assert_eq!(client.receive_byte(), b'S');
+    assert!(client.receive_to_end().is_empty());
+}
+
 #[test]
 fn tls_is_not_asked_for_twice() {
     let paceline = for_clients(before("", ""), "allow").spawn();
