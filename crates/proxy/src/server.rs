@@ -130,30 +130,32 @@ async fn connect_encrypted(
     connector: &Connector,
     required: bool,
 ) -> io::Result<Stream> {
-    let mut stream = dial(&address.upstream).await?;
-    let Host::Tcp(host) = &address.upstream.host else {
+    let server = &address.upstream;
+    let mut stream = dial(server).await?;
+    let Host::Tcp(host) = &server.host else {
         return Ok(stream);
     };
-    if !offers_tls(&stream).await? {
-        return match required {
-            true => Err(io::Error::other(
-                "server does not support SSL, but SSL was required",
-            )),
-            false => Ok(stream),
-        };
-    }
-    match tls::session::connect(&stream.socket, connector, host).await {
-        Ok((session, identity)) => {
-            stream.encrypt(session, identity);
-            Ok(stream)
-        }
+    match encrypt(&mut stream, connector, host).await {
+        Ok(()) if required && !stream.is_encrypted() => Err(io::Error::other(
+            "server does not support SSL, but SSL was required",
+        )),
+        Ok(()) => Ok(stream),
         Err(error) if required => Err(error),
         Err(error) => {
-            let server = &address.upstream;
-            tracing::warn!(%server, %error, "TLS fails, although the server has it; going on without");
-            dial(&address.upstream).await
+            tracing::warn!(%server, %error, "TLS fails; going on without");
+            dial(server).await
         }
     }
+}
+
+/// Encrypts the stream if the server offers that.
+async fn encrypt(stream: &mut Stream, connector: &Connector, host: &str) -> io::Result<()> {
+    if offers_tls(stream).await? {
+        stream.begin_handshake();
+        let (session, identity) = tls::session::connect(&stream.socket, connector, host).await?;
+        stream.encrypt(session, identity);
+    }
+    Ok(())
 }
 
 async fn offers_tls(stream: &Stream) -> io::Result<bool> {

@@ -1,7 +1,7 @@
 //! Servers of every kind behind Paceline.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use crate::harness::message;
@@ -10,7 +10,7 @@ use crate::harness::raw::RawClient;
 use crate::harness::{cluster as plain, http};
 
 use super::papers::papers;
-use super::{IS_ENCRYPTED, LOGIN, before};
+use super::{IS_ENCRYPTED, LOGIN, before, cluster};
 
 /// Whether the server connection is encrypted, or the message that the client gets.
 fn encrypted(builder: Builder) -> Result<bool, String> {
@@ -153,6 +153,33 @@ fn nothing_that_came_before_the_handshake_is_used() {
         refused.ends_with("received unencrypted data after SSL response"),
         "{refused}"
     );
+}
+
+/// A server that cannot even say whether it has TLS (PostgreSQL without memory for another process) is asked once more without.
+#[test]
+fn an_error_instead_of_an_answer_means_without() {
+    let (cluster, listener) = (cluster(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let failing = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = message::ssl_request();
+        stream.read_exact(&mut request).unwrap();
+        stream.write_all(b"Ecould not fork new process\0").unwrap();
+        drop(stream);
+        // The second time it works: bytes go to and fro.
+        let (client, _) = listener.accept().unwrap();
+        let server = TcpStream::connect(("127.0.0.1", cluster.port())).unwrap();
+        let (mut to, mut from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            to.shutdown(Shutdown::Both)
+        });
+        let (mut from, mut to) = (server, client);
+        let _ = std::io::copy(&mut from, &mut to);
+    });
+    let upstream = format!("postgres://127.0.0.1:{port}/?sslmode=prefer");
+    assert_eq!(encrypted(Paceline::start(&upstream)), Ok(false));
+    failing.join().unwrap();
 }
 
 #[test]
