@@ -178,7 +178,7 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Host, Upstream};
+    use crate::config::{Host, SslMode, Upstream, UpstreamTls};
     use crate::server::Address;
     use tokio::net::TcpListener;
 
@@ -195,9 +195,14 @@ mod tests {
                 user: None,
                 password: None,
                 dbname: None,
+                tls: UpstreamTls {
+                    sslmode: Some(SslMode::Disable),
+                    ..UpstreamTls::default()
+                },
             },
             database: "app".to_owned(),
             user: "app".to_owned(),
+            keyring: Arc::default(),
         };
         let client = Arc::new(Whereabouts {
             secret: 3,

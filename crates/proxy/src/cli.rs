@@ -133,6 +133,9 @@ pub(crate) enum CliError {
     /// A target of the lab without a user.
     #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
     NoUser,
+    /// A target that asks for what the lab cannot.
+    #[error("--against: the lab speaks no TLS; leave sslmode out, or write sslmode=prefer")]
+    NoTls,
     /// A database of the file must be chosen.
     #[error("{file} names {databases}; add --database NAME to say which one clients ask for")]
     WhichDatabase {

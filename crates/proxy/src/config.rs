@@ -21,8 +21,8 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Settings, keys};
-pub(crate) use upstream::{Host, Upstream};
+pub(crate) use settings::{Encryption, Protocols, Settings, Side, SslMode, keys};
+pub(crate) use upstream::{Host, Upstream, UpstreamTls};
 
 use std::collections::BTreeMap;
 use std::path::Path;

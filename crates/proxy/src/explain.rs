@@ -7,9 +7,10 @@ mod shape;
 mod tests;
 
 use crate::cli::Explain;
-use crate::config::Upstream;
+use crate::config::{Settings, Upstream};
 use crate::learn;
 use crate::server::{Address, ServerConn};
+use crate::tls::Keyring;
 use anyhow::{Context, anyhow, bail};
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::settings::SettingsBook;
@@ -46,7 +47,7 @@ pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
         let outlook = shape::outlook(statement, &question.declared);
         return Ok(answer::of_shape(&simple, outlook, policy));
     };
-    let address = Arc::new(address(upstream)?);
+    let address = Arc::new(address(upstream, settings)?);
     let learned = ask(&address, question, &simple.template, statement, &templates).await?;
     let place = format!("{upstream} as {}", address.user);
     Ok(answer::of_learned(
@@ -71,12 +72,15 @@ fn why_lease(statement: &Statement) -> Option<String> {
 }
 
 /// Where to log in, and as whom.
-fn address(upstream: &Upstream) -> anyhow::Result<Address> {
+fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> {
     let user = upstream.user.clone();
     let user = user.context(
         "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
     )?;
+    let keyring = Keyring::default();
+    keyring.load(&settings.encryption, [upstream])?;
     Ok(Address {
+        keyring: Arc::new(keyring),
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
         upstream: upstream.clone(),
         user,

@@ -18,11 +18,12 @@ mod serve;
 mod server;
 mod status;
 mod stream;
+mod tls;
 mod trip;
 
 use anyhow::Context;
 use cli::{Command, Explain, Serve};
-use config::{ANY_DATABASE, Database, Host, Upstream};
+use config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -116,6 +117,11 @@ fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Resul
         user: None,
         password: None,
         dbname: None,
+        // It was started without.
+        tls: UpstreamTls {
+            sslmode: Some(SslMode::Disable),
+            ..UpstreamTls::default()
+        },
     };
     tracing::info!(version = %server.version(), port = server.port(), "PostgreSQL is ready");
     config

@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
+use crate::tls::{Keyring, TlsError};
 use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
 use paceline_line::settings::SettingsBook;
@@ -32,6 +33,8 @@ pub(crate) struct Proxy {
     pub(crate) counters: Counters,
     /// Room for shared answers.
     pub(crate) rooms: Arc<Rooms>,
+    /// Keys and certificates.
+    pub(crate) keyring: Arc<Keyring>,
     /// Clients by cancel key.
     pub(crate) cancels: Cancels,
     /// Clients that are connected.
@@ -59,6 +62,7 @@ impl Proxy {
             book: SettingsBook::default(),
             counters: Counters::default(),
             rooms: Arc::default(),
+            keyring: Arc::default(),
             cancels: Cancels::default(),
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
@@ -74,6 +78,16 @@ impl Proxy {
     /// The configuration as it is now; another one may take its place at any time.
     pub(crate) fn config(&self) -> Guard<Arc<Config>> {
         self.config.load()
+    }
+
+    /// Reads keys and certificates anew, as the configuration names them now. New connections use them; nobody is dropped.
+    ///
+    /// # Errors
+    /// The first file that is not good; then those that were read before stay in use.
+    pub(crate) fn load_keys(&self) -> Result<(), TlsError> {
+        let config = self.config();
+        let servers = config.databases.values().map(|database| &database.primary);
+        self.keyring.load(&config.paceline.encryption, servers)
     }
 
     /// The pool for a client that names this database and user. `None`: there is no such database here.
@@ -100,6 +114,7 @@ impl Proxy {
                 .unwrap_or_else(|| user.to_owned()),
             upstream: entry.primary.clone(),
             database: on_server,
+            keyring: Arc::clone(&self.keyring),
         };
         let size = config.pool_size(entry, user);
         let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));

@@ -35,6 +35,7 @@ pub(crate) async fn serve(
     let mut proxy = Proxy::new(config, closing);
     proxy.started = started;
     let proxy = Arc::new(proxy);
+    proxy.load_keys().context("TLS")?;
     let config = Arc::clone(&proxy.config());
     let settings = &config.paceline;
     let tcp = listen(settings.listening.listen, "--listen")?;
@@ -141,7 +142,7 @@ async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener) {
 async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => welcome(&proxy, Stream::Unix(stream)),
+            Ok((stream, _)) => welcome(&proxy, Stream::unix(stream)),
             Err(error) => accept_failed(&error).await,
         }
     }

@@ -1,8 +1,9 @@
 //! A connection to PostgreSQL: connecting, logging in, settings, and the plain exchanges that Paceline itself
 //! needs.
 
-use crate::config::{Host, Upstream};
+use crate::config::{Host, SslMode, Upstream};
 use crate::stream::Stream;
+use crate::tls::{self, Connector, Keyring};
 use bytes::{Bytes, BytesMut};
 use paceline_line::server::ServerSide;
 use paceline_line::settings::Settings;
@@ -25,6 +26,8 @@ pub(crate) struct Address {
     pub(crate) database: String,
     /// The user there.
     pub(crate) user: String,
+    /// What TLS needs.
+    pub(crate) keyring: Arc<Keyring>,
 }
 
 /// A connection to PostgreSQL that is logged in.
@@ -69,7 +72,18 @@ pub(crate) enum ServerError {
     Timeout(Duration),
 }
 
+/// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
+const INVALID_AUTHORIZATION: &str = "28000";
+
 impl ServerError {
+    fn is_of_authorization(&self) -> bool {
+        let Self::Refused(error) = self else {
+            return false;
+        };
+        let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
+        backend::error_field(body, b'C') == Some(INVALID_AUTHORIZATION)
+    }
+
     /// What a client is told that needed this server; its connection ends.
     pub(crate) fn to_fatal(&self, out: &mut BytesMut) {
         if let Self::Refused(error) = self {
@@ -86,7 +100,7 @@ impl ServerError {
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
 /// Opens a socket; nothing is said yet.
-pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Stream> {
+pub(crate) async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     match &upstream.host {
         Host::Tcp(host) => {
             let stream = TcpStream::connect((host.as_str(), upstream.port)).await?;
@@ -94,22 +108,125 @@ pub(crate) async fn connect(upstream: &Upstream) -> io::Result<Stream> {
         }
         Host::Unix(folder) => {
             let path = folder.join(format!(".s.PGSQL.{}", upstream.port));
-            Ok(Stream::Unix(UnixStream::connect(path).await?))
+            Ok(Stream::unix(UnixStream::connect(path).await?))
         }
     }
 }
 
+/// Opens a connection, encrypted as the configuration wants it (`sslmode`); nothing of PostgreSQL is said yet.
+pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
+    let connector = address.connector()?;
+    let encrypted = match connector.mode {
+        SslMode::Disable | SslMode::Allow => return dial(&address.upstream).await,
+        SslMode::Prefer => connect_encrypted(address, &connector, false),
+        _ => connect_encrypted(address, &connector, true),
+    };
+    encrypted.await
+}
+
+/// Asks the server for TLS. Where it is not `required`, a server that has none, or with which it fails, is spoken to without.
+async fn connect_encrypted(
+    address: &Address,
+    connector: &Connector,
+    required: bool,
+) -> io::Result<Stream> {
+    let server = &address.upstream;
+    let mut stream = dial(server).await?;
+    let Host::Tcp(host) = &server.host else {
+        return Ok(stream);
+    };
+    match encrypt(&mut stream, connector, host).await {
+        Ok(()) if required && !stream.is_encrypted() => Err(io::Error::other(
+            "server does not support SSL, but SSL was required",
+        )),
+        Ok(()) => Ok(stream),
+        Err(error) if required => Err(error),
+        Err(error) => {
+            tracing::warn!(%server, %error, "TLS fails; going on without");
+            dial(server).await
+        }
+    }
+}
+
+/// Encrypts the stream if the server offers that.
+async fn encrypt(stream: &mut Stream, connector: &Connector, host: &str) -> io::Result<()> {
+    if offers_tls(stream).await? {
+        stream.begin_handshake();
+        let (session, identity) = tls::session::connect(&stream.socket, connector, host).await?;
+        stream.encrypt(session, identity);
+    }
+    Ok(())
+}
+
+async fn offers_tls(stream: &Stream) -> io::Result<bool> {
+    let mut packet = BytesMut::new();
+    startup::write_ssl_request(&mut packet);
+    stream.write_all(&mut packet).await?;
+    stream.read_some(&mut packet).await?;
+    match packet.as_ref() {
+        b"S" => Ok(true),
+        b"N" => Ok(false),
+        // More may have been put in by somebody between (CVE-2021-23222).
+        [b'S' | b'N', ..] => Err(io::Error::other(
+            "received unencrypted data after SSL response",
+        )),
+        _ => Err(io::Error::other(
+            "server sent an error response during SSL exchange",
+        )),
+    }
+}
+
+impl Address {
+    fn connector(&self) -> io::Result<Arc<Connector>> {
+        let connector = self.keyring.connector(&self.upstream);
+        connector.map_err(io::Error::other)
+    }
+
+    /// Opens a connection the other way, with TLS instead of without or the other way round, if `sslmode` leaves it open.
+    async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
+        let connector = self.connector().ok()?;
+        let opened = match (connector.mode, encrypted) {
+            (SslMode::Prefer, true) => dial(&self.upstream).await,
+            (SslMode::Allow, false) => connect_encrypted(self, &connector, true).await,
+            _ => return None,
+        };
+        opened
+            .ok()
+            .filter(|stream| stream.is_encrypted() != encrypted)
+    }
+}
+
 impl ServerConn {
-    /// Connects and logs in.
+    /// Connects and logs in. A server that lets this user in only with TLS, or only without (`pg_hba.conf`), is asked that way
+    /// too, where `sslmode` leaves it open.
     async fn open(
         address: &Arc<Address>,
         none: Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
-        let stream = connect(&address.upstream).await?;
+        let stream = connect(address).await?;
+        let encrypted = stream.is_encrypted();
+        let first = Self::log_in_on(stream, address, &none, prepared_max).await;
+        match first {
+            Err(refusal) if refusal.is_of_authorization() => {
+                match address.connect_otherwise(encrypted).await {
+                    Some(stream) => Self::log_in_on(stream, address, &none, prepared_max).await,
+                    None => Err(refusal),
+                }
+            }
+            other => other,
+        }
+    }
+
+    async fn log_in_on(
+        stream: Stream,
+        address: &Arc<Address>,
+        none: &Arc<Settings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
         let mut conn = Self {
             stream,
-            side: ServerSide::new(none, prepared_max),
+            side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
             parameters: BTreeMap::new(),
             key: BackendKey::new(address),
@@ -152,7 +269,8 @@ impl ServerConn {
             .password
             .as_ref()
             .map(|secret| secret.reveal());
-        let mut login = Login::new(&address.user, password);
+        let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
+        let mut login = Login::new(&address.user, password).bound_to(binding);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
@@ -318,7 +436,7 @@ impl BackendKey {
 
     /// Asks the server to cancel what this backend does; returns when the server has taken note.
     pub(crate) async fn cancel(&self) -> io::Result<()> {
-        let stream = connect(&self.address.upstream).await?;
+        let stream = connect(&self.address).await?;
         let mut out = BytesMut::new();
         startup::write_cancel(&mut out, self.process, self.secret);
         stream.write_all(&mut out).await?;

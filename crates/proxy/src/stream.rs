@@ -1,8 +1,11 @@
-//! A byte stream to a client or server: TCP or Unix socket. Non-blocking; nothing is buffered here.
+//! A byte stream to a client or server: TCP or Unix socket, plain or encrypted. Non-blocking; nothing is buffered here,
+//! except that TLS keeps parts of records.
 
+use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -14,13 +17,37 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// What it goes over.
+    pub(crate) socket: Socket,
+    cover: Cover,
+}
+
+/// What protects it.
+#[derive(Debug)]
+enum Cover {
+    Plain,
+    /// A handshake is under way: nothing else is said or heard.
+    Shaking,
+    Tls(Box<Tls>),
+}
+
 /// A connected socket.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum Socket {
     /// Over TCP, without Nagle's delay.
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),
+}
+
+/// What an encrypted connection has beside its socket.
+struct Tls {
+    // The lock is never contended: a connection belongs to one task.
+    session: Mutex<Session>,
+    identity: Identity,
 }
 
 impl Stream {
@@ -29,63 +56,105 @@ impl Stream {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        Self::Tcp(stream)
+        Self {
+            socket: Socket::Tcp(stream),
+            cover: Cover::Plain,
+        }
+    }
+
+    /// Takes a Unix socket.
+    pub(crate) fn unix(stream: UnixStream) -> Self {
+        Self {
+            socket: Socket::Unix(stream),
+            cover: Cover::Plain,
+        }
+    }
+
+    /// From now on nothing goes in plain text, whatever becomes of the handshake.
+    pub(crate) fn begin_handshake(&mut self) {
+        self.cover = Cover::Shaking;
+    }
+
+    /// From now on it is encrypted.
+    pub(crate) fn encrypt(&mut self, session: Session, identity: Identity) {
+        self.cover = Cover::Tls(Box::new(Tls {
+            session: Mutex::new(session),
+            identity,
+        }));
+    }
+
+    fn tls(&self) -> Option<&Tls> {
+        match &self.cover {
+            Cover::Tls(tls) => Some(tls),
+            Cover::Plain | Cover::Shaking => None,
+        }
+    }
+
+    /// The state of TLS.
+    #[cfg(test)]
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        match &mut self.cover {
+            Cover::Tls(tls) => tls.session.get_mut().unwrap(),
+            cover => panic!("{cover:?}"),
+        }
+    }
+
+    /// Is it encrypted?
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls().is_some()
+    }
+
+    /// Does it stay on this machine, so that there is nothing to encrypt?
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.socket, Socket::Unix(_))
+    }
+
+    /// What binds a login to this connection: `tls-server-end-point` for SCRAM-SHA-256-PLUS (RFC 5929). `None`: it is not
+    /// encrypted, or the certificate has no such thing (Ed25519).
+    pub(crate) fn channel_binding(&self) -> Option<&[u8]> {
+        self.tls()?.identity.binding.as_deref()
+    }
+
+    /// Names in the certificate that a client has shown and that was found good, the common name first; none where it was not asked
+    /// for one (`client_tls_sslmode` below `verify-ca`).
+    #[allow(dead_code, reason = "login by certificate comes next")]
+    pub(crate) fn certified_names(&self) -> &[String] {
+        self.tls().map_or(&[], |tls| &tls.identity.names)
     }
 
     /// Waits until the socket is ready for any of `interest`.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        match self {
-            Self::Tcp(stream) => stream.ready(interest).await,
-            Self::Unix(stream) => stream.ready(interest).await,
+        // The last word of TLS may have come together with what was read before.
+        if let Some(tls) = self.tls()
+            && interest.is_readable()
+            && tls.session().has_ended()
+        {
+            return Ok(Ready::READABLE);
         }
+        self.socket.ready(interest).await
     }
 
     /// Waits until there is something to read, or the peer has gone.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.readable().await,
-            Self::Unix(stream) => stream.readable().await,
-        }
-    }
-
-    fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read(buf),
-            Self::Unix(stream) => stream.try_read(buf),
-        }
-    }
-
-    fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write(buf),
-            Self::Unix(stream) => stream.try_write(buf),
-        }
+        self.ready(Interest::READABLE).await.map(|_| ())
     }
 
     /// Appends what has come; `Ok(false)`: nothing has. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
     pub(crate) fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
-        SCRATCH.with_borrow_mut(|scratch| match self.try_read(scratch) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(len) => {
-                buf.extend_from_slice(scratch.get(..len).unwrap_or_default());
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+        SCRATCH.with_borrow_mut(|scratch| match &self.cover {
+            Cover::Plain => self.socket.read_now(scratch, buf),
+            Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
+            Cover::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
         })
     }
 
-    /// Writes from the front of `buf` what the socket takes now.
+    /// Writes from the front of `buf` what the socket takes now. What is left must be at the front of the next write, too.
     pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
-        while buf.has_remaining() {
-            match self.try_write(buf.chunk()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(len) => buf.advance(len),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
+        match &self.cover {
+            Cover::Plain => self.socket.write_now(buf),
+            Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
+            Cover::Tls(tls) => tls.session().write(&self.socket, buf),
         }
-        Ok(())
     }
 
     /// Writes all of `buf`.
@@ -102,6 +171,75 @@ impl Stream {
     pub(crate) async fn read_some(&self, buf: &mut BytesMut) -> io::Result<()> {
         while !self.read_now(buf)? {
             self.readable().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(tls) = self.tls() {
+            tls.session().say_goodbye(&self.socket);
+        }
+    }
+}
+
+impl Tls {
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Tls")
+    }
+}
+
+impl Socket {
+    /// Waits until it is ready for any of `interest`.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self {
+            Self::Tcp(stream) => stream.ready(interest).await,
+            Self::Unix(stream) => stream.ready(interest).await,
+        }
+    }
+
+    pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read(buf),
+            Self::Unix(stream) => stream.try_read(buf),
+        }
+    }
+
+    pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(buf),
+            Self::Unix(stream) => stream.try_write(buf),
+        }
+    }
+
+    fn read_now(&self, scratch: &mut [u8], buf: &mut BytesMut) -> io::Result<bool> {
+        match self.try_read(scratch) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                buf.extend_from_slice(scratch.get(..len).unwrap_or_default());
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes from the front of `buf` what it takes now.
+    pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
+        while buf.has_remaining() {
+            match self.try_write(buf.chunk()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => buf.advance(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

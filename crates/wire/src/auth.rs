@@ -29,6 +29,8 @@ enum State {
 pub struct Login<'a> {
     user: &'a str,
     password: Option<&'a str>,
+    /// `tls-server-end-point` of the connection.
+    binding: Option<Vec<u8>>,
     state: State,
 }
 
@@ -46,8 +48,15 @@ impl<'a> Login<'a> {
         Self {
             user,
             password,
+            binding: None,
             state: State::AwaitRequest,
         }
+    }
+
+    /// Binds the login to an encrypted connection, where the server can (SCRAM-SHA-256-PLUS): by the hash of the server's
+    /// certificate, `tls-server-end-point` (RFC 5929).
+    pub fn bound_to(self, binding: Option<Vec<u8>>) -> Self {
+        Self { binding, ..self }
     }
 
     /// Carries out what the body of an `Authentication…` message asks for.
@@ -86,22 +95,33 @@ impl<'a> Login<'a> {
         mut r: Reader<'_>,
         out: &mut BytesMut,
     ) -> Result<Progress, WireError> {
-        let mut offered = false;
+        let (mut plain, mut plus) = (false, false);
         loop {
             match r.str()? {
                 "" => break,
-                name => offered |= name == sasl::SCRAM_SHA_256,
+                name => {
+                    plain |= name == sasl::SCRAM_SHA_256;
+                    plus |= name == sasl::SCRAM_SHA_256_PLUS;
+                }
             }
         }
-        if !offered {
+        let (mechanism, channel) = match (self.binding.take(), plus) {
+            (Some(binding), true) => (
+                sasl::SCRAM_SHA_256_PLUS,
+                sasl::ChannelBinding::tls_server_end_point(binding),
+            ),
+            // Whoever has taken the offer away is found out: the server knows that it made it.
+            (Some(_), false) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unrequested()),
+            (None, _) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unsupported()),
+        };
+        if mechanism == sasl::SCRAM_SHA_256 && !plain {
             return Err(WireError::Authentication(
                 "SASL without SCRAM-SHA-256".into(),
             ));
         }
-        let channel = sasl::ChannelBinding::unsupported();
         let scram = sasl::ScramSha256::new(self.password()?.as_bytes(), channel);
         frame::write(out, b'p', |out| {
-            out.put_slice(sasl::SCRAM_SHA_256.as_bytes());
+            out.put_slice(mechanism.as_bytes());
             out.put_u8(0);
             crate::frontend::put_value(out, Some(scram.message()));
         });
@@ -152,6 +172,39 @@ mod tests {
         let mut login = Login::new("u", None);
         let done = login.handle(&[0, 0, 0, 3], &mut BytesMut::new());
         assert!(matches!(done, Err(WireError::Authentication(_))));
+    }
+
+    /// The first message of SCRAM when the server offers these mechanisms.
+    fn first_message(binding: Option<&[u8]>, offered: &[u8]) -> Vec<u8> {
+        let mut login = Login::new("u", Some("p")).bound_to(binding.map(<[u8]>::to_vec));
+        let mut out = BytesMut::new();
+        let body = [&[0, 0, 0, 10], offered].concat();
+        assert_eq!(login.handle(&body, &mut out), Ok(Progress::Answered));
+        out[frame::HEADER_LEN..].to_vec()
+    }
+
+    #[test]
+    fn a_login_is_bound_to_its_connection_where_both_sides_can() {
+        let (both, plain) = (
+            b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0".as_slice(),
+            b"SCRAM-SHA-256\0\0".as_slice(),
+        );
+        for (binding, offered, mechanism, header) in [
+            (
+                Some(b"hash".as_slice()),
+                both,
+                "SCRAM-SHA-256-PLUS",
+                "p=tls-server-end-point,,n=",
+            ),
+            (Some(b"hash".as_slice()), plain, "SCRAM-SHA-256", "y,,n="),
+            (None, both, "SCRAM-SHA-256", "n,,n="),
+        ] {
+            let message = first_message(binding, offered);
+            let (name, rest) = message.split_at(mechanism.len());
+            assert_eq!((name, rest[0]), (mechanism.as_bytes(), 0));
+            // Behind the length.
+            assert!(rest[5..].starts_with(header.as_bytes()), "{header}");
+        }
     }
 
     #[test]

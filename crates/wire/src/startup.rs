@@ -20,8 +20,10 @@ const GSS: u32 = (1234 << 16) | 5680;
 /// What a client says first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
-    /// `SSLRequest` or `GSSENCRequest`: answered by one byte, then the client says something else.
-    Encryption,
+    /// `SSLRequest`: answered by one byte, then comes the handshake, or the client says something else.
+    Tls,
+    /// `GSSENCRequest`: likewise.
+    Gss,
     /// `CancelRequest`: no answer, the connection ends.
     Cancel {
         /// Process id from `BackendKeyData`.
@@ -90,7 +92,8 @@ pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
     };
     let mut r = Reader::new(body);
     let packet = match r.u32()? {
-        SSL | GSS => Packet::Encryption,
+        SSL => Packet::Tls,
+        GSS => Packet::Gss,
         // One of another length names nobody.
         CANCEL if body.len() == CANCEL_BODY_LEN => Packet::Cancel {
             process: r.u32()?,
@@ -173,6 +176,6 @@ mod tests {
     fn a_request_for_encryption_is_read_as_one() {
         let mut out = BytesMut::new();
         write_ssl_request(&mut out);
-        assert_eq!(read(&out).unwrap(), Some((Packet::Encryption, 8)));
+        assert_eq!(read(&out).unwrap(), Some((Packet::Tls, 8)));
     }
 }

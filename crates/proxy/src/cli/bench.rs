@@ -8,7 +8,7 @@ use self::sql::SqlArguments;
 use super::machine::Machine;
 use super::records::RecordsArguments;
 use super::{CliError, Command};
-use crate::config::{Config, Host, Upstream};
+use crate::config::{Config, Host, SslMode, Upstream};
 use clap::{Args, Subcommand, ValueEnum};
 use paceline_lab::{
     Calibration, Choice, Order, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
@@ -352,7 +352,11 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
         user,
         password,
         dbname,
+        tls,
     } = Config::upstream("--against", url)?;
+    if tls.sslmode.is_some_and(|mode| mode >= SslMode::Require) {
+        return Err(CliError::NoTls);
+    }
     let user = user.ok_or(CliError::NoUser)?;
     Ok(Arc::new(Target {
         name: name.to_owned(),

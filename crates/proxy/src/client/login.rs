@@ -1,4 +1,6 @@
-//! A client's first words: encryption refused, cancel requests, start-up, and the parameters it is welcomed with.
+//! A client's first words: encryption, cancel requests, start-up, and the parameters it is welcomed with.
+
+mod encryption;
 
 use super::Client;
 use crate::cancel::{Cancels, Registration};
@@ -6,15 +8,15 @@ use crate::pool::{Delivery, Pool, Submitted};
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use paceline_line::line::Slip;
 use paceline_line::session::Session;
 use paceline_line::settings::Settings;
 use paceline_line::unit::Scanner;
 use paceline_sql::{quote_ident, quote_literal};
+use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
-use paceline_wire::startup::{self, Packet, Startup};
-use paceline_wire::{ErrorResponse, WireError};
+use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -65,9 +67,9 @@ impl Drop for Place {
 }
 
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
-pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> {
+pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Client> {
     let limit = proxy.config().paceline.login.client_login_timeout;
-    let login = attempt(&proxy, &stream);
+    let login = attempt(&proxy, &mut stream);
     let outcome = match limit.is_zero() {
         true => login.await,
         false => tokio::time::timeout(limit, login)
@@ -103,9 +105,9 @@ struct Login {
     place: Place,
 }
 
-async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> {
+async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
-    let startup = read_startup(proxy, stream, &mut input).await?;
+    let startup = encryption::read_startup(proxy, stream, &mut input).await?;
     let mut place = take_place(proxy)?;
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
@@ -156,38 +158,6 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
         registration,
         place,
     })
-}
-
-/// Reads packets up to the start-up; carries out a cancel request.
-async fn read_startup(
-    proxy: &Arc<Proxy>,
-    stream: &Stream,
-    input: &mut BytesMut,
-) -> Result<Startup, Refusal> {
-    loop {
-        let (packet, len) = loop {
-            match startup::read(input) {
-                Ok(Some(found)) => break found,
-                Ok(None) => stream.read_some(input).await?,
-                Err(error @ WireError::Version { .. }) => {
-                    return Err(ErrorResponse::fatal("0A000", error.to_string()).into());
-                }
-                Err(_) => {
-                    let message = "invalid startup packet layout: expected terminator as last byte";
-                    return Err(ErrorResponse::fatal("08P01", message).into());
-                }
-            }
-        };
-        input.advance(len);
-        match packet {
-            Packet::Startup(startup) => return Ok(startup),
-            Packet::Encryption => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
-            Packet::Cancel { process, secret } => {
-                proxy.cancels.cancel(process, secret).await;
-                return Err(Refusal::Left);
-            }
-        }
-    }
 }
 
 fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {

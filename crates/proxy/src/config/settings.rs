@@ -14,7 +14,7 @@ mod timeouts;
 
 use super::error::Wrong;
 use super::value::Written;
-use encryption::Encryption;
+pub(crate) use encryption::{Encryption, Protocols, Side, SslMode};
 use grouping::Grouping;
 pub(crate) use key::Key;
 use listening::Listening;

@@ -9,10 +9,21 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::settings::SslMode;
 use super::suggest;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 6] = ["host", "port", "dbname", "user", "password", "sslmode"];
+const PARAMETERS: [&str; 9] = [
+    "host",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
 const PORT: u16 = 5432;
 
 /// Where a server is and as whom to log in.
@@ -28,6 +39,21 @@ pub(crate) struct Upstream {
     pub(crate) password: Option<Secret>,
     /// The database's name on the server; `None` for the name that the client gives.
     pub(crate) dbname: Option<String>,
+    /// What is different from TLS towards other servers.
+    pub(crate) tls: UpstreamTls,
+}
+
+/// What a URL says of TLS; where it says nothing, `server_tls_…` holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct UpstreamTls {
+    /// `sslmode`.
+    pub(crate) sslmode: Option<SslMode>,
+    /// `sslrootcert`.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// `sslcert`.
+    pub(crate) cert_file: Option<PathBuf>,
+    /// `sslkey`.
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// How to reach a server.
@@ -109,14 +135,17 @@ pub(super) enum UpstreamError {
         "the port of the URL is not a number from 1 to 65535; if a password holds : / @ or ?, percent-encode it (%3A %2F %40 %3F)"
     )]
     Port,
-    /// A mode that requires TLS.
-    #[error(
-        "sslmode={0} asks for TLS, and TLS to the server is not available yet; use a local or private link with sslmode=prefer"
-    )]
-    TlsRequired(String),
     /// A mode that does not exist.
-    #[error("sslmode={0} does not exist; write disable, allow or prefer")]
+    #[error(
+        "sslmode={0} does not exist; write disable, allow, prefer, require, verify-ca or verify-full"
+    )]
     SslMode(String),
+    /// A certificate or key whose place would depend on where paceline was started.
+    #[error("{key} of the URL is not an absolute path; write one that starts with /")]
+    File {
+        /// Which one.
+        key: &'static str,
+    },
     /// Something after `?` that is not `key=value`.
     #[error(
         "after ? the URL wants key=value, joined by &; for example ?host=/run/postgresql&port=5433"
@@ -141,8 +170,14 @@ fn advice(key: &str) -> String {
             "remove it: the URL names the one server that takes writes"
         }
         "passfile" | "service" | "servicefile" => "write user and password in the URL",
-        "channel_binding" | "gssencmode" | "requirepeer" | "sslrootcert" | "sslcert" | "sslkey"
-        | "sslnegotiation" => "remove it: TLS to the server is not available yet",
+        "channel_binding" => "remove it: it is used wherever the server offers it",
+        "sslnegotiation" => "remove it: the server is asked whether it speaks TLS",
+        "ssl_min_protocol_version" | "ssl_max_protocol_version" => {
+            "set server_tls_protocols in [paceline] instead"
+        }
+        "gssencmode" | "requirepeer" | "sslcrl" | "sslcrldir" | "sslpassword" => {
+            "remove it: it is not available"
+        }
         _ => return suggestion(key),
     };
     instead.to_owned()
@@ -176,6 +211,7 @@ impl Upstream {
             user: decode(user, "user")?,
             password: decode(password, "password")?,
             dbname: decode(dbname, "database")?,
+            tls: UpstreamTls::default(),
         };
         for parameter in query
             .unwrap_or_default()
@@ -218,6 +254,7 @@ struct Parts {
     user: String,
     password: String,
     dbname: String,
+    tls: UpstreamTls,
 }
 
 impl Parts {
@@ -234,14 +271,13 @@ impl Parts {
             "user" => self.user = value,
             "password" => self.password = value,
             "dbname" => self.dbname = value,
-            "sslmode" => match value.as_str() {
-                // Paceline talks to the server without TLS, which all three allow.
-                "disable" | "allow" | "prefer" => {}
-                "require" | "verify-ca" | "verify-full" => {
-                    return Err(UpstreamError::TlsRequired(value));
-                }
-                _ => return Err(UpstreamError::SslMode(value)),
+            "sslmode" => match SslMode::named(&value) {
+                Some(mode) => self.tls.sslmode = Some(mode),
+                None => return Err(UpstreamError::SslMode(value)),
             },
+            "sslrootcert" => self.tls.ca_file = file(value, "sslrootcert")?,
+            "sslcert" => self.tls.cert_file = file(value, "sslcert")?,
+            "sslkey" => self.tls.key_file = file(value, "sslkey")?,
             // The end of a password with a bare `?` in it: not to be repeated.
             _ if value.contains('@') => return Err(UpstreamError::Encoding { part: "password" }),
             _ => return Err(UpstreamError::Parameter { key }),
@@ -273,7 +309,17 @@ impl Parts {
             user: said(self.user),
             password: said(self.password).map(Secret::new),
             dbname: said(self.dbname),
+            tls: self.tls,
         })
+    }
+}
+
+/// An absolute path; empty is none.
+fn file(text: String, key: &'static str) -> Result<Option<PathBuf>, UpstreamError> {
+    match PathBuf::from(&text) {
+        _ if text.is_empty() => Ok(None),
+        path if path.is_absolute() => Ok(Some(path)),
+        _ => Err(UpstreamError::File { key }),
     }
 }
 

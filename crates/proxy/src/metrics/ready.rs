@@ -57,7 +57,7 @@ fn servers(proxy: &Proxy) -> Vec<Server> {
         let upstream = &database.primary;
         let known = |known: &Server| is_same(&known.upstream, upstream);
         if !servers.iter().any(known) {
-            let login = let_in(proxy, upstream).or_else(|| configured(upstream, name));
+            let login = let_in(proxy, upstream).or_else(|| configured(proxy, upstream, name));
             let upstream = Upstream {
                 dbname: None,
                 ..upstream.clone()
@@ -81,7 +81,7 @@ fn let_in(proxy: &Proxy, upstream: &Upstream) -> Option<Arc<Address>> {
 }
 
 /// As whom the configuration says to log in, to the database that clients know by this name.
-fn configured(upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
+fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
     let name = match name {
         ANY_DATABASE => USUAL_DATABASE,
         name => name,
@@ -90,6 +90,7 @@ fn configured(upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
         user: upstream.user.clone()?,
         database: upstream.dbname.clone().unwrap_or(name.to_owned()),
         upstream: upstream.clone(),
+        keyring: Arc::clone(&proxy.keyring),
     }))
 }
 
@@ -115,13 +116,14 @@ async fn any_answers(servers: Vec<Server>) -> Result<(), String> {
 }
 
 async fn ask(server: &Server) -> io::Result<()> {
-    let stream = server::connect(&server.upstream).await?;
     let mut packet = BytesMut::new();
     let Some(login) = &server.login else {
+        let stream = server::dial(&server.upstream).await?;
         startup::write_ssl_request(&mut packet);
         stream.write_all(&mut packet).await?;
         return stream.read_some(&mut packet).await;
     };
+    let stream = server::connect(login).await?;
     let parameters = [("user", &login.user), ("database", &login.database)];
     let startup = Startup {
         minor: 0,

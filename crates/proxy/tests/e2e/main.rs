@@ -43,5 +43,6 @@ mod session_state;
 mod share;
 mod shared_reads;
 mod tidy;
+mod tls;
 mod upsert;
 mod upsert_rows;

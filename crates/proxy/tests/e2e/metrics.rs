@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
 
 use crate::harness::cluster::Cluster;
-use crate::harness::message::unit;
+use crate::harness::message::{self, unit};
 use crate::harness::open_metrics::Scrape;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
@@ -284,6 +284,10 @@ fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
     let refusal = ErrorResponse::fatal(sqlstate, message);
     let speaking = std::thread::spawn(move || {
         let (mut stream, _) = server.accept().unwrap();
+        let mut request = message::ssl_request();
+        stream.read_exact(&mut request).unwrap();
+        assert_eq!(request, message::ssl_request());
+        stream.write_all(b"N").unwrap();
         let mut packet = [0; 256];
         let len = stream.read(&mut packet).unwrap();
         let mut out = BytesMut::new();

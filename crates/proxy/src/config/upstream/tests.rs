@@ -11,6 +11,7 @@ fn tcp(host: &str, port: u16) -> Upstream {
         user: None,
         password: None,
         dbname: None,
+        tls: UpstreamTls::default(),
     }
 }
 
@@ -33,6 +34,7 @@ fn every_part_is_read() {
         user: Some("app".to_owned()),
         password: Some(Secret::new("s3cret".to_owned())),
         dbname: Some("shop".to_owned()),
+        tls: UpstreamTls::default(),
     };
     assert_eq!(read("postgres://app:s3cret@db.example:5433/shop"), expected);
     assert_eq!(
@@ -124,21 +126,29 @@ fn the_host_must_be_said_once() {
 }
 
 #[test]
-fn only_modes_without_tls_are_accepted() {
-    for mode in ["disable", "allow", "prefer"] {
-        assert_eq!(
-            read(&format!("postgres://db?sslmode={mode}")),
-            tcp("db", 5432)
-        );
+fn tls_is_read() {
+    for mode in [
+        "disable",
+        "allow",
+        "prefer",
+        "require",
+        "verify-ca",
+        "verify-full",
+    ] {
+        let read = read(&format!("postgres://db?sslmode={mode}"));
+        assert_eq!(read.tls.sslmode.map(SslMode::name), Some(mode));
     }
-    for mode in ["require", "verify-ca", "verify-full"] {
-        let message = refused(&format!("postgres://db?sslmode={mode}"));
-        assert!(
-            message.contains("TLS to the server is not available yet; use a local or private link"),
-            "{message}"
-        );
-    }
+    let files = read("postgres://db?sslrootcert=/ca.pem&sslcert=/own.pem&sslkey=%2Fown.key");
+    let expected = UpstreamTls {
+        sslmode: None,
+        ca_file: Some("/ca.pem".into()),
+        cert_file: Some("/own.pem".into()),
+        key_file: Some("/own.key".into()),
+    };
+    assert_eq!(files.tls, expected);
+    assert_eq!(read("postgres://db?sslcert="), tcp("db", 5432));
     assert!(refused("postgres://db?sslmode=requires").contains("does not exist"));
+    assert!(refused("postgres://db?sslrootcert=system").contains("not an absolute path"));
 }
 
 #[test]

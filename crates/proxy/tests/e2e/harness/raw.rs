@@ -19,9 +19,21 @@ const READ_SLICE: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
+/// What a client's bytes go over.
+pub(crate) trait Line: Read + Write + Send {
+    /// Nothing more will be sent.
+    fn close_sending(&mut self);
+}
+
+impl Line for TcpStream {
+    fn close_sending(&mut self) {
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
 /// A connection.
 pub(crate) struct RawClient {
-    stream: TcpStream,
+    line: Box<dyn Line>,
     port: u16,
     buffer: Vec<u8>,
     stash: VecDeque<Message>,
@@ -34,12 +46,13 @@ pub(crate) struct RawClient {
 impl RawClient {
     /// A connection that has sent nothing yet.
     pub(crate) fn open(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(READ_SLICE)).unwrap();
-        stream.set_write_timeout(Some(LIMIT)).unwrap();
+        Self::over(port, Box::new(socket(port)))
+    }
+
+    /// The same over something else than a bare socket.
+    pub(crate) fn over(port: u16, line: Box<dyn Line>) -> Self {
         Self {
-            stream,
+            line,
             port,
             buffer: Vec::new(),
             stash: VecDeque::new(),
@@ -60,16 +73,21 @@ impl RawClient {
     /// Connects and logs in, or returns the error that the other side gave instead.
     #[track_caller]
     pub(crate) fn try_connect(port: u16, parameters: &[(&str, &str)]) -> Result<Self, Fields> {
-        let mut client = Self::open(port);
-        client.send(&message::startup(PROTOCOL, parameters));
+        Self::open(port).try_log_in(parameters)
+    }
+
+    /// Logs in (trust), or returns the error that the other side gave instead.
+    #[track_caller]
+    pub(crate) fn try_log_in(mut self, parameters: &[(&str, &str)]) -> Result<Self, Fields> {
+        self.send(&message::startup(PROTOCOL, parameters));
         loop {
             // A server that restarts may hang up without a word.
-            let Ok(message) = client.try_receive() else {
+            let Ok(message) = self.try_receive() else {
                 return Err(Fields::default());
             };
             match message.tag {
                 b'E' => return Err(message.fields()),
-                b'Z' => return Ok(client),
+                b'Z' => return Ok(self),
                 b'R' => assert_eq!(message.body, [0, 0, 0, 0], "only trust is spoken here"),
                 _ => {}
             }
@@ -83,7 +101,8 @@ impl RawClient {
 
     /// Sends to a connection that may be gone.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.stream.write_all(bytes)
+        self.line.write_all(bytes)?;
+        self.line.flush()
     }
 
     /// The next message, whatever it is.
@@ -207,7 +226,7 @@ impl RawClient {
 
     /// Closes the sending side and waits for the other side to close, too.
     pub(crate) fn hang_up(mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.line.close_sending();
         self.receive_to_end();
     }
 
@@ -234,7 +253,7 @@ impl RawClient {
 
     fn read_some(&mut self) -> Result<(), Lost> {
         let mut chunk = [0; 65536];
-        match self.stream.read(&mut chunk) {
+        match self.line.read(&mut chunk) {
             Ok(0) => Err(Lost),
             Ok(count) => {
                 self.buffer.extend(&chunk[..count]);
@@ -246,4 +265,13 @@ impl RawClient {
             },
         }
     }
+}
+
+/// A connected socket, with time-outs.
+pub(crate) fn socket(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(READ_SLICE)).unwrap();
+    stream.set_write_timeout(Some(LIMIT)).unwrap();
+    stream
 }

@@ -1,0 +1,249 @@
+//! What Paceline itself reads of a certificate (X.509 in DER, RFC 5280): its names, how long it is valid, and how it was
+//! signed. Whom it comes from is checked by rustls.
+
+use ring::digest::{self, Algorithm};
+
+const SEQUENCE: u8 = 0x30;
+const OID: u8 = 0x06;
+const OCTETS: u8 = 0x04;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+/// The version in a certificate, the hash in the parameters of RSASSA-PSS.
+const TAGGED_0: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+/// `dNSName` and `iPAddress` among alternative names.
+const DNS_NAME: u8 = 0x82;
+const IP_ADDRESS: u8 = 0x87;
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+/// 1.2.840.113549.1.1: RSA; the last number says with which hash.
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+/// 1.2.840.10045.4.3: ECDSA, likewise; with SHA-1 it is 1.2.840.10045.4.1.
+const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+const ECDSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01];
+/// 2.16.840.1.101.3.4.2: hashes.
+const HASH: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
+
+/// Whom a certificate is for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    /// The subject's common name.
+    pub(super) common: Option<String>,
+    /// Alternative names that are names of machines.
+    pub(super) alternative: Vec<String>,
+    /// There are addresses among the alternative names.
+    pub(super) has_addresses: bool,
+}
+
+/// Reads the names; those that are not text, or hold a zero byte, are left out.
+pub(super) fn names(certificate: &[u8]) -> Names {
+    let mut names = Names::default();
+    let Some(parts) = Parts::read(certificate) else {
+        return names;
+    };
+    names.common = common_name(parts.subject);
+    let mut alternative = Der(parts.alternative_names().unwrap_or_default());
+    while let Some((tag, value)) = alternative.next() {
+        match tag {
+            DNS_NAME => names.alternative.extend(text(value)),
+            IP_ADDRESS => names.has_addresses = true,
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Is it valid at this time (seconds since 1970)?
+pub(super) fn is_valid_at(certificate: &[u8], now: u64) -> bool {
+    let bounds = Parts::read(certificate).and_then(|parts| {
+        let mut validity = Der(parts.validity);
+        Some((time(validity.next()?)?, time(validity.next()?)?))
+    });
+    bounds.is_some_and(|(first, last)| (first..=last).contains(&now))
+}
+
+/// `tls-server-end-point` (RFC 5929): the certificate's hash, by the hash with which it was signed, but no weaker one than SHA-256.
+/// `None`: it was signed without one (Ed25519), or by one that is not known.
+pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    let mut algorithm = Der(Parts::read(certificate)?.signature);
+    let hash = signature_hash(algorithm.expect(OID)?, algorithm)?;
+    Some(digest::digest(hash, certificate).as_ref().to_vec())
+}
+
+fn signature_hash(oid: &[u8], parameters: Der<'_>) -> Option<&'static Algorithm> {
+    if oid == ECDSA_SHA1 {
+        return Some(&digest::SHA256);
+    }
+    let (last, family) = oid.split_last()?;
+    match (family, last) {
+        (RSA, 4 | 5 | 11) | (ECDSA, 2) => Some(&digest::SHA256),
+        (RSA, 12) | (ECDSA, 3) => Some(&digest::SHA384),
+        (RSA, 13) | (ECDSA, 4) => Some(&digest::SHA512),
+        (RSA, 10) => pss_hash(parameters),
+        _ => None,
+    }
+}
+
+/// RSASSA-PSS says its hash in the parameters; without them it is SHA-1.
+fn pss_hash(mut parameters: Der<'_>) -> Option<&'static Algorithm> {
+    let mut parameters = Der(parameters.expect(SEQUENCE)?);
+    let Some(hash) = parameters.expect(TAGGED_0) else {
+        return Some(&digest::SHA256);
+    };
+    let mut hash = Der(Der(hash).expect(SEQUENCE)?);
+    let (last, family) = hash.expect(OID)?.split_last()?;
+    match (family, last) {
+        (HASH, 1) => Some(&digest::SHA256),
+        (HASH, 2) => Some(&digest::SHA384),
+        (HASH, 3) => Some(&digest::SHA512),
+        _ => None,
+    }
+}
+
+/// The parts that matter here.
+struct Parts<'a> {
+    validity: &'a [u8],
+    subject: &'a [u8],
+    extensions: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn read(certificate: &'a [u8]) -> Option<Self> {
+        let mut outer = Der(Der(certificate).expect(SEQUENCE)?);
+        let mut inner = Der(outer.expect(SEQUENCE)?);
+        inner.skip(TAGGED_0);
+        let [_serial, _signature, _issuer] = [inner.next()?, inner.next()?, inner.next()?];
+        let validity = inner.expect(SEQUENCE)?;
+        let subject = inner.expect(SEQUENCE)?;
+        let mut extensions = [].as_slice();
+        while let Some((tag, value)) = inner.next() {
+            if tag == EXTENSIONS {
+                extensions = Der(value).expect(SEQUENCE)?;
+            }
+        }
+        Some(Self {
+            validity,
+            subject,
+            extensions,
+            signature: outer.expect(SEQUENCE)?,
+        })
+    }
+
+    fn alternative_names(&self) -> Option<&'a [u8]> {
+        let mut extensions = Der(self.extensions);
+        loop {
+            let mut extension = Der(extensions.expect(SEQUENCE)?);
+            if extension.expect(OID)? != ALTERNATIVE_NAME {
+                continue;
+            }
+            // Between the two may stand whether it is critical.
+            while let Some((tag, value)) = extension.next() {
+                if tag == OCTETS {
+                    return Der(value).expect(SEQUENCE);
+                }
+            }
+        }
+    }
+}
+
+/// The first one, as PostgreSQL takes it.
+fn common_name(subject: &[u8]) -> Option<String> {
+    let mut sets = Der(subject);
+    while let Some((_, set)) = sets.next() {
+        let mut pairs = Der(set);
+        while let Some((_, pair)) = pairs.next() {
+            let mut pair = Der(pair);
+            if pair.expect(OID)? == COMMON_NAME {
+                return text(pair.next()?.1);
+            }
+        }
+    }
+    None
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    (!text.contains('\0')).then(|| text.to_owned())
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since 1970.
+fn time((tag, text): (u8, &[u8])) -> Option<u64> {
+    let mut digits = text.strip_suffix(b"Z")?.iter();
+    let mut pair = || {
+        let [tens, ones] = [digits.next()?, digits.next()?].map(|digit| digit.wrapping_sub(b'0'));
+        (tens < 10 && ones < 10).then(|| u64::from(tens) * 10 + u64::from(ones))
+    };
+    let year = match tag {
+        UTC_TIME => match pair()? {
+            year @ 50.. => 1900 + year,
+            year => 2000 + year,
+        },
+        GENERALIZED_TIME => pair()? * 100 + pair()?,
+        _ => return None,
+    };
+    let (month, day) = (pair()?, pair()?);
+    let seconds = pair()? * 3600 + pair()? * 60 + pair()?;
+    Some(days(year, month, day)?.checked_mul(86_400)? + seconds)
+}
+
+/// Days from 1970 to a day of the Gregorian calendar; what was before is day 0.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    // The year begins in March, so that the leap day is its last.
+    let (year, month) = match month {
+        1 | 2 => (year.checked_sub(1)?, month + 9),
+        3..=12 => (year, month - 3),
+        _ => return None,
+    };
+    let leaps = year / 4 - year / 100 + year / 400;
+    let days = year * 365 + leaps + (month * 153 + 2) / 5 + day;
+    /// From 1 March of the year 0 to 1 January 1970, and the 1 of the first day.
+    const TO_1970: u64 = 719_469;
+    Some(days.saturating_sub(TO_1970))
+}
+
+/// Values one after the other.
+#[derive(Clone, Copy)]
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// Tag and content of the next value; `None` at the end, and for what is cut short.
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (len, rest) = match first {
+            0..=0x7f => (usize::from(first), rest),
+            // More than four bytes of length are no certificate.
+            0x81..=0x84 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
+                let len = bytes
+                    .iter()
+                    .fold(0, |len, byte| len << 8 | usize::from(*byte));
+                (len, rest)
+            }
+            _ => return None,
+        };
+        let (value, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some((tag, value))
+    }
+
+    /// The content of the next value, which must have this tag; else nothing is taken.
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let mut ahead = *self;
+        let (found, value) = ahead.next()?;
+        (found == tag).then(|| {
+            *self = ahead;
+            value
+        })
+    }
+
+    /// Passes over a value that may be there.
+    fn skip(&mut self, tag: u8) {
+        let _optional = self.expect(tag);
+    }
+}
+
+#[cfg(test)]
+mod tests;

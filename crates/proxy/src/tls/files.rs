@@ -1,0 +1,83 @@
+//! PEM files: certificates, private keys, authorities. Nothing of what is read is checked against the clock or a name here.
+
+use super::TlsError;
+use crate::config::Side;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{Error, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+
+/// Paceline's own certificate with those between it and an authority, and its key.
+pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// What Paceline shows of itself; `None`: nothing is configured.
+pub(super) fn identity(side: &Side) -> Result<Option<Identity>, TlsError> {
+    let (key, cert) = match (&side.key_file, &side.cert_file) {
+        (None, None) => return Ok(None),
+        (Some(key), Some(cert)) => (key, cert),
+        (Some(key), None) => return Err(alone(key, "a certificate that goes with it")),
+        (None, Some(cert)) => return Err(alone(cert, "the private key that goes with it")),
+    };
+    let chain = certificates(cert)?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(error, KEY, key))?;
+    Ok(Some((chain, key)))
+}
+
+/// Authorities that are trusted, and their certificates as they are in the file.
+pub(super) struct Authorities {
+    /// For paths that lead to one of them.
+    pub(super) roots: RootCertStore,
+    /// For a certificate that is one of them.
+    pub(super) listed: Vec<CertificateDer<'static>>,
+}
+
+/// Reads a file of authorities.
+pub(super) fn authorities(path: &Path) -> Result<Authorities, TlsError> {
+    let listed = certificates(path)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &listed {
+        let added = roots.add(certificate.clone());
+        added.map_err(|reason| TlsError::Unusable {
+            cert: path.to_owned(),
+            reason,
+        })?;
+    }
+    Ok(Authorities { roots, listed })
+}
+
+const CERTIFICATE: &str = "a certificate";
+const KEY: &str = "a private key";
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |error| refused(error, CERTIFICATE, path);
+    let found = CertificateDer::pem_file_iter(path).map_err(wrong)?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(wrong)?;
+    match found.is_empty() {
+        true => Err(wrong(Error::NoItemsFound)),
+        false => Ok(found),
+    }
+}
+
+fn refused(error: Error, what: &'static str, path: &Path) -> TlsError {
+    let reason = match error {
+        Error::Io(error) => error.to_string(),
+        Error::NoItemsFound if what == KEY => {
+            "there is none in PEM that is not encrypted".to_owned()
+        }
+        Error::NoItemsFound => "there is none in PEM".to_owned(),
+        // The others repeat parts of the file.
+        _ => "this is not PEM".to_owned(),
+    };
+    TlsError::File {
+        what,
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+fn alone(path: &Path, missing: &'static str) -> TlsError {
+    TlsError::Missing {
+        setting: path.display().to_string(),
+        missing,
+    }
+}
