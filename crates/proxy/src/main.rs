@@ -19,6 +19,7 @@ mod server;
 mod status;
 mod stream;
 mod trip;
+mod within;
 
 use anyhow::Context;
 use cli::{Command, Explain, Serve};

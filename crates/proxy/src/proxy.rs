@@ -3,7 +3,7 @@
 use crate::cancel::Cancels;
 use crate::config::Config;
 use crate::metrics::PoolLabels;
-use crate::pool::Pool;
+use crate::pool::{Pool, QuotaBook};
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
@@ -47,6 +47,7 @@ pub(crate) struct Proxy {
     /// Turns true when the process shuts down.
     pub(crate) closing: watch::Receiver<bool>,
     pools: Mutex<HashMap<(String, String), Arc<Pool>>>,
+    quotas: QuotaBook,
 }
 
 impl Proxy {
@@ -67,6 +68,7 @@ impl Proxy {
             started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
+            quotas: QuotaBook::default(),
             config: ArcSwap::from_pointee(config),
         }
     }
@@ -101,10 +103,22 @@ impl Proxy {
             upstream: entry.primary.clone(),
             database: on_server,
         };
-        let size = config.pool_size(entry, user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
+        let terms = config.terms(entry, user);
+        let quotas = self.quotas.of(database, user, &address.user);
+        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, quotas, terms));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)
+    }
+
+    /// The configuration has changed: each pool has the terms that it says now.
+    pub(crate) fn renew_terms(&self) {
+        let config = Arc::clone(&self.config());
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((database, user), pool) in pools.iter() {
+            if let Some((entry, _)) = config.database(database) {
+                pool.set_terms(config.terms(entry, user));
+            }
+        }
     }
 
     /// A client that named this database and user has logged in to its pool: from now on metrics show it.
