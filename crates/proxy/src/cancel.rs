@@ -190,10 +190,8 @@ mod tests {
     use crate::server::Address;
     use tokio::net::TcpListener;
 
-    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
-    /// the client it was meant for is not held up.
-    #[tokio::test]
-    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+    /// A server that takes connections, and a client that rides there.
+    async fn riding() -> (TcpListener, Arc<Whereabouts>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = server.local_addr().expect("an address").port();
         let address = Address {
@@ -214,6 +212,14 @@ mod tests {
             too_late: Notify::new(),
         });
         client.now(Doing::Riding(BackendKey::new(&Arc::new(address))));
+        (server, client)
+    }
+
+    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
+    /// the client it was meant for is not held up.
+    #[tokio::test]
+    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+        let (server, client) = riding().await;
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
         tokio::select! {
@@ -221,6 +227,16 @@ mod tests {
             taken = server.accept() => drop(taken.expect("the cancel request")),
         }
         assert_eq!(client.lock().on_the_way, 0);
+        client.leave_server().await;
+    }
+
+    /// The server takes the connection and says nothing: `cancel_wait_timeout`.
+    #[tokio::test]
+    async fn a_cancel_that_the_server_does_not_take_is_given_up() {
+        let (_server, client) = riding().await;
+        let cancels = Cancels::default();
+        cancels.lock().insert(7, Arc::clone(&client));
+        cancels.cancel(7, 3, Duration::from_millis(20)).await;
         client.leave_server().await;
     }
 }

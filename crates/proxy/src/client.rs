@@ -274,7 +274,8 @@ impl Client {
                     Ok(Delivery::Queued(further)) => {
                         waits = further;
                         if gone.is_none() {
-                            gone = self.tell_queued().await.err();
+                            // Boxed: it is rare, and every client would pay for its state.
+                            gone = Box::pin(self.tell_queued()).await.err();
                         }
                     }
                     delivery => break delivery,

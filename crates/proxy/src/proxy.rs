@@ -135,3 +135,21 @@ impl Proxy {
         pools.values().map(Arc::clone).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_have_the_terms_of_the_configuration_as_it_is_now() {
+        let file = "[databases.app]\nprimary = \"postgres://db\"\n[users.web]\npool_size = 3";
+        let before = Config::from_toml(file, "").unwrap();
+        let after = Config::from_toml(&file.replace('3', "7"), "").unwrap();
+        let proxy = Arc::new(Proxy::new(before, watch::channel(false).1));
+        let pool = proxy.pool("app", "web").unwrap();
+        assert_eq!(pool.terms().size, 3);
+        proxy.config.store(Arc::new(after));
+        proxy.renew_terms();
+        assert_eq!(pool.terms().size, 7);
+    }
+}

@@ -131,10 +131,11 @@ impl Trip {
         let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
             return Ok(());
         };
-        match conn.adopt(&first.settings).await {
+        let limit = pool.terms().query_timeout;
+        match within(limit, conn.adopt(&first.settings)).await {
             // Without their settings they cannot go: each learns why by itself.
-            Err(ServerError::Refused(_)) => return Ok(()),
-            other => other?,
+            Some(Err(ServerError::Refused(_))) => return Ok(()),
+            other => other.unwrap_or(Err(ServerError::QueryTimeout))?,
         }
         if units.len() == self.entries.len() {
             let chain = &pool.proxy.chain;

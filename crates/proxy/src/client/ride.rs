@@ -161,10 +161,15 @@ impl Client {
         unit: &Bytes,
         wrap: Wrap,
     ) -> Result<Ended, (Fate, End)> {
-        match conn.adopt(&self.session.settings).await {
-            Ok(()) => {}
-            Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
-            Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
+        let limit = self.pool.terms().query_timeout;
+        match within(limit, conn.adopt(&self.session.settings)).await {
+            Some(Ok(())) => {}
+            Some(Err(ServerError::Refused(error))) => return Err((Fate::Reuse, End::Told(error))),
+            Some(Err(_)) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
+            None => {
+                let told = crate::trip::timed_out("query timeout");
+                return Err((Fate::Drop, End::Told(told)));
+            }
         }
         let mut relay = Relay::board(self, conn, wrap);
         relay.take_unit(unit);

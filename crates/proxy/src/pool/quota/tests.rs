@@ -1,3 +1,5 @@
+//! Who gets a place, and who is told that there is none.
+
 use super::*;
 use crate::config::Config;
 
