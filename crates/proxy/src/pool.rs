@@ -275,7 +275,9 @@ impl Pool {
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
         drop(inner);
-        worn_out.map(ServerConn::say_goodbye);
+        if let Some(conn) = worn_out {
+            conn.say_goodbye();
+        }
     }
 
     /// A trip is over: who goes again, which rows are free, and who is next on its connection?
