@@ -9,18 +9,20 @@ use crate::server::ServerConn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod tests;
+
 /// How long a connection serves its pool before it gives way to a pool that has none: many times what opening one costs.
 const SERVES_AT_LEAST: Duration = Duration::from_millis(100);
 
 impl Pool {
-    /// A place for a further connection. `None`: there is none; others have been asked for it.
+    /// A place for a further connection. `None`: there is none; if somebody waits here, others have been asked for it.
     pub(super) fn server_place(
         self: &Arc<Self>,
         inner: &mut Inner,
         terms: &Terms,
     ) -> Option<ServerPlace> {
-        let has_some = inner.open > 0;
-        if has_some && self.quotas.others_hunger() {
+        if inner.open > 0 && self.quotas.others_hunger() {
             return None;
         }
         match self.quotas.server_place(terms) {
@@ -28,16 +30,22 @@ impl Pool {
                 inner.hunger = None;
                 Some(place)
             }
-            Err(full) => {
-                if !has_some && inner.hunger.is_none() {
-                    inner.hunger = Some(self.quotas.hunger());
-                }
-                let pool = Arc::clone(self);
-                // Other pools have locks of their own.
-                tokio::spawn(async move { pool.ask_for_room(full) });
+            Err(full) if inner.line.has_ready() => {
+                self.miss(inner, full);
                 None
             }
+            Err(_) => None,
         }
+    }
+
+    fn miss(self: &Arc<Self>, inner: &mut Inner, full: Full) {
+        // Whoever tends the line ends it, at the latest when nobody waits any longer.
+        if inner.open == 0 && inner.hunger.is_none() {
+            inner.hunger = Some(self.quotas.hunger());
+        }
+        let pool = Arc::clone(self);
+        // Other pools have locks of their own.
+        tokio::spawn(async move { pool.ask_for_room(full) });
     }
 
     /// The connection of another pool that has been idle for longest is closed.

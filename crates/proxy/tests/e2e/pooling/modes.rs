@@ -14,15 +14,15 @@ fn a_session_keeps_its_server_and_leaves_nothing_there() {
     };
     let mut first = stage.client();
     let pid = first.value(PID);
+    let mut second = stage.client();
+    second.send(&query(PID));
+    await_waiting(&stage, 1);
     first.ok("CREATE TEMP TABLE mine (n int)");
     first.ok("SET work_mem TO '5MB'");
     first.ok("PREPARE p AS SELECT 1");
     first.ok("SELECT pg_advisory_lock(7)");
     assert_eq!(first.value("EXECUTE p"), "1");
     assert_eq!(first.value(PID), pid);
-    let mut second = stage.client();
-    second.send(&query(PID));
-    await_waiting(&stage, 1);
     assert_eq!(first.value("SELECT count(*) FROM mine"), "0");
     first.send(&terminate());
     assert_eq!(second.reply().expect_ok("the next session").value(), pid);
