@@ -66,14 +66,15 @@ enum End {
 /// Serves a connection from its first byte to its last.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
     // Boxed, so that an idle client does not pay for the login's state.
-    let Some(client) = Box::pin(login::log_in(proxy, stream)).await else {
+    let Some(mut client) = Box::pin(login::log_in(proxy, stream)).await else {
         return;
     };
+    // By reference: a future keeps what is moved into it a second time.
     client.run().await;
 }
 
 impl Client {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let end = loop {
             if let Err(end) = self.serve_unit().await {
                 break end;
