@@ -377,3 +377,25 @@ impl BackendKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_discard_all_leaves_nothing() {
+        for sql in ["DISCARD ALL", " discard\n all ;", "Discard All;;"] {
+            assert!(is_discard_all(sql), "{sql}");
+        }
+        for sql in [
+            "",
+            ";",
+            "DISCARD",
+            "DISCARD TEMP",
+            "DISCARD ALL; SET x TO 1",
+            "DISCARDALL",
+        ] {
+            assert!(!is_discard_all(sql), "{sql}");
+        }
+    }
+}

@@ -106,6 +106,25 @@ fn a_session_that_ends_in_a_transaction_is_rolled_back() {
     assert_eq!(second.number("SELECT count(*) FROM t"), 0);
 }
 
+/// PostgreSQL carries out what it was sent before it notices that the client has left.
+#[test]
+fn a_session_that_ends_in_a_unit_is_carried_out_to_its_end() {
+    let Some(stage) = stage(&["pool_mode=session", "default_pool_size=1"], "") else {
+        return;
+    };
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (n int)");
+    let mut first = stage.client();
+    let pid = first.value(PID);
+    let last_words = [
+        query("INSERT INTO t SELECT 1 FROM pg_sleep(0.05)"),
+        terminate(),
+    ];
+    first.send(&last_words.concat());
+    assert_eq!(stage.client().value(PID), pid);
+    assert_eq!(direct.number("SELECT count(*) FROM t"), 1);
+}
+
 #[test]
 fn a_server_that_cannot_be_reset_is_not_used_again() {
     let Some(stage) = stage(

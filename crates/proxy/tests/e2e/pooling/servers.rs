@@ -3,9 +3,13 @@
 use super::{assert_told, await_waiting, client_as, role, stage};
 use crate::harness::cluster;
 use crate::harness::message::query;
+use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 use crate::harness::reply::Fields;
 use crate::harness::{Stage, until};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
 
 const PID: &str = "SELECT pg_backend_pid()";
 
@@ -169,4 +173,64 @@ fn a_server_that_comes_back_is_found_again() {
                 .is_some_and(|last| last.tag == b'Z')
         });
     }
+}
+
+/// A server that takes connections and answers each with these bytes, or not at all.
+fn stand_in(answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            match answer {
+                [] => silent.push(stream),
+                answer => {
+                    // The whole start-up is read, so that the answer is not lost with a reset.
+                    let _ = stream.read(&mut [0; 1024]);
+                    let _ = stream.write_all(answer);
+                }
+            }
+        }
+    });
+    port
+}
+
+#[track_caller]
+fn refusal_of(paceline: &Paceline) -> Fields {
+    let parameters = [("user", "someone"), ("database", "somewhere")];
+    let login = RawClient::try_connect(paceline.port(), &parameters);
+    login.err().unwrap()
+}
+
+/// PostgreSQL says so while it starts up, shuts down, or recovers without taking reads.
+#[test]
+fn a_server_in_recovery_is_told_as_it_tells() {
+    const STARTS_UP: &[u8] =
+        b"E\0\0\0\x3eSFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0";
+    let port = stand_in(STARTS_UP);
+    let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}"))
+        .set("server_login_retry=0")
+        .spawn();
+    for _ in 0..2 {
+        let told = refusal_of(&paceline);
+        assert_eq!(
+            (told.sqlstate(), told.text()),
+            ("57P03", "the database system is starting up")
+        );
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up() {
+    let port = stand_in(b"");
+    let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}"))
+        .set("server_connect_timeout=50ms")
+        .set("server_login_retry=1h")
+        .spawn();
+    let told = refusal_of(&paceline);
+    assert_eq!(told.sqlstate(), "08006");
+    assert!(told.text().contains("server_connect_timeout"), "{told:?}");
+    // Others wait for the same attempt, or make the next one.
+    let cached = |told: &Fields| told.text().contains("server login has been failing");
+    until("it is known for a while", || cached(&refusal_of(&paceline)));
 }
