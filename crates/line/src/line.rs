@@ -432,6 +432,15 @@ impl<T> Line<T> {
             .collect()
     }
 
+    /// Units that could leave and have been here since `deadline` or longer, in order of arrival.
+    pub fn late_mut(&mut self, deadline: Instant) -> impl Iterator<Item = &mut T> {
+        let ready = &self.ready;
+        let old = self.waiting.iter_mut();
+        old.take_while(move |(_, entry)| entry.arrived <= deadline)
+            .filter(|(ticket, _)| ready.contains_key(ticket))
+            .map(|(_, entry)| &mut entry.unit)
+    }
+
     /// Takes out everybody.
     pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
         let mut all: Vec<Ticket> = self.waiting.keys().copied().collect();

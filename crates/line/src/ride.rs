@@ -76,6 +76,8 @@ pub struct Ride {
     portals: HashMap<Box<[u8]>, Arc<Template>>,
     /// Why the client keeps this server beyond its transaction.
     pinned: Option<&'static str>,
+    /// The client keeps this server whatever it does (`pool_mode` session).
+    stays: bool,
     /// The wrap of the ride's first unit.
     wrap: Wrap,
     /// The server said that it ends the connection.
@@ -168,6 +170,7 @@ impl Ride {
             unit: Progress::default(),
             portals: HashMap::new(),
             pinned: None,
+            stays: false,
             wrap,
             fatal: false,
             saw_error: false,
@@ -176,9 +179,19 @@ impl Ride {
         }
     }
 
+    /// From now on the client keeps its server until it leaves.
+    pub fn stay(&mut self) {
+        self.stays = true;
+    }
+
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.is_quiet() && self.status == Status::Idle && self.pinned.is_none()
+        self.is_quiet() && self.status == Status::Idle && self.pinned.is_none() && !self.stays
+    }
+
+    /// The client has got only the beginning of a message.
+    pub fn is_mid_message(&self) -> bool {
+        matches!(self.body, Body::Forward(left) if left > 0)
     }
 
     /// The server owes no answer.

@@ -216,6 +216,18 @@ impl ServerSide {
         self.unnamed = None;
     }
 
+    /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
+    pub fn discarded(&mut self, none: Arc<Settings>) {
+        *self = Self::new(none, self.prepared_max);
+    }
+
+    /// Something was run that may have done anything to settings and statements.
+    pub fn upset(&mut self) {
+        self.retire_all();
+        self.unnamed = None;
+        self.tainted = true;
+    }
+
     /// A statement under a client's own name was made, and must go.
     pub fn leave(&mut self, name: &[u8]) {
         if !self.leftovers.iter().any(|left| left == name) {
@@ -361,6 +373,23 @@ mod tests {
         injected.push_sync();
         injected.synced(&mut server); // Close 1, Parse 2, Close 2, Parse 1
         assert!(!server.ensure(statement(1), &mut out).parsed);
+    }
+
+    #[test]
+    fn what_was_upset_is_set_and_prepared_anew() {
+        let none = SettingsBook::default().none();
+        let mut server = ServerSide::new(Arc::clone(&none), 8);
+        let mut out = BytesMut::new();
+        server.ensure(statement(1), &mut out);
+        server.upset();
+        assert_eq!(server.take_leftovers().len(), 1);
+        assert!(server.adopt(&none, &mut out));
+        assert!(server.ensure(statement(1), &mut out).parsed);
+        server.leave(b"mine");
+        server.upset();
+        server.discarded(Arc::clone(&none));
+        assert!(server.take_leftovers().is_empty() && server.has(&none));
+        assert!(server.ensure(statement(1), &mut out).parsed);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Settings {
     pub fn restore_sql(&self, change: &SessionChange) -> Option<String> {
         match change {
             SessionChange::Reset { name } => self.sets.get(name).cloned(),
-            SessionChange::ResetAll if !self.sets.is_empty() => {
+            SessionChange::ResetAll | SessionChange::DiscardAll if !self.sets.is_empty() => {
                 Some(self.sets.values().cloned().collect::<Vec<_>>().join("; "))
             }
             _ => None,

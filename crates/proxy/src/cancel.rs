@@ -6,15 +6,13 @@
 
 use crate::pool::Pool;
 use crate::server::BackendKey;
+use crate::within::within;
 use paceline_line::line::Ticket;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-
-/// Longest wait for a server to take note of a cancel request.
-pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Clients by the process id they were given.
 #[derive(Default)]
@@ -99,8 +97,9 @@ impl Cancels {
         })
     }
 
-    /// Carries out a cancel request; one with a wrong key does nothing, as in PostgreSQL.
-    pub(crate) async fn cancel(&self, process: u32, secret: u32) {
+    /// Carries out a cancel request; one with a wrong key does nothing, as in PostgreSQL. Servers have `limit` to take it
+    /// (`cancel_wait_timeout`; zero is for ever).
+    pub(crate) async fn cancel(&self, process: u32, secret: u32, limit: Duration) {
         let found = self.lock().get(&process).cloned();
         let Some(client) = found.filter(|client| client.secret == secret) else {
             return;
@@ -110,12 +109,21 @@ impl Cancels {
         };
         // Whatever becomes of this request, the client does not wait for it for ever.
         let _on_the_way = OnTheWay(&client);
-        match tokio::time::timeout(CANCEL_LIMIT, key.cancel()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
-            Err(_) => tracing::debug!("a cancel request was not taken in time"),
-        }
+        deliver(&key, limit).await;
     }
+}
+
+async fn deliver(key: &BackendKey, limit: Duration) {
+    match within(limit, key.cancel()).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
+        None => tracing::debug!("a cancel request was not taken in time"),
+    }
+}
+
+/// Cancels, in the background, what a server does on a connection that nobody will use again.
+pub(crate) fn abandon(key: BackendKey, limit: Duration) {
+    tokio::spawn(async move { deliver(&key, limit).await });
 }
 
 /// Counts a cancel as long as it is on its way.
@@ -182,10 +190,8 @@ mod tests {
     use crate::server::Address;
     use tokio::net::TcpListener;
 
-    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
-    /// the client it was meant for is not held up.
-    #[tokio::test]
-    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+    /// A server that takes connections, and a client that rides there.
+    async fn riding() -> (TcpListener, Arc<Whereabouts>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = server.local_addr().expect("an address").port();
         let address = Address {
@@ -211,13 +217,31 @@ mod tests {
             too_late: Notify::new(),
         });
         client.now(Doing::Riding(BackendKey::new(&Arc::new(address))));
+        (server, client)
+    }
+
+    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
+    /// the client it was meant for is not held up.
+    #[tokio::test]
+    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+        let (server, client) = riding().await;
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
         tokio::select! {
-            () = cancels.cancel(7, 3) => panic!("the server has not answered"),
+            () = cancels.cancel(7, 3, Duration::from_secs(10)) => panic!("the server has not answered"),
             taken = server.accept() => drop(taken.expect("the cancel request")),
         }
         assert_eq!(client.lock().on_the_way, 0);
+        client.leave_server().await;
+    }
+
+    /// The server takes the connection and says nothing: `cancel_wait_timeout`.
+    #[tokio::test]
+    async fn a_cancel_that_the_server_does_not_take_is_given_up() {
+        let (_server, client) = riding().await;
+        let cancels = Cancels::default();
+        cancels.lock().insert(7, Arc::clone(&client));
+        cancels.cancel(7, 3, Duration::from_millis(20)).await;
         client.leave_server().await;
     }
 }

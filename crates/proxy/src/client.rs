@@ -1,9 +1,12 @@
 //! A client connection: login, then unit after unit, each carried out by itself or handed to the line.
 
+mod clock;
 mod login;
 mod ride;
+mod silence;
 
 use crate::cancel::{Doing, Registration};
+use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
@@ -17,6 +20,7 @@ use paceline_line::session::{Plan, Session};
 use paceline_line::template::Template;
 use paceline_line::unit::{Boundary, Scanner, Unit};
 use paceline_wire::{ErrorResponse, WireError};
+use silence::Silence;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,6 +39,10 @@ struct Client {
     session: Session,
     registration: Registration,
     closing: watch::Receiver<bool>,
+    /// That of its pool when it logged in.
+    mode: PoolMode,
+    /// Watches how long it says nothing, where that is limited.
+    silence: Option<Box<Silence>>,
     _place: login::Place,
 }
 
@@ -58,14 +66,15 @@ enum End {
 /// Serves a connection from its first byte to its last.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
     // Boxed, so that an idle client does not pay for the login's state.
-    let Some(client) = Box::pin(login::log_in(proxy, stream)).await else {
+    let Some(mut client) = Box::pin(login::log_in(proxy, stream)).await else {
         return;
     };
+    // By reference: a future keeps what is moved into it a second time.
     client.run().await;
 }
 
 impl Client {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let end = loop {
             if let Err(end) = self.serve_unit().await {
                 break end;
@@ -107,10 +116,14 @@ impl Client {
                 // An idle client keeps no buffer.
                 self.input = BytesMut::new();
             }
+            Silence::begin(&mut self.silence, self.pool.terms().client_idle_timeout);
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => ready?,
                 _ = self.closing.wait_for(|closing| *closing) => return Err(shut_down()),
+                () = Silence::is_too_long(&mut self.silence) => {
+                    return Err(End::Told(crate::trip::timed_out("client_idle_timeout")));
+                }
             }
             self.stream.read_now(&mut self.input)?;
         }
@@ -131,6 +144,14 @@ impl Client {
             .plan(&bytes, &self.proxy.templates, &board, &accepted)
         {
             Plan::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
+            // Who keeps its server travels with nobody.
+            Plan::Single(unit) if self.mode == PoolMode::Session => {
+                let wrap = match unit.template.hints().target_affect_row {
+                    Some(_) => Wrap::Begin,
+                    None => Wrap::No,
+                };
+                self.carry_out_alone(unit.bytes, wrap).await
+            }
             Plan::Single(unit) => self.carry_out_single(unit).await,
             Plan::Alone => {
                 let wrap = match self.session.is_targeted(&bytes, &self.proxy.templates) {
@@ -146,6 +167,7 @@ impl Client {
     async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
         let delivery = match self.pool.submit(Slip::default(), false, || None) {
             Submitted::Seat(seat) => Delivery::Seat(seat),
+            Submitted::Refused(told) => Delivery::Fatal(told),
             Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
         };
         match delivery {
@@ -189,6 +211,7 @@ impl Client {
         });
         let (ticket, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
+            Submitted::Refused(told) => return Err(End::Told(told)),
             Submitted::Waiting(ticket, waits) => (ticket, waits),
         };
         if travel.would_group {
@@ -227,6 +250,8 @@ impl Client {
                 seat.leave();
                 Ok(())
             }
+            // It has been waited for.
+            Delivery::Queued(_) => Ok(()),
         }
     }
 
@@ -246,7 +271,16 @@ impl Client {
             let watch = gone.is_none() && self.input.len() < READ_AHEAD_MAX;
             tokio::select! {
                 biased;
-                delivery = &mut waits => break delivery,
+                delivery = &mut waits => match delivery {
+                    Ok(Delivery::Queued(further)) => {
+                        waits = further;
+                        if gone.is_none() {
+                            // Boxed: it is rare, and every client would pay for its state.
+                            gone = Box::pin(self.tell_queued()).await.err();
+                        }
+                    }
+                    delivery => break delivery,
+                },
                 () = &mut cancelled, if reads => break Ok(Delivery::cancelled()),
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
@@ -267,6 +301,15 @@ impl Client {
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),
         }
+    }
+
+    /// The NOTICE of `query_wait_notify`, in PgBouncer's words. Between two units it disturbs nothing.
+    async fn tell_queued(&self) -> io::Result<()> {
+        const WORDS: &str =
+            "No server connection available in postgres backend, client being queued";
+        let mut out = BytesMut::new();
+        ErrorResponse::notice(WORDS).write(&mut out);
+        self.stream.write_all(&mut out).await
     }
 }
 

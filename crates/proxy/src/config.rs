@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod settings;
 mod suggest;
+mod terms;
 mod upstream;
 mod value;
 
@@ -21,7 +22,10 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Encryption, Protocols, Settings, Side, SslMode, keys};
+pub(crate) use settings::{Encryption, PoolMode, Protocols, Settings, Side, SslMode, keys};
+#[cfg(test)]
+pub(crate) use terms::TERM_KEYS;
+pub(crate) use terms::{Differences, Terms};
 pub(crate) use upstream::{Host, Upstream, UpstreamTls};
 
 use std::collections::BTreeMap;
@@ -39,6 +43,8 @@ pub(crate) struct Config {
     /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. Empty when nothing was
     /// said about databases: then Paceline brings its own PostgreSQL.
     pub(crate) databases: BTreeMap<String, Database>,
+    /// The `[users]` tables: what is different for a user in every database, by the name that the client gives.
+    pub(crate) users: BTreeMap<String, Differences>,
     /// Functions whose calls may travel together, each once.
     pub(crate) declared: Vec<Declared>,
 }
@@ -48,8 +54,8 @@ pub(crate) struct Config {
 pub(crate) struct Database {
     /// The server that takes writes.
     pub(crate) primary: Upstream,
-    /// Replaces [`Settings::default_pool_size`] for this database.
-    pub(crate) default_pool_size: Option<usize>,
+    /// What is different for its pools.
+    pub(crate) differs: Differences,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
     /// What is different for one user of this database, by the user name that the client gives.
@@ -61,8 +67,8 @@ pub(crate) struct Database {
 pub(crate) struct UserOverride {
     /// Replaces the database's `hotspot_for_autocommit`.
     pub(crate) hotspot_for_autocommit: Option<bool>,
-    /// Replaces the database's `default_pool_size`.
-    pub(crate) default_pool_size: Option<usize>,
+    /// What is different for its pool.
+    pub(crate) differs: Differences,
 }
 
 impl Database {
@@ -70,7 +76,7 @@ impl Database {
     pub(crate) fn at(primary: Upstream) -> Database {
         Database {
             primary,
-            default_pool_size: None,
+            differs: Differences::default(),
             hotspot_for_autocommit: None,
             users: BTreeMap::new(),
         }
@@ -113,6 +119,7 @@ impl Config {
         Ok(Config {
             paceline: Settings::default(),
             databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
+            users: BTreeMap::new(),
             declared: Vec::new(),
         })
     }
@@ -148,17 +155,6 @@ impl Config {
         }
         let database = self.databases.get(ANY_DATABASE)?;
         Some((database, name.to_owned()))
-    }
-
-    /// The number of server connections that the pool of `user` (as the client names itself) on `database` may open.
-    pub(crate) fn pool_size(&self, database: &Database, user: &str) -> usize {
-        let of_user = database
-            .users
-            .get(user)
-            .and_then(|user| user.default_pool_size);
-        of_user
-            .or(database.default_pool_size)
-            .unwrap_or(self.paceline.pooling.default_pool_size)
     }
 
     /// Whether un-hinted autocommit statements of `user` (as the client names itself) on `database` may travel together.

@@ -30,10 +30,8 @@ pub(crate) fn raise_limit(config: &Config) {
 /// Files that are open when as many clients are there as may be, with one pool for each database.
 fn needed(config: &Config) -> usize {
     let settings = &config.paceline;
-    let sizes = config.databases.values().map(|database| {
-        let size = database.default_pool_size;
-        size.unwrap_or(settings.pooling.default_pool_size)
-    });
+    let databases = config.databases.values();
+    let sizes = databases.map(|database| config.pool_size_max(database));
     let metrics = settings
         .listening
         .metrics_listen
@@ -50,7 +48,7 @@ mod tests {
     fn clients_pools_and_metrics_are_counted() {
         let file = "[paceline]\nmax_client_conn = 1000\nmetrics_listen = \"127.0.0.1:9127\"\n\
             [databases.a]\nprimary = \"postgres://db\"\n\
-            [databases.b]\nprimary = \"postgres://db\"\ndefault_pool_size = 7";
+            [databases.b]\nprimary = \"postgres://db\"\npool_size = 5\nreserve_pool_size = 2";
         let config = Config::from_toml(file, "").unwrap();
         let expected = 1000 + 20 + 7 + metrics::CONNECTIONS_MAX + OTHERS;
         assert_eq!(needed(&config), expected);

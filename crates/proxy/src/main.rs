@@ -20,6 +20,7 @@ mod status;
 mod stream;
 mod tls;
 mod trip;
+mod within;
 
 use anyhow::Context;
 use cli::{Command, Explain, Serve};

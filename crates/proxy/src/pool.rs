@@ -3,27 +3,37 @@
 //! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
 //! All of it happens under one short lock that is never held across a wait.
 
+mod failing;
 mod groups;
 mod known;
 mod load;
+mod quota;
+mod room;
 mod seat;
+mod sweep;
 mod tend;
 
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
+pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
 pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
+pub(crate) use sweep::sweep;
 
+use crate::config::Terms;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};
 use crate::status::Counters;
 use crate::trip;
+use arc_swap::{ArcSwap, Guard};
+use failing::Failing;
 use known::Known;
 use paceline_line::learned::Policy;
 use paceline_line::line::{Departure, Entry, Key, Keys, Limits, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
+use quota::Hunger;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -53,7 +63,9 @@ pub(crate) struct Pool {
     pub(crate) policy: Policy,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
-    size: usize,
+    /// How many server connections and clients its database and user have.
+    pub(crate) quotas: Quotas,
+    terms: ArcSwap<Terms>,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
@@ -76,6 +88,14 @@ struct Inner {
     opening: usize,
     /// After a failure no further connection is opened before this time, unless there is none.
     grow_not_before: Instant,
+    /// There is none, and none could be opened.
+    failing: Option<Failing>,
+    /// There is none, and none may be opened.
+    hunger: Option<Hunger>,
+    /// No connection is closed for its age before this time.
+    retire_not_before: Instant,
+    /// Those who wait for long are told so at this time.
+    notices_at: Instant,
     /// By template and settings.
     learned: HashMap<(u64, u64), Known>,
     tallies: Tallies,
@@ -91,7 +111,14 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        address: Address,
+        policy: Policy,
+        quotas: Quotas,
+        terms: Terms,
+    ) -> Self {
+        let now = Instant::now();
         let config = proxy.config();
         let settings = &config.paceline;
         let limits = Limits {
@@ -103,19 +130,24 @@ impl Pool {
             address: Arc::new(address),
             policy,
             labels: OnceLock::new(),
-            size,
+            quotas,
+            terms: ArcSwap::from_pointee(terms),
             inner: Mutex::new(Inner {
                 line: Line::new(limits),
                 idle: Vec::new(),
                 open: 0,
                 opening: 0,
-                grow_not_before: Instant::now(),
+                grow_not_before: now,
+                failing: None,
+                hunger: None,
+                retire_not_before: now,
+                notices_at: now,
                 learned: HashMap::new(),
                 tallies: Tallies::new(Arc::clone(&proxy.names)),
                 accepted: HashSet::new(),
                 welcomes: HashMap::new(),
                 tended: false,
-                wakes_at: Instant::now(),
+                wakes_at: now,
             }),
             look_again: Notify::new(),
             learned_more: Notify::new(),
@@ -124,6 +156,16 @@ impl Pool {
             clients: AtomicUsize::new(0),
             proxy,
         }
+    }
+
+    /// What holds for it now; other terms may take their place at any time.
+    pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
+        self.terms.load()
+    }
+
+    /// From now on these hold. Connections that are too many for them are closed when nobody uses them.
+    pub(crate) fn set_terms(&self, terms: Terms) {
+        self.terms.store(Arc::new(terms));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -149,6 +191,11 @@ impl Pool {
             }
             land(&mut inner, now, &slip.keys);
         }
+        if inner.open == 0
+            && let Some(told) = inner.refusal(now)
+        {
+            return Submitted::Refused(told);
+        }
         if would_group {
             Counters::count(&self.counters().would_have_grouped);
         }
@@ -156,6 +203,7 @@ impl Pool {
         let waiter = Waiter {
             unit: unit(),
             answer,
+            told_queued: false,
         };
         let ticket = inner.line.submit(now, slip, waiter);
         self.counters().waiting.fetch_add(1, Ordering::Relaxed);
@@ -212,7 +260,12 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         land(&mut inner, now, keys);
+        let mut worn_out = None;
         match conn {
+            Some(conn) if self.is_worn_out(&mut inner, &conn, now) => {
+                worn_out = Some(conn);
+                self.lost(&mut inner);
+            }
             Some(mut conn) => {
                 conn.idle_since = now;
                 inner.idle.push(conn);
@@ -221,6 +274,10 @@ impl Pool {
         }
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
+        drop(inner);
+        if let Some(conn) = worn_out {
+            conn.say_goodbye();
+        }
     }
 
     /// A trip is over: who goes again, which rows are free, and who is next on its connection?
@@ -236,7 +293,12 @@ impl Pool {
         self.put_back(&mut inner, now, again);
         inner.line.land(now, keys);
         conn.idle_since = now;
-        let next = self.depart(&mut inner, now);
+        // A connection whose time has come takes nobody along.
+        let retires = now >= conn.retires_at && now >= inner.retire_not_before;
+        let next = match retires || self.gives_way(&inner, conn, now) {
+            true => None,
+            false => self.depart(&mut inner, now),
+        };
         next.iter().for_each(|next| self.count_group(next));
         // Rows that have landed may let others leave on connections that were idle for want of them.
         self.dispatch(&mut inner, now);
@@ -394,21 +456,5 @@ impl Pool {
             Err(Delivery::Seat(seat)) => seat.unused(),
             _ => None,
         }
-    }
-
-    /// Closes connections that nobody has used for `server_idle_timeout`.
-    pub(crate) fn close_idle(&self) {
-        let limit = self.proxy.config().paceline.timeouts.server_idle_timeout;
-        if limit.is_zero() {
-            return;
-        }
-        let mut inner = self.lock();
-        let late: Vec<ServerConn> = inner
-            .idle
-            .extract_if(.., |conn| conn.idle_since.elapsed() >= limit)
-            .collect();
-        inner.open -= late.len();
-        drop(inner);
-        late.into_iter().for_each(ServerConn::say_goodbye);
     }
 }

@@ -3,7 +3,7 @@
 use crate::cancel::Cancels;
 use crate::config::Config;
 use crate::metrics::PoolLabels;
-use crate::pool::Pool;
+use crate::pool::{Pool, QuotaBook};
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
@@ -50,6 +50,7 @@ pub(crate) struct Proxy {
     /// Turns true when the process shuts down.
     pub(crate) closing: watch::Receiver<bool>,
     pools: Mutex<HashMap<(String, String), Arc<Pool>>>,
+    quotas: QuotaBook,
 }
 
 impl Proxy {
@@ -71,6 +72,7 @@ impl Proxy {
             started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
+            quotas: QuotaBook::default(),
             config: ArcSwap::from_pointee(config),
         }
     }
@@ -116,10 +118,22 @@ impl Proxy {
             database: on_server,
             keyring: Arc::clone(&self.keyring),
         };
-        let size = config.pool_size(entry, user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
+        let terms = config.terms(entry, user);
+        let quotas = self.quotas.of(database, user, &address.user);
+        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, quotas, terms));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)
+    }
+
+    /// The configuration has changed: each pool has the terms that it says now.
+    pub(crate) fn renew_terms(&self) {
+        let config = Arc::clone(&self.config());
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((database, user), pool) in pools.iter() {
+            if let Some((entry, _)) = config.database(database) {
+                pool.set_terms(config.terms(entry, user));
+            }
+        }
     }
 
     /// A client that named this database and user has logged in to its pool: from now on metrics show it.
@@ -134,5 +148,23 @@ impl Proxy {
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.values().map(Arc::clone).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_have_the_terms_of_the_configuration_as_it_is_now() {
+        let file = "[databases.app]\nprimary = \"postgres://db\"\n[users.web]\npool_size = 3";
+        let before = Config::from_toml(file, "").unwrap();
+        let after = Config::from_toml(&file.replace('3', "7"), "").unwrap();
+        let proxy = Arc::new(Proxy::new(before, watch::channel(false).1));
+        let pool = proxy.pool("app", "web").unwrap();
+        assert_eq!(pool.terms().size, 3);
+        proxy.config.store(Arc::new(after));
+        proxy.renew_terms();
+        assert_eq!(pool.terms().size, 7);
     }
 }

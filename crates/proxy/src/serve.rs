@@ -3,6 +3,7 @@
 use crate::client;
 use crate::config::Settings;
 use crate::metrics;
+use crate::pool;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use anyhow::Context;
@@ -21,9 +22,6 @@ const BACKLOG: u32 = 4_096;
 
 /// After accepting has failed (too few file descriptors), the next attempt comes after this long.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
-
-/// How often idle server connections are looked at.
-const IDLE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves clients until a signal ends it (INT or TERM). `started` is when the process began.
 pub(crate) async fn serve(
@@ -53,7 +51,7 @@ pub(crate) async fn serve(
         tokio::spawn(accept_unix(Arc::clone(&proxy), listener));
         socket
     });
-    tokio::spawn(close_idle(Arc::clone(&proxy)));
+    tokio::spawn(pool::sweep(Arc::clone(&proxy)));
     // Scripts wait for this line: it is part of the command-line contract.
     crate::log::say(&format!("listening on {address}"));
     signals.wait().await;
@@ -159,14 +157,6 @@ fn welcome(proxy: &Arc<Proxy>, stream: Stream) {
 pub(crate) async fn accept_failed(error: &io::Error) {
     tracing::warn!(%error, "a connection could not be accepted");
     tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
-}
-
-async fn close_idle(proxy: Arc<Proxy>) {
-    let mut every = tokio::time::interval(IDLE_CHECK_EVERY);
-    loop {
-        every.tick().await;
-        proxy.pools().iter().for_each(|pool| pool.close_idle());
-    }
 }
 
 /// Waits for units and transactions in progress, up to `shutdown_timeout`.

@@ -2,8 +2,10 @@
 //! needs.
 
 use crate::config::{Host, SslMode, Upstream};
+use crate::pool::ServerPlace;
 use crate::stream::Stream;
 use crate::tls::{self, Connector, Keyring};
+use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use paceline_line::server::ServerSide;
 use paceline_line::settings::Settings;
@@ -45,6 +47,12 @@ pub(crate) struct ServerConn {
     pub(crate) key: BackendKey,
     /// When it served last.
     pub(crate) idle_since: Instant,
+    /// When it was opened.
+    pub(crate) opened: Instant,
+    /// From then on it is not used again.
+    pub(crate) retires_at: Instant,
+    /// Its place among the connections of its database and user.
+    pub(crate) place: Option<ServerPlace>,
 }
 
 /// Names a backend in cancel requests.
@@ -70,18 +78,32 @@ pub(crate) enum ServerError {
     /// It took too long.
     #[error("time-out after {0:?} (server_connect_timeout)")]
     Timeout(Duration),
+    /// A query took too long (`query_timeout`).
+    #[error("query timeout")]
+    QueryTimeout,
 }
 
 /// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
 const INVALID_AUTHORIZATION: &str = "28000";
 
 impl ServerError {
-    fn is_of_authorization(&self) -> bool {
+    /// What the server refused with.
+    fn sqlstate(&self) -> Option<&str> {
         let Self::Refused(error) = self else {
-            return false;
+            return None;
         };
         let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
-        backend::error_field(body, b'C') == Some(INVALID_AUTHORIZATION)
+        backend::error_field(body, b'C')
+    }
+
+    fn is_of_authorization(&self) -> bool {
+        self.sqlstate() == Some(INVALID_AUTHORIZATION)
+    }
+
+    /// The server does not let this user in, or has no such database: trying again soon is of no use.
+    pub(crate) fn is_final(&self) -> bool {
+        let sqlstate = self.sqlstate().unwrap_or_default();
+        sqlstate.starts_with("28") || sqlstate == "3D000"
     }
 
     /// What a client is told that needed this server; its connection ends.
@@ -224,13 +246,17 @@ impl ServerConn {
         none: &Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
+        let now = Instant::now();
         let mut conn = Self {
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
             parameters: BTreeMap::new(),
             key: BackendKey::new(address),
-            idle_since: Instant::now(),
+            idle_since: now,
+            opened: now,
+            retires_at: now,
+            place: None,
         };
         conn.log_in(address).await?;
         Ok(conn)
@@ -244,13 +270,8 @@ impl ServerConn {
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         let opening = Self::open(address, none, prepared_max);
-        if limit.is_zero() {
-            return opening.await;
-        }
-        match tokio::time::timeout(limit, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(ServerError::Timeout(limit)),
-        }
+        let opened = within(limit, opening).await;
+        opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 
     async fn log_in(&mut self, address: &Address) -> Result<(), ServerError> {
@@ -338,6 +359,22 @@ impl ServerConn {
         }
     }
 
+    /// Makes it what it was when it was fresh, by `server_reset_query`; empty is nothing.
+    pub(crate) async fn reset(
+        &mut self,
+        sql: &str,
+        none: Arc<Settings>,
+    ) -> Result<(), ServerError> {
+        if !sql.is_empty() {
+            self.query(sql).await?;
+        }
+        match is_discard_all(sql) {
+            true => self.side.discarded(none),
+            false => self.side.upset(),
+        }
+        Ok(())
+    }
+
     /// Runs statements of Paceline's own and returns the rows of each.
     pub(crate) async fn query(&mut self, sql: &str) -> Result<Vec<Rows>, ServerError> {
         let mut out = BytesMut::new();
@@ -418,6 +455,17 @@ impl ServerConn {
     }
 }
 
+/// Does this query leave nothing of a session?
+pub(crate) fn is_discard_all(sql: &str) -> bool {
+    let mut words = sql.trim_end().trim_end_matches(';').split_whitespace();
+    let mut next_is = |word: &str| {
+        words
+            .next()
+            .is_some_and(|next| next.eq_ignore_ascii_case(word))
+    };
+    next_is("DISCARD") && next_is("ALL") && words.next().is_none()
+}
+
 fn read_row(body: &[u8]) -> Result<Vec<Option<String>>, WireError> {
     let values = backend::row_values(body)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -445,6 +493,28 @@ impl BackendKey {
         match end {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_discard_all_leaves_nothing() {
+        for sql in ["DISCARD ALL", " discard\n all ;", "Discard All;;"] {
+            assert!(is_discard_all(sql), "{sql}");
+        }
+        for sql in [
+            "",
+            ";",
+            "DISCARD",
+            "DISCARD TEMP",
+            "DISCARD ALL; SET x TO 1",
+            "DISCARDALL",
+        ] {
+            assert!(!is_discard_all(sql), "{sql}");
         }
     }
 }

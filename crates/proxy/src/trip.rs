@@ -3,9 +3,11 @@
 
 mod share;
 
+use crate::cancel;
 use crate::pool::{Delivery, Pool, Waiter, keys_of};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
+use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Departure, Entry, Key, Keys, Strategy};
 use paceline_line::strategy::share::Underway;
@@ -48,16 +50,16 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
     let mut conn = conn;
     let mut trip = Trip::new(departure);
     let mut out = BytesMut::new();
-    if trip.set_out(&pool, &mut conn, &mut out).await.is_err() {
-        return trip.wreck(&pool);
+    if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
+        return trip.wreck(&pool, &error);
     }
     loop {
-        let last = match trip.travel(&pool, &mut conn, &mut out).await {
+        let last = match trip.travel_in_time(&pool, &mut conn, &mut out).await {
             Ok(Way::Arrived(last)) => last,
             Ok(Way::HandedOver(underway, room)) => {
                 return trip.hand_over(&pool, conn, underway, room);
             }
-            Err(_) => return trip.wreck(&pool),
+            Err(error) => return trip.wreck(&pool, &error),
         };
         let next = trip.arrive(&pool, &mut conn, &last);
         let Some(mut next) = next else {
@@ -84,8 +86,8 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
         let set_out = following.set_out(&pool, &mut conn, &mut out).await;
         last.into_iter().for_each(|last| trip.deal(last));
         trip = following;
-        if set_out.is_err() {
-            return trip.wreck(&pool);
+        if let Err(error) = set_out {
+            return trip.wreck(&pool, &error);
         }
     }
 }
@@ -129,10 +131,11 @@ impl Trip {
         let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
             return Ok(());
         };
-        match conn.adopt(&first.settings).await {
+        let limit = pool.terms().query_timeout;
+        match within(limit, conn.adopt(&first.settings)).await {
             // Without their settings they cannot go: each learns why by itself.
-            Err(ServerError::Refused(_)) => return Ok(()),
-            other => other?,
+            Some(Err(ServerError::Refused(_))) => return Ok(()),
+            other => other.unwrap_or(Err(ServerError::QueryTimeout))?,
         }
         if units.len() == self.entries.len() {
             let chain = &pool.proxy.chain;
@@ -140,6 +143,23 @@ impl Trip {
         }
         conn.stream.write_now(out)?;
         Ok(())
+    }
+
+    /// As [`Trip::travel`], within `query_timeout`. The members have it in common and left together: when the group's time
+    /// is up, so is that of each, and none is cut off before another.
+    async fn travel_in_time(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Way, ServerError> {
+        let limit = pool.terms().query_timeout;
+        let travelled = within(limit, self.travel(pool, conn, out)).await;
+        travelled.unwrap_or_else(|| {
+            let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
+            cancel::abandon(conn.key.clone(), limit);
+            Err(ServerError::QueryTimeout)
+        })
     }
 
     /// Reads the batch's answers to the end; those of a pipeline are dealt out as they come.
@@ -280,18 +300,23 @@ impl Trip {
     }
 
     /// The connection is lost. Reads go again; for writes a commit may have been under way, so each member is told
-    /// what it would have been told alone.
-    fn wreck(mut self, pool: &Arc<Pool>) {
+    /// what it would have been told alone. So is each when the time is up: reads have no more of it, either.
+    fn wreck(mut self, pool: &Arc<Pool>, error: &ServerError) {
         Counters::count(&pool.proxy.counters.errors);
         let keys = std::mem::take(&mut self.keys);
-        if let Some(strategy) = self.strategy.filter(|strategy| strategy.reads()) {
+        let in_time = !matches!(error, ServerError::QueryTimeout);
+        let reads = self.strategy.filter(|strategy| strategy.reads());
+        if let Some(strategy) = reads.filter(|_| in_time) {
             let alone = self.all_alone(Fallback::Lost);
             self.count(&alone);
             let units = self.served.count(strategy, 0, false);
             pool.sizes.count(strategy, units);
             return pool.wreck(keys, self.take_again(&alone));
         }
-        let told = lost();
+        let told = match in_time {
+            true => lost(),
+            false => timed_out("query timeout"),
+        };
         for entry in self.entries.into_iter().flatten() {
             let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
         }
@@ -305,6 +330,13 @@ pub(crate) fn lost() -> Bytes {
     ErrorResponse::fatal("08006", "server closed the connection unexpectedly")
         .with_detail("Whether the transaction was committed is not known.")
         .write(&mut out);
+    out.freeze()
+}
+
+/// What a client is told whose time is up; its connection ends, as with PgBouncer.
+pub(crate) fn timed_out(why: &str) -> Bytes {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("08P01", why).write(&mut out);
     out.freeze()
 }
 

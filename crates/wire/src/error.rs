@@ -35,7 +35,7 @@ pub enum WireError {
 /// An `ErrorResponse` (or `NoticeResponse`) with the fields that Paceline itself sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// `ERROR`, or `FATAL` when the connection ends with it.
+    /// `ERROR`, or `FATAL` when the connection ends with it; `NOTICE` when it is none.
     pub severity: &'static str,
     /// Five characters, PostgreSQL documentation, appendix A.
     pub sqlstate: &'static str,
@@ -67,6 +67,14 @@ impl ErrorResponse {
         }
     }
 
+    /// A message that is no error.
+    pub fn notice(message: impl Into<String>) -> Self {
+        Self {
+            severity: "NOTICE",
+            ..Self::error("00000", message)
+        }
+    }
+
     /// Adds what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -83,7 +91,11 @@ impl ErrorResponse {
 
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
-        frame::write(out, b'E', |out| {
+        let tag = match self.severity {
+            "NOTICE" => b'N',
+            _ => b'E',
+        };
+        frame::write(out, tag, |out| {
             let mut field = |code: u8, value: &str| {
                 out.put_u8(code);
                 out.put_slice(value.as_bytes());

@@ -396,7 +396,7 @@ impl Ride {
         }
         // RESET goes back to the server's own defaults: the next ride puts the client's in force again, and a client
         // that stays here needs them now.
-        if self.pinned.is_some() && certain {
+        if (self.pinned.is_some() || self.stays) && certain {
             let restore = unit
                 .changes
                 .iter()
@@ -422,7 +422,11 @@ impl Ride {
                 desk.session.close_all();
                 desk.server.forget_all();
                 desk.session.settings = Arc::clone(&desk.session.base);
-                desk.server.settings = desk.book.none();
+                desk.server.settings = match self.stays {
+                    // They are put in force again at once.
+                    true => Arc::clone(&desk.session.base),
+                    false => desk.book.none(),
+                };
                 self.pinned = None;
             }
             SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {

@@ -4,7 +4,7 @@ mod encryption;
 
 use super::Client;
 use crate::cancel::{Cancels, Registration};
-use crate::pool::{Delivery, Pool, Submitted};
+use crate::pool::{Delivery, Full, Pool, Submitted};
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
@@ -44,24 +44,49 @@ impl From<ErrorResponse> for Refusal {
     }
 }
 
-/// Counts a client as long as it lives, and once it is logged in among those of its pool.
+/// Counts a client as long as it lives: among all, when it is admitted among those of its database and user, and once it is
+/// logged in among those of its pool.
 pub(super) struct Place {
     proxy: Arc<Proxy>,
-    pool: Option<Arc<Pool>>,
+    stage: Stage,
+}
+
+enum Stage {
+    Connected,
+    Admitted(Arc<Pool>),
+    LoggedIn(Arc<Pool>),
 }
 
 impl Place {
+    /// Takes a place among the clients of the pool's database and user, if there is one.
+    fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
+        let message = match pool.quotas.enter(&pool.terms()) {
+            Ok(()) => {
+                self.stage = Stage::Admitted(Arc::clone(pool));
+                return Ok(());
+            }
+            Err(Full::Database) => "client connections exceeded (max_db_client_connections)",
+            Err(Full::User) => "client connections exceeded (max_user_client_connections)",
+        };
+        Err(ErrorResponse::fatal("08P01", message).into())
+    }
+
     fn enter(&mut self, pool: &Arc<Pool>) {
         pool.clients.fetch_add(1, Ordering::Relaxed);
-        self.pool = Some(Arc::clone(pool));
+        self.stage = Stage::LoggedIn(Arc::clone(pool));
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.proxy.clients.fetch_sub(1, Ordering::Relaxed);
-        if let Some(pool) = &self.pool {
-            pool.clients.fetch_sub(1, Ordering::Relaxed);
+        match &self.stage {
+            Stage::Connected => {}
+            Stage::Admitted(pool) => pool.quotas.leave(),
+            Stage::LoggedIn(pool) => {
+                pool.quotas.leave();
+                pool.clients.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -80,6 +105,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Clie
         Ok(login) => Some(Client {
             closing: proxy.closing.clone(),
             proxy,
+            mode: login.pool.terms().mode,
+            silence: None,
             pool: login.pool,
             stream,
             input: login.input,
@@ -134,6 +161,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")
     })?;
+    place.admit(&pool)?;
     let settings = proxy.book.intern(settings_of(&startup)?);
     let parameters = welcome(&pool, &settings).await?;
     let registration = Cancels::register(proxy)
@@ -164,12 +192,12 @@ fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
     let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
     let place = Place {
         proxy: Arc::clone(proxy),
-        pool: None,
+        stage: Stage::Connected,
     };
     if others < proxy.config().paceline.pooling.max_client_conn {
         return Ok(place);
     }
-    Err(ErrorResponse::fatal("53300", "no more connections allowed (max_client_conn)").into())
+    Err(ErrorResponse::fatal("08P01", "no more connections allowed (max_client_conn)").into())
 }
 
 /// Settings in the start-up packet, as the SQL that sets them.
@@ -249,14 +277,19 @@ async fn welcome(
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
-    let delivery = match pool.submit(Slip::default(), false, || None) {
+    let mut delivery = match pool.submit(Slip::default(), false, || None) {
         Submitted::Seat(seat) => Delivery::Seat(seat),
-        Submitted::Waiting(_, waits) => waits.await.map_err(|_| Refusal::Left)?,
+        Submitted::Refused(told) => Delivery::Fatal(told),
+        Submitted::Waiting(_, waits) => Delivery::Queued(waits),
     };
+    // Who is not welcomed yet gets no NOTICE.
+    while let Delivery::Queued(waits) = delivery {
+        delivery = waits.await.map_err(|_| Refusal::Left)?;
+    }
     let mut seat = match delivery {
         Delivery::Seat(seat) => seat,
         Delivery::Fatal(told) => return Err(Refusal::Told(told)),
-        Delivery::Answer(_) => return Err(Refusal::Left),
+        Delivery::Answer(_) | Delivery::Queued(_) => return Err(Refusal::Left),
     };
     let Some(conn) = seat.conn() else {
         return Err(Refusal::Left);

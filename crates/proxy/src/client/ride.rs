@@ -1,12 +1,15 @@
 //! A client rides: bytes go to and fro between its socket and one server connection until the ride is over.
 
+use super::clock::{Clock, Phase};
 use super::{Client, End};
-use crate::cancel::Doing;
+use crate::cancel::{self, Doing};
+use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Rows, Seat};
 use crate::room::Room;
-use crate::server::{ServerConn, ServerError};
+use crate::server::{self, ServerConn, ServerError};
 use crate::status::Board;
+use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, Ride, Wrap};
@@ -14,7 +17,7 @@ use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
 use paceline_line::unit::Unit;
-use paceline_wire::backend::Status;
+use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::tag;
 use paceline_wire::{Frames, Header};
 use std::io;
@@ -28,6 +31,12 @@ const BACKLOG_MAX: usize = 256 * 1024;
 /// How long a consumer that rides alone keeps others of its queue waiting, so that they travel together afterwards. They
 /// need not wait for what it waits for: alone they would pick other rows.
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
+
+/// Bytes of a ReadyForQuery.
+const READY_FOR_QUERY_LEN: usize = 6;
+
+/// How long `server_reset_query` may take; then the connection is closed.
+const RESET_MAX: Duration = Duration::from_secs(10);
 
 /// A unit whose template is measured, and what is to be found out about it.
 type Watched = (Arc<Unit>, Option<Question>);
@@ -47,12 +56,18 @@ struct Relay<'a> {
     room: Option<Room>,
     /// Rest of a client's message whose body nobody inspects (CopyData).
     copy_data_left: usize,
+    /// Limits its times, where they are limited.
+    clock: Option<Box<Clock>>,
+    /// The client has said something since the clock was looked at.
+    heard: bool,
 }
 
 /// What becomes of the server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Reuse,
+    /// It is used again when nothing of the session is left there.
+    Reset,
     Drop,
 }
 
@@ -98,6 +113,10 @@ impl Client {
                 seat.leave();
                 return Err(end);
             }
+            Err((Fate::Reset, end)) => {
+                self.end_session(seat);
+                return Err(end);
+            }
             Err((Fate::Drop, end)) => return Err(end),
         };
         match watched {
@@ -120,16 +139,37 @@ impl Client {
         ended.end.map_or(Ok(()), Err)
     }
 
+    /// The client has left; its connection is made ready for another one in the background.
+    fn end_session(&self, mut seat: Box<Seat>) {
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            let Some(conn) = seat.conn() else {
+                return;
+            };
+            let query = proxy.config().paceline.pooling.server_reset_query.clone();
+            match within(RESET_MAX, conn.reset(&query, proxy.book.none())).await {
+                Some(Ok(())) => seat.leave(),
+                Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
+                None => tracing::warn!("server_reset_query took too long"),
+            }
+        });
+    }
+
     async fn ride_on(
         &mut self,
         conn: &mut ServerConn,
         unit: &Bytes,
         wrap: Wrap,
     ) -> Result<Ended, (Fate, End)> {
-        match conn.adopt(&self.session.settings).await {
-            Ok(()) => {}
-            Err(ServerError::Refused(error)) => return Err((Fate::Reuse, End::Told(error))),
-            Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
+        let limit = self.pool.terms().query_timeout;
+        match within(limit, conn.adopt(&self.session.settings)).await {
+            Some(Ok(())) => {}
+            Some(Err(ServerError::Refused(error))) => return Err((Fate::Reuse, End::Told(error))),
+            Some(Err(_)) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
+            None => {
+                let told = crate::trip::timed_out("query timeout");
+                return Err((Fate::Drop, End::Told(told)));
+            }
         }
         let mut relay = Relay::board(self, conn, wrap);
         relay.take_unit(unit);
@@ -178,7 +218,10 @@ async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Outpu
 impl<'a> Relay<'a> {
     fn board(client: &'a mut Client, conn: &'a mut ServerConn, wrap: Wrap) -> Self {
         let mut to_server = BytesMut::new();
-        let ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
+        let mut ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
+        if client.mode == PoolMode::Session {
+            ride.stay();
+        }
         Self {
             to_server,
             ..Self::new(client, conn, ride)
@@ -187,6 +230,7 @@ impl<'a> Relay<'a> {
 
     fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride) -> Self {
         Self {
+            clock: Clock::of(&client.pool.terms()),
             client,
             conn,
             ride,
@@ -196,6 +240,7 @@ impl<'a> Relay<'a> {
             unread: 0,
             room: None,
             copy_data_left: 0,
+            heard: false,
         }
     }
 
@@ -235,12 +280,16 @@ impl<'a> Relay<'a> {
         loop {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
             self.take_server_input()?;
+            if self.begins_transaction() {
+                return Err((Fate::Drop, self.refuse_transaction()));
+            }
             self.flush()?;
             if self.is_over() {
                 return Ok(());
             }
             if self.client_end.is_some() && !self.can_finish_without_client() {
-                return Err((Fate::Drop, self.client_end.take().unwrap_or(End::Left)));
+                let end = self.client_end.take().unwrap_or(End::Left);
+                return Err((self.fate_after_session(), end));
             }
             self.wait().await?;
         }
@@ -248,6 +297,45 @@ impl<'a> Relay<'a> {
 
     fn is_over(&self) -> bool {
         self.to_server.is_empty() && self.ride.is_over() && self.copy_data_left == 0
+    }
+
+    /// A unit has left a transaction open, where there are none.
+    fn begins_transaction(&self) -> bool {
+        let open = self.ride.is_quiet() && self.ride.status() != Status::Idle;
+        self.client.mode == PoolMode::Statement && open
+    }
+
+    fn refuse_transaction(&mut self) -> End {
+        // The error comes in the place of ReadyForQuery, so that it is the answer to the unit.
+        let ready = self.to_client.len().saturating_sub(READY_FOR_QUERY_LEN);
+        if self.to_client.get(ready) == Some(&backend::tag::READY_FOR_QUERY) {
+            self.to_client.truncate(ready);
+        }
+        self.told("transaction blocks not allowed in statement pooling mode")
+    }
+
+    /// What becomes of the server when the client has left in the middle of its ride, or at the end of its session.
+    fn fate_after_session(&self) -> Fate {
+        let config = self.client.proxy.config();
+        let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
+        let rests = self.ride.is_quiet() && self.ride.status() == Status::Idle;
+        let session = self.client.mode == PoolMode::Session && !self.ride.is_fatal();
+        // What another query leaves behind of temporary tables and the like is not known.
+        let clean = all || self.ride.pinned().is_none();
+        match session && rests && clean && self.to_server.is_empty() && self.copy_data_left == 0 {
+            true => Fate::Reset,
+            false => Fate::Drop,
+        }
+    }
+
+    /// What the client has not been sent yet, then this as the reason why its connection ends.
+    fn told(&mut self, why: &str) -> End {
+        let mut told = std::mem::take(&mut self.to_client);
+        // In the middle of a message nothing else can be said.
+        if !self.ride.is_mid_message() {
+            told.extend_from_slice(&crate::trip::timed_out(why));
+        }
+        End::Told(told.freeze())
     }
 
     /// A client that left has its unit carried out to the end, as PostgreSQL would, which learns of it only when it has more
@@ -273,6 +361,7 @@ impl<'a> Relay<'a> {
                     break;
                 }
                 self.copy_data_left -= here.len();
+                self.heard = true;
                 self.to_server.extend_from_slice(&here);
                 continue;
             }
@@ -288,6 +377,7 @@ impl<'a> Relay<'a> {
                 break;
             }
             let message = input.split_to(header.len).freeze();
+            self.heard = true;
             if header.tag == tag::TERMINATE {
                 self.client_end = Some(End::Left);
                 break;
@@ -343,6 +433,10 @@ impl<'a> Relay<'a> {
 
     /// Waits until one of the two can be read or written, and reads.
     async fn wait(&mut self) -> Result<(), (Fate, End)> {
+        let phase = self.phase();
+        if let Some(clock) = &mut self.clock {
+            clock.turn(phase, std::mem::take(&mut self.heard));
+        }
         let wants_client = self.wants_client();
         let client_interest = interest(wants_client, !self.to_client.is_empty());
         let server_interest = interest(
@@ -352,16 +446,42 @@ impl<'a> Relay<'a> {
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
         let closing = self.client.closing.wait_for(|closing| *closing);
-        let idle = self.ride.is_quiet() && self.ride.status() == Status::Idle;
-        tokio::select! {
+        let idle = phase == Phase::Idle;
+        let up = tokio::select! {
             biased;
-            ready = server => ready.map_err(|e| (Fate::Drop, e.into()))?,
-            ready = client => if let Err(error) = ready {
-                self.client_end = Some(error.into());
-            },
+            ready = server => {
+                ready.map_err(|e| (Fate::Drop, e.into()))?;
+                None
+            }
+            ready = client => {
+                self.client_end = ready.err().map(End::from).or(self.client_end.take());
+                None
+            }
             _ = closing, if idle => return Err((Fate::Drop, super::shut_down())),
+            why = Clock::is_up(&mut self.clock) => Some(why),
+        };
+        match up {
+            Some(why) => Err((Fate::Drop, self.time_is_up(phase, why))),
+            None => self.read(wants_client),
         }
-        self.read(wants_client)
+    }
+
+    fn phase(&self) -> Phase {
+        match (self.ride.is_quiet(), self.ride.status()) {
+            (false, _) => Phase::Running,
+            (true, Status::Idle) => Phase::Idle,
+            (true, _) => Phase::IdleInTransaction,
+        }
+    }
+
+    /// The server is told, too: it would notice only when it has something to say.
+    fn time_is_up(&mut self, phase: Phase, why: &str) -> End {
+        if phase == Phase::Running {
+            let config = self.client.proxy.config();
+            let limit = config.paceline.timeouts.cancel_wait_timeout;
+            cancel::abandon(self.conn.key.clone(), limit);
+        }
+        self.told(why)
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {

@@ -7,20 +7,18 @@ use toml::de::{DeTable, DeValue};
 
 use super::declared::LISTS;
 use super::error::{ConfigError, Problem, Wrong};
-use super::settings::{Key, POOL_SIZE};
+use super::settings::Key;
 use super::suggest;
+use super::terms::{Place, TermKey};
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
-use super::{ANY_DATABASE, Config, Database, UserOverride};
+use super::{ANY_DATABASE, Config, Database, Differences, UserOverride};
 
-const TABLES: [&str; 2] = ["paceline", "databases"];
-const DATABASE_KEYS: [&str; 4] = [
-    "primary",
-    "default_pool_size",
-    "hotspot_for_autocommit",
-    "users",
-];
-const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+const TABLES: [&str; 3] = ["paceline", "databases", "users"];
+/// Those of `[databases.NAME]` that are not terms.
+const DATABASE_KEYS: [&str; 3] = ["primary", "hotspot_for_autocommit", "users"];
+/// Those of `[databases.NAME.users.USER]` that are not terms.
+const USER_KEYS: [&str; 1] = ["hotspot_for_autocommit"];
 
 /// A key or value and where it stands in the text.
 type Entry<'a, 'i> = (
@@ -90,6 +88,16 @@ impl Reader {
                         }
                     }
                 }
+                "users" => {
+                    for (name, content) in self.entries("users", content) {
+                        let table = format!("users.{}", toml_key(name.get_ref()));
+                        let mut differs = Differences::default();
+                        for entry in self.entries(&table, content) {
+                            self.term(&table, Place::User, &[], entry, &mut differs);
+                        }
+                        config.users.insert(name.get_ref().to_string(), differs);
+                    }
+                }
                 unknown => {
                     let known = TABLES.into_iter().chain(LISTS);
                     let nearest = suggest::nearest(unknown, known);
@@ -128,16 +136,13 @@ impl Reader {
         // An inline table or [databases.x] starts here; a missing key has no better place.
         let start = content.span().start;
         let mut primary = None;
-        let mut default_pool_size = None;
+        let mut differs = Differences::default();
         let mut hotspot_for_autocommit = None;
         let mut users = BTreeMap::new();
         let before = self.problems.len();
         for (key, written) in self.entries(&table, content) {
             match key.get_ref().as_ref() {
                 "primary" => primary = self.primary(written),
-                "default_pool_size" => {
-                    default_pool_size = self.value("default_pool_size", written, pool_size)
-                }
                 "hotspot_for_autocommit" => {
                     hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
@@ -150,7 +155,13 @@ impl Reader {
                         users.insert(user.get_ref().to_string(), of_user);
                     }
                 }
-                _ => self.unknown_key(key, &table, &DATABASE_KEYS),
+                _ => self.term(
+                    &table,
+                    Place::Database,
+                    &DATABASE_KEYS,
+                    (key, written),
+                    &mut differs,
+                ),
             }
         }
         let Some(mut primary) = primary else {
@@ -165,7 +176,7 @@ impl Reader {
         }
         Some(Database {
             primary,
-            default_pool_size,
+            differs,
             hotspot_for_autocommit,
             users,
         })
@@ -175,17 +186,40 @@ impl Reader {
         let mut of_user = UserOverride::default();
         for (key, written) in self.entries(table, content) {
             match key.get_ref().as_ref() {
-                "default_pool_size" => {
-                    of_user.default_pool_size = self.value("default_pool_size", written, pool_size);
-                }
                 "hotspot_for_autocommit" => {
                     of_user.hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
                 }
-                _ => self.unknown_key(key, table, &USER_KEYS),
+                _ => self.term(
+                    table,
+                    Place::UserOfDatabase,
+                    &USER_KEYS,
+                    (key, written),
+                    &mut of_user.differs,
+                ),
             }
         }
         of_user
+    }
+
+    /// A key of the terms that a table there may have; `others` are those that it has besides.
+    fn term(
+        &mut self,
+        table: &str,
+        place: Place,
+        others: &[&'static str],
+        (key, written): Entry<'_, '_>,
+        differs: &mut Differences,
+    ) {
+        let Some(term) = TermKey::named(key.get_ref(), place) else {
+            let known: Vec<&str> = TermKey::names(place)
+                .chain(others.iter().copied())
+                .collect();
+            return self.unknown_key(key, table, &known);
+        };
+        if let Err(wrong) = term.apply(differs, Written::in_toml(written.get_ref())) {
+            self.note(written.span().start, wrong);
+        }
     }
 
     fn primary(&mut self, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
@@ -274,10 +308,6 @@ impl Reader {
     pub(super) fn note(&mut self, at: usize, wrong: Wrong) {
         self.problems.push((at, wrong));
     }
-}
-
-fn pool_size(written: Written<'_>) -> Result<usize, ValueError> {
-    value::count(written, &POOL_SIZE)
 }
 
 /// `name` as it is written in a table header: quoted unless it is a bare key.

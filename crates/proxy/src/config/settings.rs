@@ -17,11 +17,13 @@ use super::value::Written;
 pub(crate) use encryption::{Encryption, Protocols, Side, SslMode};
 use grouping::Grouping;
 pub(crate) use key::Key;
+pub(super) use key::TIMEOUT_MAX;
 use listening::Listening;
 use login::Login;
 use operation::Operation;
-pub(super) use pooling::POOL_SIZE;
+pub(crate) use pooling::PoolMode;
 use pooling::Pooling;
+pub(super) use pooling::{CONNECTIONS, POOL_PART, POOL_SIZE};
 use state::State;
 use timeouts::Timeouts;
 

@@ -92,7 +92,10 @@ fn databases_are_read_with_their_overrides() {
         ("shop", Some("svc"))
     );
     assert_eq!(
-        (config.pool_size(app, "web"), config.pool_size(app, "batch")),
+        (
+            config.terms(app, "web").size,
+            config.terms(app, "batch").size
+        ),
         (7, 2)
     );
     assert!(
@@ -104,7 +107,7 @@ fn databases_are_read_with_their_overrides() {
         (on_server.as_str(), other.primary.to_string().as_str()),
         ("elsewhere", "10.0.0.6:5432")
     );
-    assert_eq!(config.pool_size(other, "web"), 20);
+    assert_eq!(config.terms(other, "web").size, 20);
     assert!(
         config.hotspot_for_autocommit(other, "web")
             && !config.hotspot_for_autocommit(other, "o'hara")
@@ -162,9 +165,9 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
     );
     assert_eq!(
         refused(
-            "[databases.app]\nprimary = \"postgres://db\"\n[databases.app.users.me]\npool_size = 1"
+            "[databases.app]\nprimary = \"postgres://db\"\n[databases.app.users.me]\npool_sizes = 1"
         ),
-        "paceline.toml:4: unknown key \"pool_size\" in [databases.app.users.me]; did you mean \"default_pool_size\"?"
+        "paceline.toml:4: unknown key \"pool_sizes\" in [databases.app.users.me]; did you mean \"pool_size\"?"
     );
     assert_eq!(
         refused("\n[database.app]"),

@@ -37,7 +37,7 @@ impl Pool {
             servers_active: open.saturating_sub(idle + opening) as u64,
             servers_idle: idle as u64,
             servers_opening: opening as u64,
-            servers_max: self.size as u64,
+            servers_max: self.terms().size as u64,
         };
         (load, census)
     }

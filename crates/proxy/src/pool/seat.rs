@@ -18,6 +18,8 @@ pub(crate) struct Waiter {
     pub(crate) unit: Option<Arc<Unit>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<Delivery>,
+    /// It knows that it has waited for long.
+    pub(crate) told_queued: bool,
 }
 
 /// What a client that waits is given.
@@ -28,6 +30,21 @@ pub(crate) enum Delivery {
     Answer(Bytes),
     /// The connection ends with these messages.
     Fatal(Bytes),
+    /// It has waited for long, and goes on waiting here.
+    Queued(oneshot::Receiver<Delivery>),
+}
+
+impl Waiter {
+    /// Lets a client know that it has waited for long, once.
+    pub(super) fn tell_queued(&mut self) {
+        if std::mem::replace(&mut self.told_queued, true) {
+            return;
+        }
+        let (answer, waits) = oneshot::channel();
+        let before = std::mem::replace(&mut self.answer, answer);
+        // With a client that has gone, so has the other end of the new channel.
+        let _ = before.send(Delivery::Queued(waits));
+    }
 }
 
 impl Delivery {
@@ -44,7 +61,7 @@ impl Delivery {
         match self {
             Self::Answer(answer) => Some(answer),
             Self::Seat(seat) => seat.underway.as_ref().map(|(begun, _)| &*begun.answer),
-            Self::Fatal(_) => None,
+            Self::Fatal(_) | Self::Queued(_) => None,
         }
     }
 }
@@ -145,6 +162,8 @@ impl Drop for Seat {
 pub(crate) enum Submitted {
     /// It starts at once.
     Seat(Box<Seat>),
+    /// There is no server: the connection ends with these messages.
+    Refused(Bytes),
     /// It stands in the line.
     Waiting(Ticket, oneshot::Receiver<Delivery>),
 }

@@ -1,9 +1,12 @@
 //! What happens to a pool with time: connections are opened, waits come to an end.
 
+use super::failing::Failing;
+use super::quota::ServerPlace;
 use super::{Delivery, Inner, Pool, Waiter};
+use crate::config::Terms;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Entry, Keys};
+use paceline_line::line::Entry;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,57 +23,76 @@ const GROW_FOR_GROUPS_AFTER: Duration = Duration::from_millis(50);
 /// How far into the line one looks for a unit that travels alone.
 const LOOK_AHEAD: usize = 64;
 
-/// While units wait, the line is looked at at least this often.
+/// While units wait, the line is looked at at least this often …
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// … and this often if their waits may be short.
+const LOOK_OFTEN: Duration = Duration::from_millis(50);
 
 /// After a connection could not be opened, the next further one is tried after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Pool {
-    /// Opens a connection in the background.
+    /// Opens a connection in the background, if there may be one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.open >= self.size {
+        let terms = self.terms();
+        if inner.open >= open_max(inner, &terms, Instant::now()) {
             return;
         }
+        let Some(place) = self.server_place(inner, &terms) else {
+            return;
+        };
         inner.open += 1;
         inner.opening += 1;
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let opened = pool.open().await;
+            let opened = pool.open(place).await;
             pool.opened(opened);
         });
     }
 
-    async fn open(&self) -> Result<ServerConn, ServerError> {
+    async fn open(&self, place: ServerPlace) -> Result<ServerConn, ServerError> {
         let config = Arc::clone(&self.proxy.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        ServerConn::open_within(limit, &self.address, none, prepared_max).await
+        let mut conn = ServerConn::open_within(limit, &self.address, none, prepared_max).await?;
+        conn.retires_at = conn.opened + self.terms().server_lifetime;
+        conn.place = Some(place);
+        Ok(conn)
     }
 
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
-        self.lock().opening -= 1;
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.opening -= 1;
         match opened {
-            Ok(conn) => self.release(Some(conn), &Keys::Unknown),
-            Err(error) => self.not_opened(&error),
+            Ok(conn) => {
+                inner.failing = None;
+                inner.idle.push(conn);
+                self.dispatch(&mut inner, now);
+                self.keep_enough(&mut inner, &self.terms(), now);
+                self.tend(&mut inner);
+            }
+            Err(error) => self.not_opened(&mut inner, &error, now),
         }
     }
 
     /// The server cannot be reached or refuses. With other connections at work that is no reason to give up; without,
     /// whoever waits is told what it would have been told alone.
-    fn not_opened(&self, error: &ServerError) {
-        let mut inner = self.lock();
+    fn not_opened(&self, inner: &mut Inner, error: &ServerError, now: Instant) {
         inner.open -= 1;
-        inner.grow_not_before = Instant::now() + RETRY_AFTER;
+        inner.grow_not_before = now + RETRY_AFTER;
         tracing::warn!(database = self.address.database, user = self.address.user, %error, "no server connection");
         if inner.open > 0 {
             return;
         }
+        let retry = self.terms().server_login_retry;
+        inner.failing = Some(Failing::after(inner.failing.as_ref(), error, retry, now));
         let mut out = BytesMut::new();
         error.to_fatal(&mut out);
         let told = out.freeze();
-        let stranded = inner.line.drain(Instant::now());
+        let stranded = inner.line.drain(now);
         self.tell_all(stranded, &told);
     }
 
@@ -98,40 +120,34 @@ impl Pool {
 
     /// Does what is due; says when to look again. `None`: nobody waits.
     fn tick(self: &Arc<Self>) -> Option<Instant> {
-        let now = Instant::now();
+        let (now, terms) = (Instant::now(), self.terms());
         let mut inner = self.lock();
         inner.line.release_held(now);
         inner.line.give_way(now);
-        self.expire(&mut inner, now);
+        self.expire(&mut inner, &terms, now);
+        notify(&mut inner, &terms, now);
         // Units that waited for mates may leave now.
         self.dispatch(&mut inner, now);
         if inner.line.is_empty() {
             inner.tended = false;
+            inner.hunger = None;
             return None;
         }
-        let mut wake = now + LOOK_EVERY;
-        if inner.open < self.size {
-            let alone = inner
-                .line
-                .oldest_ready_alone(LOOK_AHEAD)
-                .map(|since| since + GROW_AFTER);
-            let together = inner
-                .line
-                .oldest_ready()
-                .map(|since| since + GROW_FOR_GROUPS_AFTER);
-            let due = alone.into_iter().chain(together).min();
-            let due = due.unwrap_or(now + GROW_AFTER);
+        let mut wake = now + look_every(&terms);
+        if inner.open < open_max(&inner, &terms, now) {
+            let due = grows_at(&inner).unwrap_or(now + GROW_AFTER);
             if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
                 self.grow(&mut inner);
             }
             wake = wake.min(due.max(now + GROW_AFTER));
         }
+        wake = waits_end_at(&inner, &terms, now).map_or(wake, |end| end.min(wake));
         inner.wakes_at = due(&inner).map_or(wake, |due| due.min(wake));
         Some(inner.wakes_at)
     }
 
-    fn expire(&self, inner: &mut Inner, now: Instant) {
-        let limit = self.proxy.config().paceline.timeouts.query_wait_timeout;
+    fn expire(&self, inner: &mut Inner, terms: &Terms, now: Instant) {
+        let limit = terms.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };
@@ -145,6 +161,60 @@ impl Pool {
             .write(&mut out);
         self.tell_all(late, &out.freeze());
     }
+}
+
+/// Most server connections now: with the reserve if somebody has waited for it.
+fn open_max(inner: &Inner, terms: &Terms, now: Instant) -> usize {
+    let waited = |since| now.duration_since(since) >= terms.reserve_timeout;
+    let reserve = terms.reserve_size > 0 && inner.line.oldest_ready().is_some_and(waited);
+    terms.size + if reserve { terms.reserve_size } else { 0 }
+}
+
+/// When somebody has waited for long enough that a further connection is worth its while.
+fn grows_at(inner: &Inner) -> Option<Instant> {
+    let alone = inner.line.oldest_ready_alone(LOOK_AHEAD);
+    let together = inner.line.oldest_ready();
+    let alone = alone.map(|since| since + GROW_AFTER);
+    let together = together.map(|since| since + GROW_FOR_GROUPS_AFTER);
+    alone.into_iter().chain(together).min()
+}
+
+/// Tells those who have waited for long that they wait.
+fn notify(inner: &mut Inner, terms: &Terms, now: Instant) {
+    let limit = terms.query_wait_notify;
+    let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
+        return;
+    };
+    if now < inner.notices_at {
+        return;
+    }
+    inner.notices_at = now + look_every(terms);
+    inner.line.late_mut(deadline).for_each(Waiter::tell_queued);
+}
+
+/// How a long wait can end or become another one.
+fn limits_of_waits(terms: &Terms) -> impl Iterator<Item = Duration> {
+    let reserve = match terms.reserve_size {
+        0 => Duration::ZERO,
+        _ => terms.reserve_timeout,
+    };
+    let limits = [terms.query_wait_timeout, terms.query_wait_notify, reserve];
+    limits.into_iter().filter(|limit| !limit.is_zero())
+}
+
+/// While units wait, the line is looked at at least this often.
+fn look_every(terms: &Terms) -> Duration {
+    match limits_of_waits(terms).any(|limit| limit < LOOK_EVERY * 2) {
+        true => LOOK_OFTEN,
+        false => LOOK_EVERY,
+    }
+}
+
+/// When the next of these limits is reached by who could leave first.
+fn waits_end_at(inner: &Inner, terms: &Terms, now: Instant) -> Option<Instant> {
+    let since = inner.line.oldest_ready()?;
+    let ends = limits_of_waits(terms).map(|limit| since + limit);
+    ends.filter(|end| *end > now).min()
 }
 
 /// When the line has something to do by itself.

@@ -1,10 +1,10 @@
 //! A shared read on its way: its answer is kept for all members, or handed over to one of them when it becomes too long.
 
 use super::{Trip, Way, exchange, receive};
-use crate::cancel::CANCEL_LIMIT;
 use crate::pool::{Delivery, Pool, Seat, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
+use crate::within::within;
 use bytes::BytesMut;
 use paceline_line::line::{Entry, Strategy};
 use paceline_line::strategy::share::{ANSWER_BYTES_MAX, Underway};
@@ -42,7 +42,7 @@ impl Trip {
                 read = exchange(conn, out) => read?,
                 () = nobody_waits(&mut self.entries), if !given_up => {
                     given_up = true;
-                    give_up(conn).await?;
+                    give_up(pool, conn).await?;
                 }
             }
         }
@@ -103,10 +103,11 @@ async fn nobody_waits(entries: &mut [Option<Entry<Waiter>>]) {
 }
 
 /// Asks the server to stop a read for which nobody waits; what it says to that is still to be read.
-async fn give_up(conn: &ServerConn) -> Result<(), ServerError> {
-    match tokio::time::timeout(CANCEL_LIMIT, conn.key.cancel()).await {
-        Ok(told) => Ok(told?),
+async fn give_up(pool: &Pool, conn: &ServerConn) -> Result<(), ServerError> {
+    let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
+    match within(limit, conn.key.cancel()).await {
+        Some(told) => Ok(told?),
         // One that comes later could hit somebody else on this connection.
-        Err(_) => Err(ServerError::Timeout(CANCEL_LIMIT)),
+        None => Err(ServerError::Timeout(limit)),
     }
 }

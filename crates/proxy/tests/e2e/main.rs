@@ -33,6 +33,7 @@ mod metrics;
 mod order_variants;
 mod orders;
 mod outsider;
+mod pooling;
 mod prepared;
 mod queue;
 mod queue_clients;

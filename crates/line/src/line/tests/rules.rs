@@ -561,3 +561,30 @@ fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
     scene.land(&[1, 2]);
     assert_eq!(scene.leaves(), "c");
 }
+
+#[test]
+fn the_late_are_those_who_could_have_left() {
+    let mut scene = Scene::new(limits(8, 8, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(fold(1), "b");
+    scene.come(alone(None), "xy");
+    scene.pass(1_000);
+    let deadline = scene.now;
+    scene.pass(1_000);
+    scene.come(alone(None), "z");
+    let late = |scene: &mut Scene| {
+        scene
+            .line
+            .late_mut(deadline)
+            .map(|unit| *unit)
+            .collect::<String>()
+    };
+    assert_eq!(
+        late(&mut scene),
+        "xy",
+        "b waits for its row, z has come after"
+    );
+    scene.land(&[1]);
+    assert_eq!(late(&mut scene), "bxy");
+}

@@ -116,6 +116,21 @@ fn a_pinned_client_gets_its_own_defaults_back_at_once() {
 }
 
 #[test]
+fn who_stays_keeps_the_server_and_has_its_own_defaults_after_discard_all() {
+    let mut stage = Stage::new();
+    run(&mut stage, "SET search_path TO a", "SET", 'I');
+    stage.session.base = stage.session.settings.clone();
+    stage.ride.stay();
+    assert!(stage.ride.is_quiet() && !stage.ride.is_over() && stage.ride.awaits_client());
+    run(&mut stage, "SET search_path TO b", "SET", 'I');
+    run(&mut stage, "DISCARD ALL", "DISCARD ALL", 'I');
+    assert_eq!(stage.own(), ["Query SET search_path TO a"]);
+    stage.server([complete("SET"), ready('I')]);
+    assert!(stage.ride.is_quiet() && !stage.ride.is_over());
+    assert_eq!(stage.server.settings.id, stage.session.base.id);
+}
+
+#[test]
 fn discard_all_ends_a_pin_and_forgets_statements_and_settings() {
     let mut stage = Stage::new();
     stage.client([parse("a", "SELECT 1"), sync()]);

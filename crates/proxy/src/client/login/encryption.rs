@@ -33,7 +33,8 @@ pub(super) async fn read_startup(
             Packet::Tls => answer_request(proxy, stream, input).await?,
             Packet::Gss => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
             Packet::Cancel { process, secret } => {
-                proxy.cancels.cancel(process, secret).await;
+                let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
+                proxy.cancels.cancel(process, secret, limit).await;
                 return Err(Refusal::Left);
             }
         }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The longest time-out: long enough for anything, short enough that no clock arithmetic can overflow.
-const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+pub(in crate::config) const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// One key of the `[paceline]` table.
 #[derive(Debug)]

@@ -1,0 +1,174 @@
+//! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`. A ride
+//! without any of these limits has no clock; with one it has a single timer, set again only when it goes off too early.
+
+use crate::config::Terms;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// For a ride that nothing ends soon.
+const FAR: Duration = Duration::from_secs(24 * 3600);
+
+/// What a ride waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The client, which is in no transaction.
+    Idle,
+    /// The client, in a transaction.
+    IdleInTransaction,
+    /// The server; or the rest of what the client has begun to say.
+    Running,
+}
+
+/// The clock of one ride.
+pub(super) struct Clock {
+    terms: Arc<Terms>,
+    phase: Phase,
+    /// When the transaction began.
+    began: Instant,
+    /// When the phase began, or the client said something in it.
+    since: Instant,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Clock {
+    /// For a ride that begins now; `None` when nothing limits it.
+    pub(super) fn of(terms: &Arc<Terms>) -> Option<Box<Self>> {
+        let limits = [
+            terms.query_timeout,
+            terms.transaction_timeout,
+            terms.idle_transaction_timeout,
+        ];
+        if limits.iter().all(Duration::is_zero) {
+            return None;
+        }
+        let now = Instant::now();
+        Some(Box::new(Self {
+            terms: Arc::clone(terms),
+            phase: Phase::Idle,
+            began: now,
+            since: now,
+            alarm: Box::pin(tokio::time::sleep_until(now + FAR)),
+        }))
+    }
+
+    /// The ride waits for something; `heard`: the client has said something since it waited last.
+    pub(super) fn turn(&mut self, phase: Phase, heard: bool) {
+        if phase == self.phase && !heard {
+            return;
+        }
+        self.since = Instant::now();
+        if self.phase == Phase::Idle {
+            self.began = self.since;
+        }
+        self.phase = phase;
+        if let Some((end, _)) = self.end()
+            && end < self.alarm.deadline()
+        {
+            self.alarm.as_mut().reset(end);
+        }
+    }
+
+    /// When the ride has lasted too long, and what PgBouncer calls that.
+    fn end(&self) -> Option<(Instant, &'static str)> {
+        let Self { terms, since, .. } = self;
+        let own = match self.phase {
+            Phase::Idle => return None,
+            Phase::IdleInTransaction => {
+                (terms.idle_transaction_timeout, "idle transaction timeout")
+            }
+            Phase::Running => (terms.query_timeout, "query timeout"),
+        };
+        let whole = (terms.transaction_timeout, "transaction timeout");
+        let ends = [(*since, own), (self.began, whole)].into_iter();
+        let ends = ends.filter(|(_, (limit, _))| !limit.is_zero());
+        ends.map(|(since, (limit, why))| (since + limit, why))
+            .min_by_key(|(end, _)| *end)
+    }
+
+    /// Returns when the ride has lasted too long, with the reason; never without a clock.
+    pub(super) async fn is_up(clock: &mut Option<Box<Self>>) -> &'static str {
+        let Some(clock) = clock else {
+            return std::future::pending().await;
+        };
+        loop {
+            clock.alarm.as_mut().await;
+            let now = Instant::now();
+            match clock.end() {
+                Some((end, why)) if end <= now => return why,
+                end => {
+                    let end = end.map_or(now + FAR, |(end, _)| end);
+                    clock.alarm.as_mut().reset(end);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use tokio::time::{advance, timeout};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn clock(timeouts: &str) -> Option<Box<Clock>> {
+        let text = format!("[paceline]\n{timeouts}\n[databases.app]\nprimary = \"postgres://db\"");
+        let config = Config::from_toml(&text, "").unwrap();
+        Clock::of(&Arc::new(config.terms(&config.databases["app"], "web")))
+    }
+
+    fn turn(clock: &mut Option<Box<Clock>>, phase: Phase) {
+        clock.as_mut().unwrap().turn(phase, false);
+    }
+
+    /// Why and after how many seconds the time is up, if that is within a day.
+    async fn up(clock: &mut Option<Box<Clock>>) -> Option<(&'static str, u64)> {
+        let begin = Instant::now();
+        let why = timeout(FAR / 2, Clock::is_up(clock)).await.ok()?;
+        Some((why, begin.elapsed().as_secs()))
+    }
+
+    #[test]
+    fn a_ride_without_limits_has_no_clock() {
+        assert!(clock("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_phase_has_its_own_limit() {
+        let mut clock = clock("query_timeout = 5\nidle_transaction_timeout = 7");
+        turn(&mut clock, Phase::Running);
+        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
+        turn(&mut clock, Phase::IdleInTransaction);
+        assert_eq!(up(&mut clock).await, Some(("idle transaction timeout", 7)));
+        turn(&mut clock, Phase::Idle);
+        assert_eq!(up(&mut clock).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transaction_is_timed_from_its_begin_to_its_end() {
+        let mut clock = clock("transaction_timeout = 10\nquery_timeout = 8");
+        for phase in [Phase::Running, Phase::IdleInTransaction, Phase::Running] {
+            turn(&mut clock, phase);
+            advance(SECOND * 3).await;
+        }
+        assert_eq!(up(&mut clock).await, Some(("transaction timeout", 1)));
+        turn(&mut clock, Phase::Idle);
+        turn(&mut clock, Phase::Running);
+        assert_eq!(up(&mut clock).await, Some(("query timeout", 8)));
+    }
+
+    /// A long COPY is no query that hangs.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_goes_on_talking_is_not_cut_off() {
+        let mut clock = clock("query_timeout = 5");
+        turn(&mut clock, Phase::Running);
+        for _ in 0..3 {
+            advance(SECOND * 4).await;
+            clock.as_mut().unwrap().turn(Phase::Running, true);
+        }
+        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
+    }
+}

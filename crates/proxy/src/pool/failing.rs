@@ -1,0 +1,103 @@
+//! A pool that has no server connection and could not open one. For a while clients are refused at once; then whoever comes
+//! makes the next attempt.
+
+use super::Inner;
+use crate::server::ServerError;
+use bytes::{Bytes, BytesMut};
+use paceline_wire::ErrorResponse;
+use std::time::{Duration, Instant};
+
+/// How long the first attempt that failed is believed. Each further one doubles it, up to `server_login_retry`: a server that
+/// restarts is found again soon, one that stays away is not bothered.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the pool has been told.
+#[derive(Debug)]
+pub(super) struct Failing {
+    /// For those who come …
+    told: Bytes,
+    /// … before this time.
+    until: Instant,
+    pause: Duration,
+}
+
+impl Failing {
+    /// After an attempt that failed at `now`, and what is known from the attempts before it.
+    pub(super) fn after(
+        before: Option<&Self>,
+        error: &ServerError,
+        retry: Duration,
+        now: Instant,
+    ) -> Self {
+        let pause = match before {
+            // Another attempt would only be refused again, and noted in the server's log.
+            _ if error.is_final() => retry,
+            None => FIRST_PAUSE.min(retry),
+            Some(before) => (before.pause * 2).min(retry),
+        };
+        let mut out = BytesMut::new();
+        let message =
+            format!("server login has been failing, cached error: {error} (server_login_retry)");
+        ErrorResponse::fatal("08P01", message).write(&mut out);
+        Self {
+            told: out.freeze(),
+            until: now + pause,
+            pause,
+        }
+    }
+}
+
+impl Inner {
+    /// What a client is told that comes now and needs a connection.
+    pub(super) fn refusal(&self, now: Instant) -> Option<Bytes> {
+        let failing = self.failing.as_ref().filter(|failing| now < failing.until);
+        failing.map(|failing| failing.told.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    const RETRY: Duration = Duration::from_millis(350);
+
+    fn refused(sqlstate: &'static str) -> ServerError {
+        let mut out = BytesMut::new();
+        ErrorResponse::fatal(sqlstate, "no").write(&mut out);
+        ServerError::Refused(out.freeze())
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_tried_less_and_less_often() {
+        let now = Instant::now();
+        let mut failing: Option<Failing> = None;
+        for expected in [100, 200, 350, 350] {
+            let error = ServerError::Io(io::ErrorKind::ConnectionRefused.into());
+            let next = Failing::after(failing.as_ref(), &error, RETRY, now);
+            assert_eq!(next.until - now, Duration::from_millis(expected));
+            failing = Some(next);
+        }
+    }
+
+    #[test]
+    fn a_login_that_was_refused_is_not_tried_again_before_its_time() {
+        let now = Instant::now();
+        for (sqlstate, expected) in [
+            ("28P01", 350),
+            ("28000", 350),
+            ("3D000", 350),
+            ("53300", 100),
+            ("57P03", 100),
+        ] {
+            let failing = Failing::after(None, &refused(sqlstate), RETRY, now);
+            assert_eq!(
+                failing.until - now,
+                Duration::from_millis(expected),
+                "{sqlstate}"
+            );
+        }
+        let failing = Failing::after(None, &refused("28P01"), Duration::ZERO, now);
+        assert_eq!(failing.until, now);
+    }
+}

@@ -1,0 +1,77 @@
+//! Who gets a place, and who is told that there is none.
+
+use super::*;
+use crate::config::Config;
+
+/// Terms with these limits of a database and of a user, for servers and clients alike.
+fn terms(of_database: usize, of_user: usize) -> Terms {
+    let text = format!(
+        "[databases.app]\nprimary = \"postgres://db\"\n\
+         max_db_connections = {of_database}\nmax_db_client_connections = {of_database}\n\
+         [users.web]\nmax_user_connections = {of_user}\nmax_user_client_connections = {of_user}"
+    );
+    let config = Config::from_toml(&text, "").unwrap();
+    config.terms(&config.databases["app"], "web")
+}
+
+#[test]
+fn pools_of_a_database_share_its_places() {
+    let book = QuotaBook::default();
+    let [one, other] = ["web", "batch"].map(|user| book.of("app", user, user));
+    let terms = terms(2, 0);
+    let first = one.server_place(&terms).unwrap();
+    let second = other.server_place(&terms).unwrap();
+    assert_eq!(one.server_place(&terms).unwrap_err(), Full::Database);
+    assert!(book.of("else", "web", "web").server_place(&terms).is_ok());
+    drop(first);
+    assert!(other.server_place(&terms).is_ok());
+    drop(second);
+}
+
+#[test]
+fn what_a_user_may_not_have_is_not_taken_from_the_database() {
+    let book = QuotaBook::default();
+    let (web, batch) = (
+        book.of("app", "web", "web"),
+        book.of("app", "batch", "batch"),
+    );
+    let terms = terms(2, 1);
+    let first = web.server_place(&terms).unwrap();
+    assert_eq!(web.server_place(&terms).unwrap_err(), Full::User);
+    assert!(batch.server_place(&terms).is_ok());
+    assert_eq!(web.enter(&terms), Ok(()));
+    assert_eq!(web.enter(&terms), Err(Full::User));
+    assert_eq!(batch.enter(&terms), Ok(()));
+    assert_eq!(batch.enter(&terms), Err(Full::Database));
+    web.leave();
+    assert_eq!(web.enter(&terms), Ok(()));
+    drop(first);
+}
+
+/// Servers are counted by the user who logs in there, clients by the one that they name.
+#[test]
+fn clients_and_servers_may_have_different_users() {
+    let book = QuotaBook::default();
+    let [web, batch] = ["web", "batch"].map(|user| book.of("app", user, "svc"));
+    let terms = terms(0, 1);
+    let _first = web.server_place(&terms).unwrap();
+    assert_eq!(batch.server_place(&terms).unwrap_err(), Full::User);
+    assert_eq!((web.enter(&terms), batch.enter(&terms)), (Ok(()), Ok(())));
+    assert!(web.share(&batch, Full::User) && web.share(&batch, Full::Database));
+    let elsewhere = book.of("else", "web", "web");
+    assert!(!web.share(&elsewhere, Full::User) && !web.share(&elsewhere, Full::Database));
+}
+
+#[test]
+fn hunger_is_felt_by_those_who_share() {
+    let book = QuotaBook::default();
+    let (web, batch) = (
+        book.of("app", "web", "web"),
+        book.of("app", "batch", "batch"),
+    );
+    let elsewhere = book.of("else", "batch", "batch");
+    let hunger = web.hunger();
+    assert!(batch.others_hunger() && !elsewhere.others_hunger());
+    drop(hunger);
+    assert!(!batch.others_hunger());
+}

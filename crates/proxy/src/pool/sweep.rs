@@ -1,0 +1,99 @@
+//! The sweep: what is due in a pool whether or not somebody waits there. Connections that are too old, idle for too long or
+//! too many are closed; those that a pool keeps are opened.
+
+use super::{Inner, Pool};
+use crate::config::Terms;
+use crate::proxy::Proxy;
+use crate::server::ServerConn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often all pools are swept …
+const EVERY: Duration = Duration::from_secs(1);
+
+/// … and how often when something that is due with time is due sooner.
+const OFTEN: Duration = Duration::from_millis(50);
+
+/// Sweeps all pools for as long as the process lives.
+pub(crate) async fn sweep(proxy: Arc<Proxy>) {
+    let mut seen = Arc::clone(&proxy.config());
+    loop {
+        tokio::time::sleep(pause(&proxy)).await;
+        let config = Arc::clone(&proxy.config());
+        if !Arc::ptr_eq(&seen, &config) {
+            proxy.renew_terms();
+            seen = config;
+        }
+        proxy.pools().iter().for_each(Pool::sweep);
+    }
+}
+
+fn pause(proxy: &Proxy) -> Duration {
+    let config = proxy.config();
+    let timeouts = &config.paceline.timeouts;
+    let times = [timeouts.server_idle_timeout, timeouts.server_lifetime];
+    match times.iter().any(|time| !time.is_zero() && *time < EVERY) {
+        true => OFTEN,
+        false => EVERY,
+    }
+}
+
+impl Pool {
+    fn sweep(self: &Arc<Self>) {
+        let (now, terms) = (Instant::now(), self.terms());
+        let mut inner = self.lock();
+        let closed = close(&mut inner, &terms, now);
+        self.keep_enough(&mut inner, &terms, now);
+        drop(inner);
+        closed.into_iter().for_each(ServerConn::say_goodbye);
+    }
+
+    /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
+    pub(super) fn keep_enough(self: &Arc<Self>, inner: &mut Inner, terms: &Terms, now: Instant) {
+        let may =
+            inner.opening == 0 && inner.grow_not_before <= now && inner.refusal(now).is_none();
+        if inner.open < terms.min_size && may && self.clients.load(Ordering::Relaxed) > 0 {
+            self.grow(inner);
+        }
+    }
+
+    /// Is it time for a connection that comes back to be closed?
+    pub(super) fn is_worn_out(&self, inner: &mut Inner, conn: &ServerConn, now: Instant) -> bool {
+        let lifetime_is_over = now >= conn.retires_at && retire(inner, &self.terms(), conn, now);
+        lifetime_is_over || self.gives_way(inner, conn, now)
+    }
+}
+
+/// Takes out idle connections whose time has come, those that were idle for longest first.
+fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<ServerConn> {
+    let mut idle = std::mem::take(&mut inner.idle);
+    let goes = |conn: &mut ServerConn| {
+        let goes = inner.open > terms.size + terms.reserve_size
+            || is_idle_for_too_long(inner, terms, conn, now)
+            || retire(inner, terms, conn, now);
+        inner.open -= usize::from(goes);
+        goes
+    };
+    let closed = idle.extract_if(.., goes).collect();
+    inner.idle = idle;
+    closed
+}
+
+fn is_idle_for_too_long(inner: &Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+    let limit = terms.server_idle_timeout;
+    let idle = now.duration_since(conn.idle_since);
+    !limit.is_zero() && idle >= limit && inner.open > terms.min_size
+}
+
+/// Is its lifetime over? Connections that were opened together are not closed together: between two of a pool lies the
+/// part of the lifetime that one of them has.
+fn retire(inner: &mut Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+    let lifetime = terms.server_lifetime;
+    if now.duration_since(conn.opened) < lifetime || now < inner.retire_not_before {
+        return false;
+    }
+    let size = u32::try_from(terms.size).unwrap_or(u32::MAX).max(1);
+    inner.retire_not_before = now + lifetime / size;
+    true
+}
