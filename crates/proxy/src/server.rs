@@ -2,6 +2,7 @@
 //! needs.
 
 use crate::config::{Host, Upstream};
+use crate::pool::Bond;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use paceline_line::server::ServerSide;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Where a pool's connections lead.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Address {
     /// The server.
     pub(crate) upstream: Upstream,
@@ -40,6 +41,8 @@ pub(crate) struct ServerConn {
     parameters: BTreeMap<String, String>,
     /// Names this backend in cancel requests.
     pub(crate) key: BackendKey,
+    /// The era of its pool that it is of, if it is a pool's.
+    pub(crate) bond: Option<Bond>,
     /// When it served last.
     pub(crate) idle_since: Instant,
 }
@@ -113,6 +116,7 @@ impl ServerConn {
             input: BytesMut::new(),
             parameters: BTreeMap::new(),
             key: BackendKey::new(address),
+            bond: None,
             idle_since: Instant::now(),
         };
         conn.log_in(address).await?;

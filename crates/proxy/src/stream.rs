@@ -3,6 +3,7 @@
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -30,6 +31,14 @@ impl Stream {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         Self::Tcp(stream)
+    }
+
+    /// Another descriptor of the same socket.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
+            Self::Unix(stream) => stream.as_fd().try_clone_to_owned(),
+        }
     }
 
     /// Waits until the socket is ready for any of `interest`.

@@ -76,8 +76,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> 
     };
     match outcome {
         Ok(login) => Some(Client {
-            closing: proxy.closing.clone(),
             proxy,
+            summons: login.pool.summons(),
             pool: login.pool,
             stream,
             input: login.input,
@@ -128,6 +128,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
                 .into(),
         );
     }
+    proxy.admit(database)?;
     let pool = proxy.pool(database, user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")

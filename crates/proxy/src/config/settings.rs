@@ -17,7 +17,7 @@ use super::value::Written;
 use encryption::Encryption;
 use grouping::Grouping;
 pub(crate) use key::Key;
-use listening::Listening;
+pub(crate) use listening::Listening;
 use login::Login;
 use operation::Operation;
 pub(super) use pooling::POOL_SIZE;

@@ -25,8 +25,9 @@ impl Pool {
     /// How busy it is, and what it has counted.
     pub(crate) fn load(&self) -> (Load, Census) {
         let inner = self.lock();
-        let (waiting, idle) = (inner.line.len(), inner.idle.len());
-        let (open, opening) = (inner.open, inner.opening);
+        let waiting = inner.line.len();
+        let idle = inner.idle.len() + inner.parked.len();
+        let (open, opening, size) = (inner.open, inner.opening, inner.size);
         let census = inner.tallies.census();
         drop(inner);
         // Those who are logging in may wait, too.
@@ -37,7 +38,7 @@ impl Pool {
             servers_active: open.saturating_sub(idle + opening) as u64,
             servers_idle: idle as u64,
             servers_opening: opening as u64,
-            servers_max: self.size as u64,
+            servers_max: size as u64,
         };
         (load, census)
     }

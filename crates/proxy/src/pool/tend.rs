@@ -1,6 +1,6 @@
 //! What happens to a pool with time: connections are opened, waits come to an end.
 
-use super::{Delivery, Inner, Pool, Waiter};
+use super::{Delivery, Era, Hold, Inner, Pool, Waiter};
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Entry, Keys};
@@ -29,24 +29,27 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl Pool {
     /// Opens a connection in the background.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.open >= self.size {
+        if inner.hold != Hold::Open || inner.open >= inner.size {
             return;
         }
         inner.open += 1;
         inner.opening += 1;
         let pool = Arc::clone(self);
+        let era = Arc::clone(&inner.era);
         tokio::spawn(async move {
-            let opened = pool.open().await;
+            let opened = pool.open(era).await;
             pool.opened(opened);
         });
     }
 
-    async fn open(&self) -> Result<ServerConn, ServerError> {
+    async fn open(&self, era: Arc<Era>) -> Result<ServerConn, ServerError> {
         let config = Arc::clone(&self.proxy.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        ServerConn::open_within(limit, &self.address, none, prepared_max).await
+        let mut conn = ServerConn::open_within(limit, &era.address, none, prepared_max).await?;
+        era.bind(&mut conn);
+        Ok(conn)
     }
 
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
@@ -62,8 +65,10 @@ impl Pool {
     fn not_opened(&self, error: &ServerError) {
         let mut inner = self.lock();
         inner.open -= 1;
+        self.over.notify_waiters();
         inner.grow_not_before = Instant::now() + RETRY_AFTER;
-        tracing::warn!(database = self.address.database, user = self.address.user, %error, "no server connection");
+        let address = &inner.era.address;
+        tracing::warn!(database = address.database, user = address.user, %error, "no server connection");
         if inner.open > 0 {
             return;
         }
@@ -74,7 +79,7 @@ impl Pool {
         self.tell_all(stranded, &told);
     }
 
-    fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
+    pub(super) fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
         self.counters()
             .waiting
             .fetch_sub(entries.len() as u64, Ordering::Relaxed);
@@ -110,7 +115,7 @@ impl Pool {
             return None;
         }
         let mut wake = now + LOOK_EVERY;
-        if inner.open < self.size {
+        if inner.open < inner.size && inner.hold == Hold::Open {
             let alone = inner
                 .line
                 .oldest_ready_alone(LOOK_AHEAD)
@@ -131,6 +136,9 @@ impl Pool {
     }
 
     fn expire(&self, inner: &mut Inner, now: Instant) {
+        if inner.hold == Hold::Suspended {
+            return;
+        }
         let limit = self.proxy.config().paceline.timeouts.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
