@@ -32,7 +32,11 @@ fn all_are_paused_or_suspended_once() {
             true => standings.suspend(),
             false => standings.pause(None),
         };
-        let hold = if suspend { Hold::Suspended } else { Hold::Paused };
+        let hold = if suspend {
+            Hold::Suspended
+        } else {
+            Hold::Paused
+        };
         assert_eq!(standings.hold("a"), hold);
         assert!(standings.holds(token.unwrap()));
         for refusal in [
