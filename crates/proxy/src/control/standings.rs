@@ -1,6 +1,9 @@
 //! What operators have ordered of databases: paused, disabled, suspended. Pure: it says how a pool must be held, and holds
 //! none.
 
+#[cfg(test)]
+mod tests;
+
 use super::refused;
 use crate::pool::Hold;
 use paceline_wire::ErrorResponse;

@@ -215,3 +215,57 @@ fn turn_newcomers_away(listener: &TcpListener) -> io::Result<()> {
         SockFilter::new(RETURN, 0, 0, u32::MAX),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream as Client;
+    use std::thread;
+
+    fn shared() -> Listening {
+        Listening {
+            so_reuseport: true,
+            ..Listening::default()
+        }
+    }
+
+    fn at(port: u16) -> TcpListener {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        listen(address, &shared(), "listen").unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_has_come_is_let_in_when_the_door_closes() {
+        for shared in [false, true] {
+            let listener = at(0);
+            let address = listener.local_addr().unwrap();
+            let clients = [0; 3].map(|_| Client::connect(address).unwrap());
+            let rest = close_tcp(listener, shared).await;
+            let of_rest = rest.iter().map(|stream| stream.peer_addr().unwrap());
+            let of_clients = clients.iter().map(|client| client.local_addr().unwrap());
+            assert_eq!(of_rest.collect::<Vec<_>>(), of_clients.collect::<Vec<_>>());
+            assert!(Client::connect(address).is_err());
+        }
+    }
+
+    /// Two doors at one address; whoever knocks at the one that is being closed comes in by the other, a second later.
+    #[tokio::test]
+    async fn who_comes_meanwhile_comes_in_by_the_other_door() {
+        let closing = at(0);
+        let address = closing.local_addr().unwrap();
+        let other = at(address.port());
+        turn_newcomers_away(&closing).unwrap();
+        let clients: Vec<_> = (0..16)
+            .map(|_| thread::spawn(move || Client::connect(address).map(drop)))
+            .collect();
+        // Some have the other one at once: these have come while the first was there.
+        other.accept().await.unwrap();
+        assert_eq!(close_tcp(closing, true).await.len(), 0);
+        for _ in 1..16 {
+            other.accept().await.unwrap();
+        }
+        for client in clients {
+            client.join().unwrap().unwrap();
+        }
+    }
+}
