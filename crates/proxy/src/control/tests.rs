@@ -124,6 +124,21 @@ impl Scene {
         self.pool().load().0
     }
 
+    /// Until it is known that they may, units do not travel together.
+    async fn until_learned(&self, session: &Session, sql: &str) {
+        let learned = async {
+            loop {
+                session.value(sql).await.unwrap();
+                let groups = session.client.simple_query("SHOW GROUPS").await;
+                if !format!("{:?}", groups.unwrap()).contains("has not been asked") {
+                    return;
+                }
+            }
+        };
+        let learned = tokio::time::timeout(LIMIT, learned).await;
+        learned.expect("it is learned");
+    }
+
     async fn until(&self, what: &str, is_so: impl Fn(Load) -> bool) {
         let reached = async {
             while !is_so(self.load()) {
@@ -211,11 +226,7 @@ async fn a_kill_reaches_those_who_travel_together() {
     let (holder, at_work) = (scene.session().await, scene.session().await);
     let table = "CREATE TABLE IF NOT EXISTS killed (id int PRIMARY KEY, n int)";
     holder.value(table).await.unwrap();
-    holder.value(READ).await.unwrap();
-    // Until it is known that they may, they do not travel together.
-    scene
-        .until("learned", |load| load.servers_active == 0)
-        .await;
+    scene.until_learned(&holder, READ).await;
     holder.value("BEGIN; LOCK TABLE killed").await.unwrap();
     at_work.value("BEGIN; SELECT 1").await.unwrap();
     let mut waits = Vec::new();

@@ -96,7 +96,7 @@ fn notified(folder: &Path, seconds_between: Option<&str>) -> (UnixDatagram, Opti
 
 fn hear(systemd: &UnixDatagram) -> String {
     let mut heard = [0; 256];
-    let len = systemd.recv(&mut heard).expect("systemd is told something");
+    let len = systemd.recv(&mut heard).unwrap();
     String::from_utf8_lossy(&heard[..len]).into_owned()
 }
 
