@@ -140,6 +140,19 @@ impl<T> Line<T> {
         }
     }
 
+    /// Other limits hold from now on, for those who wait, too.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        let held = std::mem::take(&mut self.held);
+        self.held = held
+            .into_iter()
+            .filter_map(|(_, ticket)| {
+                let entry = self.waiting.get(&ticket)?;
+                Some((entry.arrived + limits.max_wait, ticket))
+            })
+            .collect();
+    }
+
     /// Units that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

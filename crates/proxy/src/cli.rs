@@ -8,6 +8,7 @@ mod bench;
 mod machine;
 mod question;
 mod records;
+mod source;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
+pub(crate) use self::source::Source;
 use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -68,6 +70,8 @@ pub(crate) struct Explain {
 pub(crate) struct Serve {
     /// File, `--upstream`, `--listen` and `--set` taken together.
     pub(crate) config: Config,
+    /// To read that again.
+    pub(crate) source: Source,
     /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
     /// not exist. When this is `Some`, `config.databases` is empty.
     pub(crate) embedded: Option<PathBuf>,
@@ -224,24 +228,20 @@ impl Command {
 
 impl ServeArguments {
     fn resolve(self, machine: &Machine) -> Result<Serve, CliError> {
-        let mut config = match (&self.upstream, &self.config) {
-            (Some(url), _) => Config::for_upstream(url)?,
-            (None, Some(file)) => Config::load(file)?,
-            (None, None) => Config::default(),
+        let source = Source {
+            upstream: self.upstream,
+            file: self.config,
+            set: self.set,
+            listen: self.listen,
         };
-        for assignment in &self.set {
-            config.set(assignment)?;
-        }
-        if let Some(address) = &self.listen {
-            config.set(&format!("listen={address}"))?;
-        }
+        let config = source.read()?;
         let embedded = match (config.databases.is_empty(), self.data_dir) {
             // PostgreSQL is started from another working folder.
             (true, Some(folder)) => Some(std::path::absolute(&folder).unwrap_or(folder)),
             (true, None) => Some(machine.data_folder().ok_or(CliError::NoDataFolder)?),
             (false, None) => None,
             (false, Some(_)) => {
-                let file = self.config.map(|file| file.display().to_string());
+                let file = source.file.map(|file| file.display().to_string());
                 return Err(CliError::DataDirUnused(
                     file.unwrap_or_else(|| "--upstream".to_owned()),
                 ));
@@ -250,6 +250,7 @@ impl ServeArguments {
         let log_filter = self.log_level.or_else(|| machine.log.clone());
         Ok(Serve {
             config,
+            source,
             embedded,
             log_filter: log_filter.unwrap_or_else(|| "info".to_owned()),
         })

@@ -8,7 +8,7 @@ mod silence;
 use crate::cancel::{Doing, Registration};
 use crate::config::PoolMode;
 use crate::learn::Question;
-use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted};
+use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::status::Board;
 use crate::stream::Stream;
@@ -38,11 +38,11 @@ struct Client {
     scanner: Scanner,
     session: Session,
     registration: Registration,
-    closing: watch::Receiver<bool>,
     /// That of its pool when it logged in.
     mode: PoolMode,
     /// Watches how long it says nothing, where that is limited.
     silence: Option<Box<Silence>>,
+    summons: watch::Receiver<Summons>,
     _place: login::Place,
 }
 
@@ -120,10 +120,10 @@ impl Client {
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => ready?,
-                _ = self.closing.wait_for(|closing| *closing) => return Err(shut_down()),
                 () = Silence::is_too_long(&mut self.silence) => {
                     return Err(End::Told(crate::trip::timed_out("client_idle_timeout")));
                 }
+                summons = summoned(&mut self.summons) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
         }
@@ -133,7 +133,7 @@ impl Client {
         let config = self.proxy.config();
         let board = Board {
             settings: &config.paceline,
-            for_autocommit: self.pool.policy.for_autocommit,
+            for_autocommit: self.pool.policy().for_autocommit,
             counters: &self.proxy.counters,
             pool: &self.pool,
         };
@@ -189,13 +189,13 @@ impl Client {
         };
         unit.tally = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
-            Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy), None),
+            Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
             Knowledge::Pending | Knowledge::Asked => {
-                (Travel::unlearned(&unit, self.pool.policy), None)
+                (Travel::unlearned(&unit, self.pool.policy()), None)
             }
             Knowledge::Ask => {
                 let question = Question::new(&self.pool, &unit);
-                (Travel::unlearned(&unit, self.pool.policy), Some(question))
+                (Travel::unlearned(&unit, self.pool.policy()), Some(question))
             }
         };
         let wrap = match (unit.template.hints().target_affect_row, &travel.slip.keys) {
@@ -315,11 +315,13 @@ impl Client {
 
 /// The process ends.
 fn shut_down() -> End {
-    let mut out = BytesMut::new();
-    ErrorResponse::fatal(
-        "57P01",
-        "terminating connection due to administrator command",
-    )
-    .write(&mut out);
-    End::Told(out.freeze())
+    End::Told(Summons::ShutDown.farewell())
+}
+
+/// Returns when a client that does nothing is called to go.
+async fn summoned(summons: &mut watch::Receiver<Summons>) -> End {
+    match summons.wait_for(|summons| summons.is_to_go()).await {
+        Ok(summons) => End::Told(summons.farewell()),
+        Err(_) => shut_down(),
+    }
 }

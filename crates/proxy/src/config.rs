@@ -22,7 +22,9 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Encryption, PoolMode, Protocols, Settings, Side, SslMode, keys};
+pub(crate) use settings::{
+    Encryption, Key, Listening, PoolMode, Protocols, Settings, Side, SslMode, keys,
+};
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;
 pub(crate) use terms::{Differences, Terms};

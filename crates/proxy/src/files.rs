@@ -7,6 +7,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// What is open besides connections: listeners, logs, what the runtime needs.
 const OTHERS: usize = 64;
 
+/// A server connection has its socket twice: whoever kills it is not the one who uses it.
+const PER_SERVER: usize = 2;
+
 /// Thousands of clients need thousands of file descriptors: takes as many as the system allows, and says if these are not
 /// enough.
 pub(crate) fn raise_limit(config: &Config) {
@@ -37,7 +40,7 @@ fn needed(config: &Config) -> usize {
         .metrics_listen
         .map_or(0, |_| metrics::CONNECTIONS_MAX);
     let pools = sizes.sum::<usize>().max(settings.pooling.default_pool_size);
-    settings.pooling.max_client_conn + pools + metrics + OTHERS
+    settings.pooling.max_client_conn + PER_SERVER * pools + metrics + OTHERS
 }
 
 #[cfg(test)]
@@ -50,7 +53,7 @@ mod tests {
             [databases.a]\nprimary = \"postgres://db\"\n\
             [databases.b]\nprimary = \"postgres://db\"\npool_size = 5\nreserve_pool_size = 2";
         let config = Config::from_toml(file, "").unwrap();
-        let expected = 1000 + 20 + 7 + metrics::CONNECTIONS_MAX + OTHERS;
+        let expected = 1000 + 2 * (20 + 7) + metrics::CONNECTIONS_MAX + OTHERS;
         assert_eq!(needed(&config), expected);
     }
 }

@@ -25,6 +25,7 @@ mod within;
 use anyhow::Context;
 use cli::{Command, Explain, Serve};
 use config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
+use control::Origin;
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -84,7 +85,11 @@ fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
         Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),
         None => None,
     };
-    let served = runtime.block_on(serve::serve(serve.config, signals, started));
+    let to_embedded = embedded
+        .as_ref()
+        .and_then(|_| serve.config.databases.get(ANY_DATABASE));
+    let origin = Origin::new(serve.source, to_embedded.cloned());
+    let served = runtime.block_on(serve::serve(serve.config, origin, signals, started));
     // Connections close before the server that they lead to.
     runtime.shutdown_background();
     if let Some(server) = embedded {

@@ -3,45 +3,47 @@
 //! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
 //! All of it happens under one short lock that is never held across a wait.
 
+mod era;
 mod failing;
 mod groups;
+mod hold;
 mod known;
 mod load;
 mod quota;
 mod room;
 mod seat;
+mod shape;
 mod sweep;
 mod tend;
 
+pub(crate) use era::{Bond, Era};
+pub(crate) use hold::{Hold, Summons};
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
 pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
+pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
 
 use crate::config::Terms;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
-use crate::server::{Address, ServerConn};
+use crate::server::ServerConn;
 use crate::status::Counters;
 use crate::trip;
 use arc_swap::{ArcSwap, Guard};
 use failing::Failing;
 use known::Known;
-use paceline_line::learned::Policy;
-use paceline_line::line::{Departure, Entry, Key, Keys, Limits, Line, Slip, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Keys, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use quota::Hunger;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
-use tokio::sync::{Notify, oneshot};
-
-/// Most reads in a pipeline.
-const PIPELINE_DEPTH_MAX: usize = 32;
+use tokio::sync::{Notify, oneshot, watch};
 
 /// The rows of all that leave.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
@@ -57,10 +59,7 @@ fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
 pub(crate) struct Pool {
     /// Shared by all pools.
     pub(crate) proxy: Arc<Proxy>,
-    /// Where its connections lead.
-    pub(crate) address: Arc<Address>,
-    /// What may travel together.
-    pub(crate) policy: Policy,
+    policy: shape::PolicyCell,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
     /// How many server connections and clients its database and user have.
@@ -69,6 +68,8 @@ pub(crate) struct Pool {
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
+    /// A connection has come back while it is held, or an era is over.
+    over: Arc<Notify>,
     /// More is known of a template.
     learned_more: Notify,
     /// Units that were neither a single read nor a single write, and got a server connection.
@@ -83,6 +84,20 @@ struct Inner {
     line: Line<Waiter>,
     /// Used last, taken first.
     idle: Vec<ServerConn>,
+    /// Kept while it is suspended; then none is idle.
+    parked: Vec<ServerConn>,
+    /// May work begin?
+    hold: Hold,
+    /// Connections that are opened now are of this era …
+    era: Arc<Era>,
+    /// … and of these there are some yet.
+    past: Vec<Weak<Era>>,
+    /// When it was killed last.
+    killed_at: Option<Instant>,
+    /// To clients that do nothing.
+    summons: watch::Sender<Summons>,
+    /// Most connections, the reserve included.
+    open_max: usize,
     /// Connections that exist or are being opened.
     open: usize,
     opening: usize,
@@ -111,30 +126,27 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(
-        proxy: Arc<Proxy>,
-        address: Address,
-        policy: Policy,
-        quotas: Quotas,
-        terms: Terms,
-    ) -> Self {
+    pub(crate) fn new(proxy: Arc<Proxy>, shape: Shape, quotas: Quotas, hold: Hold) -> Self {
         let now = Instant::now();
-        let config = proxy.config();
-        let settings = &config.paceline;
-        let limits = Limits {
-            group_size_max: settings.grouping.group_size_max,
-            pipeline_depth_max: PIPELINE_DEPTH_MAX,
-            max_wait: settings.grouping.hotspot_update_max_wait_time,
+        let over = Arc::new(Notify::new());
+        let summons = match hold {
+            Hold::Closing => Summons::ShutDown,
+            Hold::Open | Hold::Suspended | Hold::Paused => Summons::Stay,
         };
         Self {
-            address: Arc::new(address),
-            policy,
+            policy: shape::PolicyCell::new(shape.policy),
             labels: OnceLock::new(),
             quotas,
-            terms: ArcSwap::from_pointee(terms),
             inner: Mutex::new(Inner {
-                line: Line::new(limits),
+                line: Line::new(shape.limits),
                 idle: Vec::new(),
+                parked: Vec::new(),
+                hold,
+                era: Era::new(Arc::new(shape.address), &over),
+                past: Vec::new(),
+                killed_at: None,
+                summons: watch::Sender::new(summons),
+                open_max: shape.terms.open_max(),
                 open: 0,
                 opening: 0,
                 grow_not_before: now,
@@ -149,7 +161,9 @@ impl Pool {
                 tended: false,
                 wakes_at: now,
             }),
+            terms: ArcSwap::from_pointee(shape.terms),
             look_again: Notify::new(),
+            over,
             learned_more: Notify::new(),
             leases: AtomicU64::new(0),
             sizes: GroupSizes::default(),
@@ -161,11 +175,6 @@ impl Pool {
     /// What holds for it now; other terms may take their place at any time.
     pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
         self.terms.load()
-    }
-
-    /// From now on these hold. Connections that are too many for them are closed when nobody uses them.
-    pub(crate) fn set_terms(&self, terms: Terms) {
-        self.terms.store(Arc::new(terms));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -268,7 +277,7 @@ impl Pool {
             }
             Some(mut conn) => {
                 conn.idle_since = now;
-                inner.idle.push(conn);
+                self.take_in(&mut inner, conn);
             }
             None => self.lost(&mut inner),
         }
@@ -277,6 +286,14 @@ impl Pool {
         drop(inner);
         if let Some(conn) = worn_out {
             conn.say_goodbye();
+        }
+    }
+
+    /// A connection that is free: it may serve, is kept for later, or is closed.
+    fn take_in(self: &Arc<Self>, inner: &mut Inner, conn: ServerConn) {
+        match inner.serves_on(&conn) {
+            true => inner.idle.push(conn),
+            false => self.put_aside(inner, conn),
         }
     }
 
@@ -295,9 +312,9 @@ impl Pool {
         conn.idle_since = now;
         // A connection whose time has come takes nobody along.
         let retires = now >= conn.retires_at && now >= inner.retire_not_before;
-        let next = match retires || self.gives_way(&inner, conn, now) {
-            true => None,
-            false => self.depart(&mut inner, now),
+        let next = match inner.serves_on(conn) && !retires && !self.gives_way(&inner, conn, now) {
+            true => self.depart(&mut inner, now),
+            false => None,
         };
         next.iter().for_each(|next| self.count_group(next));
         // Rows that have landed may let others leave on connections that were idle for want of them.
@@ -325,6 +342,7 @@ impl Pool {
             self.grow(inner);
         }
         self.look_again.notify_one();
+        self.over.notify_waiters();
     }
 
     /// Members of a pipeline that has come to a halt go elsewhere.
@@ -367,12 +385,14 @@ impl Pool {
             }
             entries.push(entry);
         }
+        self.bury(inner, &mut entries);
         inner.line.put_back(now, entries);
     }
 
     /// Hands idle connections to whoever is next.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         inner.line.release_held(now);
+        self.turn_away(inner, now);
         while !inner.idle.is_empty() {
             let Some(departure) = self.depart(inner, now) else {
                 return;

@@ -1,24 +1,30 @@
 //! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
 
 use crate::cancel::Cancels;
-use crate::config::Config;
+use crate::config::{Config, Database};
+use crate::control::{Origin, Phase, Standings, Token};
 use crate::metrics::PoolLabels;
-use crate::pool::{Pool, QuotaBook};
+use crate::pool::{Pool, QuotaBook, Shape};
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
 use crate::tls::{Keyring, TlsError};
 use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
+use paceline_line::line::Limits;
 use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::chain;
 use paceline_line::tally::Names;
 use paceline_line::template::Templates;
-use std::collections::HashMap;
+use paceline_wire::ErrorResponse;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+
+/// Most reads in a pipeline.
+const PIPELINE_DEPTH_MAX: usize = 32;
 
 /// State of the process.
 pub(crate) struct Proxy {
@@ -39,6 +45,8 @@ pub(crate) struct Proxy {
     pub(crate) cancels: Cancels,
     /// Clients that are connected.
     pub(crate) clients: AtomicUsize,
+    /// Connections of clients that are there, logged in or not.
+    pub(crate) visitors: AtomicUsize,
     /// Connections that were accepted, whatever came of them.
     pub(crate) accepted: AtomicU64,
     /// Names for templates in metrics.
@@ -47,15 +55,27 @@ pub(crate) struct Proxy {
     labelled: AtomicUsize,
     /// When the process began.
     pub(crate) started: SystemTime,
-    /// Turns true when the process shuts down.
-    pub(crate) closing: watch::Receiver<bool>,
-    pools: Mutex<HashMap<(String, String), Arc<Pool>>>,
     quotas: QuotaBook,
+    /// Does the process serve, or come to its end?
+    pub(crate) phase: watch::Sender<Phase>,
+    /// Where the configuration comes from, to be read again.
+    pub(crate) origin: Origin,
+    /// To those who wait for the end of an order: another one has been given.
+    pub(crate) ordered: Notify,
+    pools: Mutex<Pools>,
+}
+
+/// Every pool, and what operators have ordered: one lock, so that a pool that is new is held as the others are.
+#[derive(Default)]
+struct Pools {
+    /// By the database and user that clients name.
+    by_name: HashMap<(String, String), Arc<Pool>>,
+    standings: Standings,
 }
 
 impl Proxy {
     /// With this configuration.
-    pub(crate) fn new(config: Config, closing: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         let templates = Templates::default();
         Self {
             chain: chain::Prelude::new(&templates),
@@ -66,13 +86,16 @@ impl Proxy {
             keyring: Arc::default(),
             cancels: Cancels::default(),
             clients: AtomicUsize::new(0),
+            visitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             names: Arc::default(),
             labelled: AtomicUsize::new(0),
             started: SystemTime::now(),
-            closing,
-            pools: Mutex::new(HashMap::new()),
             quotas: QuotaBook::default(),
+            phase: watch::Sender::default(),
+            origin: Origin::default(),
+            ordered: Notify::new(),
+            pools: Mutex::default(),
             config: ArcSwap::from_pointee(config),
         }
     }
@@ -92,48 +115,84 @@ impl Proxy {
         self.keyring.load(&config.paceline.encryption, servers)
     }
 
+    fn lock(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another configuration takes the place of this one; pools follow it at once. A database that is not in it any more
+    /// goes on for the clients that it has.
+    pub(crate) fn set_config(self: &Arc<Self>, config: Config) {
+        self.config.store(Arc::new(config));
+        let pools = self.lock();
+        let config = self.config();
+        for ((database, user), pool) in &pools.by_name {
+            if let Some((entry, on_server)) = config.database(database) {
+                pool.reshape(self.shape(&config, entry, on_server, user));
+            }
+        }
+    }
+
     /// The pool for a client that names this database and user. `None`: there is no such database here.
     pub(crate) fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
+        // The lock comes first: a new pool has the configuration of its time, or is there when that changes.
+        let mut pools = self.lock();
         let config = self.config();
         let (entry, on_server) = config.database(database)?;
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (database.to_owned(), user.to_owned());
-        if let Some(pool) = pools.get(&key) {
+        if let Some(pool) = pools.by_name.get(&key) {
             return Some(Arc::clone(pool));
         }
-        let settings = &config.paceline;
-        let policy = Policy {
-            hotspot: settings.grouping.hotspot,
-            for_autocommit: config.hotspot_for_autocommit(entry, user),
-            lock_type: settings.grouping.hotspot_lock_type,
-            pipeline: settings.grouping.pipeline,
-        };
-        let address = Address {
-            user: entry
-                .primary
-                .user
-                .clone()
-                .unwrap_or_else(|| user.to_owned()),
-            upstream: entry.primary.clone(),
-            database: on_server,
-            keyring: Arc::clone(&self.keyring),
-        };
-        let terms = config.terms(entry, user);
-        let quotas = self.quotas.of(database, user, &address.user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, quotas, terms));
-        pools.insert(key, Arc::clone(&pool));
+        let shape = self.shape(&config, entry, on_server, user);
+        let quotas = self.quotas.of(database, user, &shape.address.user);
+        let hold = pools.standings.hold(database);
+        let pool = Arc::new(Pool::new(Arc::clone(self), shape, quotas, hold));
+        pools.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
 
-    /// The configuration has changed: each pool has the terms that it says now.
-    pub(crate) fn renew_terms(&self) {
-        let config = Arc::clone(&self.config());
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((database, user), pool) in pools.iter() {
-            if let Some((entry, _)) = config.database(database) {
-                pool.set_terms(config.terms(entry, user));
-            }
+    /// Lets clients of a database in.
+    ///
+    /// # Errors
+    /// It is disabled.
+    pub(crate) fn admit(&self, database: &str) -> Result<(), ErrorResponse> {
+        self.lock().standings.admit(database)
+    }
+
+    /// Gives an order about databases. Every pool is held as it says when this returns.
+    pub(crate) fn order<T>(&self, order: impl FnOnce(&mut Standings) -> T) -> T {
+        let mut pools = self.lock();
+        let Pools { by_name, standings } = &mut *pools;
+        let outcome = order(standings);
+        for ((database, _), pool) in by_name {
+            pool.hold(standings.hold(database));
         }
+        self.ordered.notify_waiters();
+        outcome
+    }
+
+    /// Is this order to pause or suspend in force?
+    pub(crate) fn order_holds(&self, token: Token) -> bool {
+        self.lock().standings.holds(token)
+    }
+
+    /// The pools of a database, or of all.
+    pub(crate) fn pools_of(&self, wanted: Option<&str>) -> Vec<Arc<Pool>> {
+        let pools = self.lock();
+        let named = |name: &str| wanted.is_none_or(|wanted| wanted == name);
+        let found = pools.by_name.iter().filter(|((name, _), _)| named(name));
+        found.map(|(_, pool)| Arc::clone(pool)).collect()
+    }
+
+    /// Databases that have a pool, as clients name them.
+    pub(crate) fn databases_in_use(&self) -> BTreeSet<String> {
+        let pools = self.lock();
+        let names = pools.by_name.keys();
+        names.map(|(database, _)| database.clone()).collect()
+    }
+
+    /// The process comes to its end.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        *self.phase.borrow() != Phase::Serving
     }
 
     /// A client that named this database and user has logged in to its pool: from now on metrics show it.
@@ -146,8 +205,33 @@ impl Proxy {
 
     /// Every pool there is.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.values().map(Arc::clone).collect()
+        self.pools_of(None)
+    }
+
+    /// What the configuration says of the pool of this user (as the client names itself) on a database.
+    fn shape(&self, config: &Config, database: &Database, on_server: String, user: &str) -> Shape {
+        let upstream = database.primary.clone();
+        let grouping = &config.paceline.grouping;
+        Shape {
+            address: Address {
+                user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
+                upstream,
+                database: on_server,
+                keyring: Arc::clone(&self.keyring),
+            },
+            policy: Policy {
+                hotspot: grouping.hotspot,
+                for_autocommit: config.hotspot_for_autocommit(database, user),
+                lock_type: grouping.hotspot_lock_type,
+                pipeline: grouping.pipeline,
+            },
+            terms: config.terms(database, user),
+            limits: Limits {
+                group_size_max: grouping.group_size_max,
+                pipeline_depth_max: PIPELINE_DEPTH_MAX,
+                max_wait: grouping.hotspot_update_max_wait_time,
+            },
+        }
     }
 }
 
@@ -160,11 +244,10 @@ mod tests {
         let file = "[databases.app]\nprimary = \"postgres://db\"\n[users.web]\npool_size = 3";
         let before = Config::from_toml(file, "").unwrap();
         let after = Config::from_toml(&file.replace('3', "7"), "").unwrap();
-        let proxy = Arc::new(Proxy::new(before, watch::channel(false).1));
+        let proxy = Arc::new(Proxy::new(before));
         let pool = proxy.pool("app", "web").unwrap();
         assert_eq!(pool.terms().size, 3);
-        proxy.config.store(Arc::new(after));
-        proxy.renew_terms();
+        proxy.set_config(after);
         assert_eq!(pool.terms().size, 7);
     }
 }

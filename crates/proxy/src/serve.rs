@@ -1,156 +1,156 @@
 //! Listening, accepting, and coming to an end.
 
+mod listen;
+mod pidfile;
+mod signals;
+pub(crate) mod systemd;
+
+pub(crate) use signals::Signals;
+
 use crate::client;
-use crate::config::Settings;
+use crate::config::Config;
+use crate::control::{Origin, Phase};
 use crate::metrics;
 use crate::pool;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use anyhow::Context;
+use listen::Doors;
+use pidfile::PidFile;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
-
-/// Connections that wait to be accepted.
-const BACKLOG: u32 = 4_096;
+use tokio::task::JoinSet;
 
 /// After accepting has failed (too few file descriptors), the next attempt comes after this long.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Serves clients until a signal ends it (INT or TERM). `started` is when the process began.
+/// How long clients have to go that are told so at the end of `shutdown_timeout`; who does nothing hears it.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Serves clients until a signal or an order ends it. `started` is when the process began.
 pub(crate) async fn serve(
-    config: crate::config::Config,
+    config: Config,
+    origin: Origin,
     signals: Signals,
     started: SystemTime,
 ) -> anyhow::Result<()> {
-    let (close, closing) = watch::channel(false);
-    let mut proxy = Proxy::new(config, closing);
+    let mut proxy = Proxy::new(config);
     proxy.started = started;
+    proxy.origin = origin;
     let proxy = Arc::new(proxy);
     proxy.load_keys().context("TLS")?;
     let config = Arc::clone(&proxy.config());
     let settings = &config.paceline;
-    let tcp = listen(settings.listening.listen, "--listen")?;
-    let address = tcp.local_addr()?;
-    let unix = listen_unix(settings, address.port())?;
-    let metrics = settings.listening.metrics_listen;
-    let metrics = metrics.map(|address| listen(address, "metrics_listen"));
-    if let Some(listener) = metrics.transpose()? {
+    let mut doors = Doors::open(&settings.listening)?;
+    let pidfile = &settings.operation.pidfile;
+    let replace = settings.listening.so_reuseport;
+    let pidfile = pidfile.as_ref().map(|path| PidFile::write(path, replace));
+    let _pidfile = pidfile.transpose()?;
+    if let Some(listener) = doors.metrics.take() {
         let address = listener.local_addr()?;
         tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
         crate::log::say(&format!("metrics at http://{address}/metrics"));
     }
-    tokio::spawn(accept_tcp(Arc::clone(&proxy), tcp));
-    let socket = unix.map(|(listener, socket)| {
-        tokio::spawn(accept_unix(Arc::clone(&proxy), listener));
-        socket
-    });
     tokio::spawn(pool::sweep(Arc::clone(&proxy)));
+    tokio::spawn(signals.obey(Arc::clone(&proxy)));
+    let watchdog = systemd::watchdog_interval().map(systemd::feed_watchdog);
+    let _watchdog = watchdog.map(tokio::spawn);
     // Scripts wait for this line: it is part of the command-line contract.
-    crate::log::say(&format!("listening on {address}"));
-    signals.wait().await;
+    for address in doors.addresses()? {
+        crate::log::say(&format!("listening on {address}"));
+    }
+    systemd::ready();
+    let mut phase = proxy.phase.subscribe();
+    let accepting = doors.accept(&proxy);
+    reached(&mut phase, Phase::WaitingForClients).await;
     tracing::info!("shutting down");
-    close.send_replace(true);
-    drain(&proxy).await;
-    drop(socket);
+    systemd::stopping();
+    tokio::select! {
+        () = drain(&proxy, accepting) => {}
+        () = reached(&mut phase, Phase::Ending) => tracing::info!("ending at once"),
+    }
     Ok(())
 }
 
-/// The signals that end the process.
-pub(crate) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
+/// Returns when the process is in this phase or a later one.
+async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
+    // The proxy has the sender: it is there as long as anybody waits.
+    let _ = now.wait_for(|now| *now >= phase).await;
 }
 
-impl Signals {
-    /// From now on they are noticed.
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn wait(mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+impl Doors {
+    /// Takes in whoever comes, until the process comes to its end; the tasks are over when nobody can come any more.
+    fn accept(&mut self, proxy: &Arc<Proxy>) -> JoinSet<()> {
+        let mut accepting = JoinSet::new();
+        for listener in self.tcp.drain(..) {
+            accepting.spawn(accept_tcp(Arc::clone(proxy), listener, self.shared));
         }
-    }
-}
-
-/// `setting` is what would change the address.
-fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    socket.set_reuseaddr(true)?;
-    let bound = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
-    bound.with_context(|| {
-        format!("cannot listen on {address}: stop what listens there, or choose another {setting}")
-    })
-}
-
-/// The socket file goes when this does.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "socket file could not be removed");
+        for listener in self.unix.drain(..) {
+            accepting.spawn(accept_unix(Arc::clone(proxy), listener));
         }
+        accepting
     }
 }
 
-fn listen_unix(
-    settings: &Settings,
-    port: u16,
-) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
-    let Some(folder) = &settings.listening.unix_socket_dir else {
-        return Ok(None);
-    };
-    let path = folder.join(format!(".s.PGSQL.{port}"));
-    // A socket file that nobody listens on is what a killed process has left.
-    let dead = std::os::unix::net::UnixStream::connect(&path)
-        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-    if dead {
-        std::fs::remove_file(&path)?;
-    }
-    let listener = UnixListener::bind(&path)
-        .with_context(|| format!("cannot listen on {}: check unix_socket_dir", path.display()))?;
-    Ok(Some((listener, SocketFile(path))))
-}
-
-async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener) {
+async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, shared: bool) {
+    let mut phase = proxy.phase.subscribe();
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => welcome(&proxy, Stream::tcp(stream)),
-            Err(error) => accept_failed(&error).await,
+        tokio::select! {
+            biased;
+            () = reached(&mut phase, Phase::WaitingForClients) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => welcome(&proxy, Stream::tcp(stream)),
+                Err(error) => accept_failed(&error).await,
+            }
         }
     }
+    let rest = listen::close_tcp(listener, shared).await;
+    rest.into_iter()
+        .for_each(|stream| welcome(&proxy, Stream::tcp(stream)));
 }
 
 async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener) {
+    let mut phase = proxy.phase.subscribe();
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => welcome(&proxy, Stream::unix(stream)),
-            Err(error) => accept_failed(&error).await,
+        tokio::select! {
+            biased;
+            () = reached(&mut phase, Phase::WaitingForClients) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => welcome(&proxy, Stream::unix(stream)),
+                Err(error) => accept_failed(&error).await,
+            }
         }
+    }
+    let rest = listen::close_unix(listener);
+    rest.into_iter()
+        .for_each(|stream| welcome(&proxy, Stream::unix(stream)));
+}
+
+/// A connection is counted from here to its end, whatever becomes of it.
+struct Visit(Arc<Proxy>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.visitors.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 fn welcome(proxy: &Arc<Proxy>, stream: Stream) {
     proxy.accepted.fetch_add(1, Ordering::Relaxed);
-    if !*proxy.closing.borrow() {
-        tokio::spawn(client::serve(Arc::clone(proxy), stream));
+    // Who came before the doors were closed is served as those who were in.
+    if *proxy.phase.borrow() > Phase::WaitingForClients {
+        return;
     }
+    proxy.visitors.fetch_add(1, Ordering::Relaxed);
+    let visit = Visit(Arc::clone(proxy));
+    tokio::spawn(async move {
+        client::serve(Arc::clone(&visit.0), stream).await;
+        drop(visit);
+    });
 }
 
 /// Notes it, and lets some time pass.
@@ -159,20 +159,40 @@ pub(crate) async fn accept_failed(error: &io::Error) {
     tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
 }
 
-/// Waits for units and transactions in progress, up to `shutdown_timeout`.
-async fn drain(proxy: &Proxy) {
-    const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Waits until nobody can come any more and those who are there have left: by themselves, or because they are told to go
+/// when they do nothing. All of it up to `shutdown_timeout`.
+async fn drain(proxy: &Proxy, accepting: JoinSet<()>) {
     let limit = proxy.config().paceline.operation.shutdown_timeout;
     let drained = async {
-        while proxy.clients.load(Ordering::Relaxed) > 0 {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        accepting.join_all().await;
+        left(proxy).await;
     };
-    if tokio::time::timeout(limit, drained).await.is_err() {
+    if tokio::time::timeout(limit, drained).await.is_ok() {
+        return;
+    }
+    proxy.pools().iter().for_each(|pool| pool.dismiss());
+    if tokio::time::timeout(FAREWELL, left(proxy)).await.is_err() {
         let left = proxy.clients.load(Ordering::Relaxed);
         tracing::warn!(
             clients = left,
             "shutdown_timeout: closing clients in the middle of their work"
         );
     }
+}
+
+async fn left(proxy: &Proxy) {
+    const LOOK_EVERY: Duration = Duration::from_millis(10);
+    while is_occupied(proxy) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Clients have left with their last answer, so servers are free when clients are gone. Who has not logged in yet may do so
+/// only if clients are waited for.
+fn is_occupied(proxy: &Proxy) -> bool {
+    let present = match *proxy.phase.borrow() {
+        Phase::Serving | Phase::WaitingForClients => &proxy.visitors,
+        Phase::WaitingForServers | Phase::Ending => &proxy.clients,
+    };
+    present.load(Ordering::Relaxed) > 0
 }

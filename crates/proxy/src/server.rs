@@ -2,7 +2,7 @@
 //! needs.
 
 use crate::config::{Host, SslMode, Upstream};
-use crate::pool::ServerPlace;
+use crate::pool::{Bond, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::{self, Connector, Keyring};
 use crate::within::within;
@@ -32,6 +32,22 @@ pub(crate) struct Address {
     pub(crate) keyring: Arc<Keyring>,
 }
 
+impl Address {
+    /// Does it lead to the same place, as the same user? (All of a process have the same keys.)
+    pub(crate) fn leads_to(&self, other: &Self) -> bool {
+        let parts = |address: &Self| {
+            let Self {
+                upstream,
+                database,
+                user,
+                keyring: _,
+            } = address.clone();
+            (upstream, database, user)
+        };
+        parts(self) == parts(other)
+    }
+}
+
 /// A connection to PostgreSQL that is logged in.
 #[derive(Debug)]
 pub(crate) struct ServerConn {
@@ -45,6 +61,8 @@ pub(crate) struct ServerConn {
     parameters: BTreeMap<String, String>,
     /// Names this backend in cancel requests.
     pub(crate) key: BackendKey,
+    /// The era of its pool that it is of, if it is a pool's.
+    pub(crate) bond: Option<Bond>,
     /// When it served last.
     pub(crate) idle_since: Instant,
     /// When it was opened.
@@ -253,6 +271,7 @@ impl ServerConn {
             input: BytesMut::new(),
             parameters: BTreeMap::new(),
             key: BackendKey::new(address),
+            bond: None,
             idle_since: now,
             opened: now,
             retires_at: now,

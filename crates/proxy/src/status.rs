@@ -108,12 +108,11 @@ mod tests {
     use crate::config::Config;
     use crate::proxy::Proxy;
     use std::sync::Arc;
-    use tokio::sync::watch;
 
     #[test]
     fn every_counter_is_documented() {
         let config = Config::for_upstream("postgres://db").unwrap();
-        let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+        let proxy = Arc::new(Proxy::new(config));
         let config = proxy.config();
         let board = Board {
             settings: &config.paceline,

@@ -5,6 +5,7 @@ use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -120,6 +121,14 @@ impl Stream {
     #[allow(dead_code, reason = "login by certificate comes next")]
     pub(crate) fn certified_names(&self) -> &[String] {
         self.tls().map_or(&[], |tls| &tls.identity.names)
+    }
+
+    /// Another descriptor of the same socket.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
+            Socket::Unix(stream) => stream.as_fd().try_clone_to_owned(),
+        }
     }
 
     /// Waits until the socket is ready for any of `interest`.

@@ -103,10 +103,10 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Clie
     };
     match outcome {
         Ok(login) => Some(Client {
-            closing: proxy.closing.clone(),
             proxy,
             mode: login.pool.terms().mode,
             silence: None,
+            summons: login.pool.summons(),
             pool: login.pool,
             stream,
             input: login.input,
@@ -157,6 +157,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
                 .into(),
         );
     }
+    proxy.admit(database)?;
     let pool = proxy.pool(database, user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")

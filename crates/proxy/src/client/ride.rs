@@ -5,7 +5,7 @@ use super::{Client, End};
 use crate::cancel::{self, Doing};
 use crate::config::PoolMode;
 use crate::learn::Question;
-use crate::pool::{Rows, Seat};
+use crate::pool::{Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{self, ServerConn, ServerError};
 use crate::status::Board;
@@ -190,6 +190,16 @@ impl Client {
             ..Relay::new(self, conn, ride)
         };
         relay.run_to_end().await
+    }
+}
+
+impl Client {
+    /// What it is told whose server connection was lost: it was killed, or nobody knows why.
+    fn lost(&self) -> Bytes {
+        match *self.summons.borrow() {
+            Summons::Killed => Summons::Killed.farewell(),
+            Summons::Stay | Summons::ShutDown => crate::trip::lost(),
+        }
     }
 }
 
@@ -445,7 +455,7 @@ impl<'a> Relay<'a> {
         );
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
-        let closing = self.client.closing.wait_for(|closing| *closing);
+        let summons = super::summoned(&mut self.client.summons);
         let idle = phase == Phase::Idle;
         let up = tokio::select! {
             biased;
@@ -457,7 +467,7 @@ impl<'a> Relay<'a> {
                 self.client_end = ready.err().map(End::from).or(self.client_end.take());
                 None
             }
-            _ = closing, if idle => return Err((Fate::Drop, super::shut_down())),
+            end = summons, if idle => return Err((Fate::Drop, end)),
             why = Clock::is_up(&mut self.clock) => Some(why),
         };
         match up {
@@ -503,7 +513,7 @@ impl<'a> Relay<'a> {
         self.take_server_input()?;
         let mut told = std::mem::take(&mut self.to_client);
         if !self.ride.is_fatal() {
-            told.extend_from_slice(&crate::trip::lost());
+            told.extend_from_slice(&self.client.lost());
         }
         Err((Fate::Drop, End::Told(told.freeze())))
     }
@@ -540,7 +550,7 @@ fn with_desk<R>(
     let config = client.proxy.config();
     let board = Board {
         settings: &config.paceline,
-        for_autocommit: client.pool.policy.for_autocommit,
+        for_autocommit: client.pool.policy().for_autocommit,
         counters: &client.proxy.counters,
         pool,
     };

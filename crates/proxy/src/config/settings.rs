@@ -18,7 +18,7 @@ pub(crate) use encryption::{Encryption, Protocols, Side, SslMode};
 use grouping::Grouping;
 pub(crate) use key::Key;
 pub(super) use key::TIMEOUT_MAX;
-use listening::Listening;
+pub(crate) use listening::Listening;
 use login::Login;
 use operation::Operation;
 pub(crate) use pooling::PoolMode;

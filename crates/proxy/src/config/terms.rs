@@ -53,6 +53,13 @@ pub(crate) struct Terms {
     pub(crate) server_login_retry: Duration,
 }
 
+impl Terms {
+    /// Most server connections, the reserve included.
+    pub(crate) fn open_max(&self) -> usize {
+        self.size + self.reserve_size
+    }
+}
+
 /// What one table of the configuration says of a database or user. What it does not say holds as said elsewhere.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Differences {
@@ -337,6 +344,6 @@ impl Config {
     /// Most server connections that a pool of this database opens whose user has no table, its reserve included.
     pub(crate) fn pool_size_max(&self, database: &Database) -> usize {
         let terms = database.differs.terms(&self.paceline);
-        terms.size + terms.reserve_size
+        terms.open_max()
     }
 }

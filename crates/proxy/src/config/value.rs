@@ -243,6 +243,21 @@ fn path(
     }
 }
 
+/// Reads the permissions of a file, octal as `chmod` takes them.
+pub(super) fn mode(written: Written<'_>) -> Result<u32, ValueError> {
+    const EVERYBODY: u32 = 0o777;
+    let mode = match written {
+        Written::Argument(text) | Written::Text(text) => u32::from_str_radix(text, 8).ok(),
+        _ => None,
+    };
+    mode.filter(|mode| *mode <= EVERYBODY)
+        .ok_or_else(|| ValueError::Kind {
+            got: written.describe(),
+            wanted: "permissions of a file",
+            example: "up to four octal digits in quotes, for example \"0770\"",
+        })
+}
+
 /// Reads any text.
 pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
     quoted(written, "text", "it in quotes").map(str::to_owned)

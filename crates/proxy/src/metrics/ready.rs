@@ -32,7 +32,7 @@ const NO_PASSWORD: [u8; 4] = [0; 4];
 
 /// Why it is not, in a line.
 pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
-    if *proxy.closing.borrow() {
+    if proxy.is_shutting_down() {
         return Err("shutting down".to_owned());
     }
     if proxy.clients.load(Ordering::Relaxed) >= proxy.config().paceline.pooling.max_client_conn {
@@ -76,8 +76,8 @@ fn is_same(one: &Upstream, other: &Upstream) -> bool {
 fn let_in(proxy: &Proxy, upstream: &Upstream) -> Option<Arc<Address>> {
     let mut pools = proxy.pools().into_iter();
     let pool = pools
-        .find(|pool| pool.labels.get().is_some() && is_same(&pool.address.upstream, upstream))?;
-    Some(Arc::clone(&pool.address))
+        .find(|pool| pool.labels.get().is_some() && is_same(&pool.address().upstream, upstream))?;
+    Some(pool.address())
 }
 
 /// As whom the configuration says to log in, to the database that clients know by this name.

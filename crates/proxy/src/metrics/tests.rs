@@ -8,11 +8,10 @@ use crate::config::Config;
 use crate::pool::Pool;
 use paceline_line::line::Strategy;
 use paceline_line::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
-use tokio::sync::watch;
 
 fn proxy() -> Arc<Proxy> {
     let config = Config::for_upstream("postgres://db").unwrap();
-    Arc::new(Proxy::new(config, watch::channel(false).1))
+    Arc::new(Proxy::new(config))
 }
 
 /// The pool of a client that has logged in.

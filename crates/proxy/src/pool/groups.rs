@@ -48,6 +48,6 @@ impl Pool {
             return Some(NOT_LEARNED.to_owned());
         };
         let hinted = template.hints().commit_on_success;
-        Prospect::of(template, learned.into(), self.policy, hinted).why_alone()
+        Prospect::of(template, learned.into(), self.policy(), hinted).why_alone()
     }
 }

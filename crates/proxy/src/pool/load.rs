@@ -25,7 +25,8 @@ impl Pool {
     /// How busy it is, and what it has counted.
     pub(crate) fn load(&self) -> (Load, Census) {
         let inner = self.lock();
-        let (waiting, idle) = (inner.line.len(), inner.idle.len());
+        let waiting = inner.line.len();
+        let idle = inner.idle.len() + inner.parked.len();
         let (open, opening) = (inner.open, inner.opening);
         let census = inner.tallies.census();
         drop(inner);

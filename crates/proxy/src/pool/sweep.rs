@@ -17,14 +17,8 @@ const OFTEN: Duration = Duration::from_millis(50);
 
 /// Sweeps all pools for as long as the process lives.
 pub(crate) async fn sweep(proxy: Arc<Proxy>) {
-    let mut seen = Arc::clone(&proxy.config());
     loop {
         tokio::time::sleep(pause(&proxy)).await;
-        let config = Arc::clone(&proxy.config());
-        if !Arc::ptr_eq(&seen, &config) {
-            proxy.renew_terms();
-            seen = config;
-        }
         proxy.pools().iter().for_each(Pool::sweep);
     }
 }
@@ -69,7 +63,7 @@ impl Pool {
 fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<ServerConn> {
     let mut idle = std::mem::take(&mut inner.idle);
     let goes = |conn: &mut ServerConn| {
-        let goes = inner.open > terms.size + terms.reserve_size
+        let goes = inner.open > inner.open_max
             || is_idle_for_too_long(inner, terms, conn, now)
             || retire(inner, terms, conn, now);
         inner.open -= usize::from(goes);

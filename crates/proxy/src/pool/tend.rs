@@ -2,7 +2,7 @@
 
 use super::failing::Failing;
 use super::quota::ServerPlace;
-use super::{Delivery, Inner, Pool, Waiter};
+use super::{Delivery, Era, Hold, Inner, Pool, Waiter};
 use crate::config::Terms;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
@@ -36,7 +36,7 @@ impl Pool {
     /// Opens a connection in the background, if there may be one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
         let terms = self.terms();
-        if inner.open >= open_max(inner, &terms, Instant::now()) {
+        if inner.hold != Hold::Open || inner.open >= open_max(inner, &terms, Instant::now()) {
             return;
         }
         let Some(place) = self.server_place(inner, &terms) else {
@@ -45,20 +45,22 @@ impl Pool {
         inner.open += 1;
         inner.opening += 1;
         let pool = Arc::clone(self);
+        let era = Arc::clone(&inner.era);
         tokio::spawn(async move {
-            let opened = pool.open(place).await;
+            let opened = pool.open(place, era).await;
             pool.opened(opened);
         });
     }
 
-    async fn open(&self, place: ServerPlace) -> Result<ServerConn, ServerError> {
+    async fn open(&self, place: ServerPlace, era: Arc<Era>) -> Result<ServerConn, ServerError> {
         let config = Arc::clone(&self.proxy.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        let mut conn = ServerConn::open_within(limit, &self.address, none, prepared_max).await?;
+        let mut conn = ServerConn::open_within(limit, &era.address, none, prepared_max).await?;
         conn.retires_at = conn.opened + self.terms().server_lifetime;
         conn.place = Some(place);
+        era.bind(&mut conn);
         Ok(conn)
     }
 
@@ -69,7 +71,7 @@ impl Pool {
         match opened {
             Ok(conn) => {
                 inner.failing = None;
-                inner.idle.push(conn);
+                self.take_in(&mut inner, conn);
                 self.dispatch(&mut inner, now);
                 self.keep_enough(&mut inner, &self.terms(), now);
                 self.tend(&mut inner);
@@ -82,8 +84,10 @@ impl Pool {
     /// whoever waits is told what it would have been told alone.
     fn not_opened(&self, inner: &mut Inner, error: &ServerError, now: Instant) {
         inner.open -= 1;
+        self.over.notify_waiters();
         inner.grow_not_before = now + RETRY_AFTER;
-        tracing::warn!(database = self.address.database, user = self.address.user, %error, "no server connection");
+        let address = &inner.era.address;
+        tracing::warn!(database = address.database, user = address.user, %error, "no server connection");
         if inner.open > 0 {
             return;
         }
@@ -96,7 +100,7 @@ impl Pool {
         self.tell_all(stranded, &told);
     }
 
-    fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
+    pub(super) fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
         self.counters()
             .waiting
             .fetch_sub(entries.len() as u64, Ordering::Relaxed);
@@ -134,7 +138,7 @@ impl Pool {
             return None;
         }
         let mut wake = now + look_every(&terms);
-        if inner.open < open_max(&inner, &terms, now) {
+        if inner.hold == Hold::Open && inner.open < open_max(&inner, &terms, now) {
             let due = grows_at(&inner).unwrap_or(now + GROW_AFTER);
             if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
                 self.grow(&mut inner);
@@ -147,6 +151,9 @@ impl Pool {
     }
 
     fn expire(&self, inner: &mut Inner, terms: &Terms, now: Instant) {
+        if inner.hold == Hold::Suspended {
+            return;
+        }
         let limit = terms.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;

@@ -30,6 +30,7 @@ mod login;
 mod manners;
 mod merge;
 mod metrics;
+mod operations;
 mod order_variants;
 mod orders;
 mod outsider;

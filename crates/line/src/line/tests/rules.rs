@@ -101,6 +101,22 @@ fn whoever_leaves_takes_its_group_along_from_all_rows_in_order_of_arrival() {
     assert_eq!(scene.leaves(), "b");
 }
 
+/// For those who are held already, too; and who leaves the line is held no longer.
+#[test]
+fn other_limits_hold_at_once() {
+    let mut scene = Scene::new(limits(8, 4, 1_000_000));
+    scene.come(fold(1), "a");
+    scene.come(fold(2), "b");
+    assert_eq!(scene.leaves(), "");
+    let held_until = scene.line.held_until().unwrap();
+    scene.line.set_limits(limits(1, 4, 10));
+    assert!(scene.line.held_until().unwrap() < held_until);
+    scene.line.release_held(held_until);
+    assert_eq!(scene.leaves(), "a");
+    assert_eq!(scene.leaves(), "b");
+    assert!(scene.line.is_empty() && scene.line.held_until().is_none());
+}
+
 #[test]
 fn the_same_question_leaves_with_all_its_twins_and_is_not_held_for_more() {
     let mut scene = Scene::new(limits(3, 2, 10));

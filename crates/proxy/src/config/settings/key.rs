@@ -29,7 +29,6 @@ pub(super) enum Kind {
     Listen(fn(&mut Settings) -> &mut SocketAddr),
     Address(fn(&mut Settings) -> &mut Option<SocketAddr>),
     Folder(fn(&mut Settings) -> &mut Option<PathBuf>),
-    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     File(fn(&mut Settings) -> &mut Option<PathBuf>),
     #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Text(fn(&mut Settings) -> &mut String),
@@ -44,6 +43,8 @@ pub(super) enum Kind {
         choose: fn(&mut Settings, &str),
     },
     Switch(fn(&mut Settings) -> &mut bool),
+    /// Permissions of a file.
+    Mode(fn(&mut Settings) -> &mut u32),
     Count {
         unit: &'static str,
         limits: RangeInclusive<usize>,
@@ -98,6 +99,7 @@ impl Key {
             Kind::Folder(_) | Kind::File(_) => "path",
             Kind::Switch(_) | Kind::Text(_) | Kind::Choice { .. } => "–",
             Kind::Names(_) => "names",
+            Kind::Mode(_) => "octal",
             Kind::Count { unit, .. } => unit,
             Kind::Time { bare, .. } => bare.name(),
         }
@@ -112,6 +114,7 @@ impl Key {
             Kind::Text(_) | Kind::Names(_) => "any".to_owned(),
             Kind::Choice { among, .. } => among.join(", "),
             Kind::Switch(_) => "true, false".to_owned(),
+            Kind::Mode(_) => "0000 to 0777".to_owned(),
             Kind::Count { limits, .. } => format!("{} to {}", limits.start(), limits.end()),
             Kind::Time { bare, most, .. } => format!("0 to {}", duration::show(*most, *bare)),
         }
@@ -135,6 +138,7 @@ impl Key {
                 None => "\"\"".to_owned(),
             },
             Kind::Switch(field) => field(settings).to_string(),
+            Kind::Mode(field) => format!("\"{:04o}\"", field(settings)),
             Kind::Count { field, .. } => field(settings).to_string(),
             Kind::Time { bare, field, .. } => {
                 format!("\"{}\"", duration::show(*field(settings), *bare))
@@ -154,6 +158,7 @@ impl Kind {
             Kind::Names(field) => *field(settings) = value::names(written)?,
             Kind::Choice { among, choose, .. } => choose(settings, value::choice(written, among)?),
             Kind::Switch(field) => *field(settings) = value::switch(written)?,
+            Kind::Mode(field) => *field(settings) = value::mode(written)?,
             Kind::Count { limits, field, .. } => *field(settings) = value::count(written, limits)?,
             Kind::Time { bare, most, field } => {
                 *field(settings) = value::time(written, *bare, *most)?

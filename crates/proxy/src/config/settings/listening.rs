@@ -11,6 +11,12 @@ pub(crate) struct Listening {
     pub(crate) listen: SocketAddr,
     /// Folder for the Unix socket `.s.PGSQL.PORT`; `None` for no Unix socket.
     pub(crate) unix_socket_dir: Option<PathBuf>,
+    /// Permissions of the Unix socket.
+    pub(crate) unix_socket_mode: u32,
+    /// Connections that wait to be accepted, 1 to 65,535.
+    pub(crate) listen_backlog: usize,
+    /// Whether other processes may listen at the same address at the same time.
+    pub(crate) so_reuseport: bool,
     /// TCP address for metrics and health, any address; `None` for none. Port 0 lets the system choose.
     pub(crate) metrics_listen: Option<SocketAddr>,
 }
@@ -20,6 +26,9 @@ impl Default for Listening {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 6432)),
             unix_socket_dir: None,
+            unix_socket_mode: 0o777,
+            listen_backlog: 4_096,
+            so_reuseport: false,
             metrics_listen: None,
         }
     }
@@ -36,6 +45,25 @@ pub(super) static KEYS: &[Key] = &[
         name: "unix_socket_dir",
         meaning: "Folder in which clients find the Unix socket .s.PGSQL.PORT; \"\" for no Unix socket",
         kind: Kind::Folder(|settings| &mut settings.listening.unix_socket_dir),
+    },
+    Key {
+        name: "unix_socket_mode",
+        meaning: "Permissions of the Unix socket: who may connect there",
+        kind: Kind::Mode(|settings| &mut settings.listening.unix_socket_mode),
+    },
+    Key {
+        name: "listen_backlog",
+        meaning: "Connections that wait to be accepted; the system may allow fewer",
+        kind: Kind::Count {
+            unit: "connections",
+            limits: 1..=65_535,
+            field: |settings| &mut settings.listening.listen_backlog,
+        },
+    },
+    Key {
+        name: "so_reuseport",
+        meaning: "Several processes may listen at the same address; the newest has the Unix socket and the pidfile",
+        kind: Kind::Switch(|settings| &mut settings.listening.so_reuseport),
     },
     Key {
         name: "metrics_listen",

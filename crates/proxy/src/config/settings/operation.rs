@@ -1,13 +1,16 @@
 //! How the process runs.
 
 use super::key::{Key, Kind, timeout};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How the process runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Operation {
-    /// How long a shutdown waits for transactions in progress; zero does not wait.
+    /// How long a shutdown waits for transactions in progress, or for clients; zero does not wait.
     pub(crate) shutdown_timeout: Duration,
+    /// File with the process id; `None` for none.
+    pub(crate) pidfile: Option<PathBuf>,
     /// Threads for client and server sockets, 1 to 256.
     pub(crate) worker_threads: usize,
 }
@@ -16,6 +19,7 @@ impl Default for Operation {
     fn default() -> Self {
         Self {
             shutdown_timeout: Duration::from_secs(10),
+            pidfile: None,
             worker_threads: 1,
         }
     }
@@ -25,8 +29,13 @@ impl Default for Operation {
 pub(super) static KEYS: &[Key] = &[
     Key {
         name: "shutdown_timeout",
-        meaning: "How long a shutdown waits for transactions in progress; 0 does not wait",
+        meaning: "How long a shutdown waits, for transactions or for clients; 0 does not wait",
         kind: timeout(|settings| &mut settings.operation.shutdown_timeout),
+    },
+    Key {
+        name: "pidfile",
+        meaning: "File that holds the process id while Paceline runs; \"\" for none",
+        kind: Kind::File(|settings| &mut settings.operation.pidfile),
     },
     Key {
         name: "worker_threads",

@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::proxy::Proxy;
 use paceline_line::tally::TALLIES_MAX;
 use paceline_line::template::Template;
-use tokio::sync::watch;
 
 struct Scene {
     proxy: Arc<Proxy>,
@@ -16,7 +15,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let config = Config::for_upstream("postgres://db").unwrap();
-        let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+        let proxy = Arc::new(Proxy::new(config));
         let pool = proxy.pool("app", "rider").unwrap();
         Self { proxy, pool }
     }

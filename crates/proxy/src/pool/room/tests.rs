@@ -3,12 +3,11 @@
 use super::*;
 use crate::config::Config;
 use paceline_line::line::Slip;
-use tokio::sync::watch;
 
 fn pools() -> [Arc<Pool>; 2] {
     let file = "[databases.app]\nprimary = \"postgres://db\"\nmax_db_connections = 2";
     let config = Config::from_toml(file, "").unwrap();
-    let proxy = Arc::new(Proxy::new(config, watch::channel(false).1));
+    let proxy = Arc::new(Proxy::new(config));
     ["web", "batch"].map(|user| proxy.pool("app", user).unwrap())
 }
 

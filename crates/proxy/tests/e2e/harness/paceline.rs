@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -9,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::caretaker::{self, Adopted};
-use super::wait::LIMIT;
+use super::wait::{LIMIT, until};
 
 /// For an orderly end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -17,6 +19,10 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How to start Paceline.
 pub(crate) struct Builder {
     command: Command,
+    port: u16,
+    file: Option<PathBuf>,
+    stdin: Stdio,
+    stdout: Stdio,
 }
 
 /// A running Paceline.
@@ -24,6 +30,7 @@ pub(crate) struct Paceline {
     child: Child,
     _adopted: Adopted,
     address: SocketAddr,
+    file: Option<PathBuf>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -37,7 +44,9 @@ impl Paceline {
     pub(crate) fn configured(text: &str) -> Builder {
         let file = caretaker::folder("p").join("paceline.toml");
         std::fs::write(&file, text).unwrap();
-        Builder::new(&["--config", file.to_str().unwrap()])
+        let mut builder = Builder::new(&["--config", file.to_str().unwrap()]);
+        builder.file = Some(file);
+        builder
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -46,6 +55,50 @@ impl Paceline {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends it a signal (a name without SIG).
+    pub(crate) fn signal(&self, signal: &str) {
+        caretaker::signal(signal, self.pid());
+    }
+
+    /// Replaces the text of its configuration file and tells it so; returns when it has said `answer`.
+    #[track_caller]
+    pub(crate) fn reload(&self, text: &str, answer: &str) {
+        std::fs::write(self.file.as_ref().unwrap(), text).unwrap();
+        self.signal_and_hear("HUP", answer);
+    }
+
+    /// Sends it a signal; returns when it has logged a line with `answer` since.
+    #[track_caller]
+    pub(crate) fn signal_and_hear(&self, signal: &str, answer: &str) {
+        let heard = self.heard(answer);
+        self.signal(signal);
+        until(&format!("it says {answer:?}"), || {
+            self.heard(answer) > heard
+        });
+    }
+
+    /// How many lines it has logged that hold this text.
+    pub(crate) fn heard(&self, text: &str) -> usize {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Returns its exit code when it has ended by itself.
+    #[track_caller]
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("it has ended", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status?.code()
+    }
+
+    /// It has not ended.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     /// Where it serves metrics: address and port.
@@ -87,8 +140,34 @@ impl Builder {
     fn new(source: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
         command.arg("serve").args(source);
-        command.args(["--listen", "127.0.0.1:0"]);
-        Self { command }.set("shutdown_timeout=0")
+        let builder = Self {
+            command,
+            port: 0,
+            file: None,
+            stdin: Stdio::null(),
+            stdout: Stdio::null(),
+        };
+        builder.set("shutdown_timeout=0")
+    }
+
+    /// On this port, instead of any free one.
+    pub(crate) fn at(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Started by this program, which is given the command line as its last arguments.
+    pub(crate) fn by(mut self, mut starter: Command) -> Self {
+        starter.arg(self.command.get_program());
+        starter.args(self.command.get_args());
+        self.command = starter;
+        self
+    }
+
+    /// With these as standard input and output.
+    pub(crate) fn passing(mut self, stdin: OwnedFd, stdout: OwnedFd) -> Self {
+        (self.stdin, self.stdout) = (stdin.into(), stdout.into());
+        self
     }
 
     /// A setting, `key=value`.
@@ -102,8 +181,9 @@ impl Builder {
     pub(crate) fn spawn(mut self) -> Paceline {
         let mut child = self
             .command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .args(["--listen", &format!("127.0.0.1:{}", self.port)])
+            .stdin(self.stdin)
+            .stdout(self.stdout)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -118,6 +198,7 @@ impl Builder {
                 child,
                 _adopted: adopted,
                 address,
+                file: self.file,
                 log,
             },
             None => {

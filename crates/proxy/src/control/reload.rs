@@ -1,0 +1,159 @@
+//! Reading the configuration again (SIGHUP, RELOAD): checked as a whole, then swapped in. What is wrong changes nothing.
+
+use crate::cli::Source;
+use crate::config::{ANY_DATABASE, Config, Database, Key, Settings, keys};
+use crate::files;
+use crate::proxy::Proxy;
+use crate::serve::systemd;
+use paceline_wire::ErrorResponse;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Keys that are read at the start only, because of what was made of them then.
+const AT_START: [&str; 8] = [
+    "listen",
+    "unix_socket_dir",
+    "unix_socket_mode",
+    "listen_backlog",
+    "so_reuseport",
+    "metrics_listen",
+    "pidfile",
+    "worker_threads",
+];
+
+/// Reads files that the configuration names, for the process as it runs. On an error it goes on with what it has.
+type Reread = fn(&Proxy) -> Result<(), String>;
+
+/// What is read again besides the configuration, once that is in force, and what the log calls it: certificates and lists of
+/// users go here.
+const FILES: [(&str, Reread); 0] = [];
+
+/// Where the configuration comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    source: Source,
+    /// The embedded PostgreSQL that runs.
+    embedded: Option<Database>,
+    /// One reads at a time: what was read last is in force.
+    turn: Mutex<()>,
+}
+
+impl Origin {
+    /// This command line; `embedded` leads to the PostgreSQL that was started for it.
+    pub(crate) fn new(source: Source, embedded: Option<Database>) -> Self {
+        Self {
+            source,
+            embedded,
+            turn: Mutex::default(),
+        }
+    }
+
+    /// The configuration as it would be after a start now.
+    fn read(&self) -> Result<Config, String> {
+        let mut config = self.source.read().map_err(|error| error.to_string())?;
+        if config.databases.is_empty() {
+            let embedded = self.embedded.clone().ok_or(
+                "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself",
+            )?;
+            config.databases.insert(ANY_DATABASE.to_owned(), embedded);
+        }
+        Ok(config)
+    }
+}
+
+impl Proxy {
+    /// Carries out RELOAD.
+    ///
+    /// # Errors
+    /// Something could not be read or is wrong; that part is as it was.
+    pub(super) async fn reload(self: &Arc<Self>) -> Result<(), ErrorResponse> {
+        let _turn = self.origin.turn.lock().await;
+        systemd::reloading();
+        let outcome = self.read_again().await;
+        systemd::ready();
+        outcome.map_err(|error| {
+            tracing::error!("RELOAD failed: {error}");
+            ErrorResponse::error("F0000", "RELOAD failed, see logs for additional details")
+                .with_detail(error)
+        })
+    }
+
+    async fn read_again(self: &Arc<Self>) -> Result<(), String> {
+        let proxy = Arc::clone(self);
+        // Files may be slow, and there may be many.
+        let reading = tokio::task::spawn_blocking(move || proxy.origin.read());
+        let mut config = reading.await.map_err(|error| error.to_string())??;
+        let old = Arc::clone(&self.config());
+        keep_from_start(&old.paceline, &mut config)?;
+        let changed = changed(&old.paceline, &config.paceline);
+        let databases = old.databases != config.databases;
+        self.set_config(config);
+        files::raise_limit(&self.config());
+        tracing::info!(?changed, databases, "the configuration has been read again");
+        let failed: Vec<String> = FILES
+            .iter()
+            .filter_map(|(what, reread)| Some(format!("{what}: {}", reread(self).err()?)))
+            .collect();
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(failed.join("; ")),
+        }
+    }
+}
+
+/// What was made of these keys at the start stays as it is, and so do they.
+fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), String> {
+    for key in keys().filter(|key| AT_START.contains(&key.name)) {
+        let value = key.show(old);
+        if value != key.show(&config.paceline) {
+            tracing::warn!(
+                "{} has changed: restart paceline to put it in force",
+                key.name
+            );
+            let assignment = format!("{}={}", key.name, value.trim_matches('"'));
+            config.set(&assignment).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Keys with another value. (Values may be secret.)
+fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let other = |key: &&Key| key.show(old) != key.show(new);
+    keys().filter(other).map(|key| key.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_start_are_keys_and_are_kept() {
+        let old = Settings::default();
+        for name in AT_START {
+            let key = keys().find(|key| key.name == name).expect(name);
+            let mut config = Config::default();
+            let other = match key.unit() {
+                "address:port" => "127.0.0.1:7000",
+                "path" => "/tmp/other",
+                "octal" => "0700",
+                "–" => "true",
+                _ => "3",
+            };
+            config.set(&format!("{name}={other}")).unwrap();
+            config.set("max_client_conn=7").unwrap();
+            assert_eq!(changed(&old, &config.paceline), changed_order(name));
+            keep_from_start(&old, &mut config).unwrap();
+            assert_eq!(changed(&old, &config.paceline), ["max_client_conn"]);
+        }
+    }
+
+    /// In the order of the documentation.
+    fn changed_order(name: &'static str) -> Vec<&'static str> {
+        let both = [name, "max_client_conn"];
+        keys()
+            .map(|key| key.name)
+            .filter(|key| both.contains(key))
+            .collect()
+    }
+}

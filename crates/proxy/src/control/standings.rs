@@ -1,0 +1,202 @@
+//! What operators have ordered of databases: paused, disabled, suspended. Pure: it says how a pool must be held, and holds
+//! none.
+
+#[cfg(test)]
+mod tests;
+
+use super::refused;
+use crate::pool::Hold;
+use paceline_wire::ErrorResponse;
+use std::collections::BTreeMap;
+
+/// Names one order to pause or to suspend, so that nobody takes back another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token(u64);
+
+/// What has been ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Standings {
+    all: Mode,
+    /// Only those of which something is ordered.
+    databases: BTreeMap<String, Standing>,
+    orders: u64,
+}
+
+/// What holds for all databases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Active,
+    Paused(Token),
+    Suspended(Token),
+    /// Work comes to its end with the process.
+    Closing,
+}
+
+/// What holds for one database.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Standing {
+    paused: Option<Token>,
+    disabled: bool,
+}
+
+impl Standings {
+    /// How the pools of a database are held.
+    pub(crate) fn hold(&self, database: &str) -> Hold {
+        let standing = self.databases.get(database);
+        match self.all {
+            Mode::Closing => Hold::Closing,
+            Mode::Paused(_) => Hold::Paused,
+            Mode::Suspended(_) => Hold::Suspended,
+            Mode::Active if standing.is_some_and(|one| one.paused.is_some()) => Hold::Paused,
+            Mode::Active => Hold::Open,
+        }
+    }
+
+    /// May a client log in to this database?
+    ///
+    /// # Errors
+    /// It is disabled.
+    pub(crate) fn admit(&self, database: &str) -> Result<(), ErrorResponse> {
+        match self.databases.get(database) {
+            Some(Standing { disabled: true, .. }) => {
+                let message = format!("database \"{database}\" is disabled");
+                Err(ErrorResponse::fatal("08P01", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// PAUSE, of one database or of all.
+    ///
+    /// # Errors
+    /// All are paused or suspended already.
+    pub(crate) fn pause(&mut self, database: Option<&str>) -> Result<Token, ErrorResponse> {
+        self.check_active()?;
+        let token = self.token();
+        match database {
+            None => self.all = Mode::Paused(token),
+            Some(name) => self.of(name).paused = Some(token),
+        }
+        Ok(token)
+    }
+
+    /// SUSPEND.
+    ///
+    /// # Errors
+    /// Something is paused or suspended already.
+    pub(crate) fn suspend(&mut self) -> Result<Token, ErrorResponse> {
+        self.check_active()?;
+        if self.databases.values().any(|one| one.paused.is_some()) {
+            return Err(refused("cannot suspend with paused databases"));
+        }
+        let token = self.token();
+        self.all = Mode::Suspended(token);
+        Ok(token)
+    }
+
+    /// RESUME, of one database, or of everything that is paused or suspended.
+    ///
+    /// # Errors
+    /// It is not paused, or the process comes to its end.
+    pub(crate) fn resume(&mut self, database: Option<&str>) -> Result<(), ErrorResponse> {
+        if self.all == Mode::Closing {
+            return Err(refused("pooler is shutting down"));
+        }
+        match database {
+            Some(name) if self.resume_one(name) => Ok(()),
+            Some(name) => Err(refused(format!("database {name} is not paused"))),
+            None => {
+                let held = std::mem::take(&mut self.all) != Mode::Active;
+                let one_held = self.resume_each(|_| true);
+                match held || one_held {
+                    true => Ok(()),
+                    false => Err(refused("pooler is not paused/suspended")),
+                }
+            }
+        }
+    }
+
+    /// Takes back one order to pause or suspend, if it is in force.
+    pub(crate) fn take_back(&mut self, token: Token) {
+        if self.all.is_of(token) {
+            self.all = Mode::Active;
+        }
+        self.resume_each(|paused| paused == token);
+    }
+
+    /// Is this order in force?
+    pub(crate) fn holds(&self, token: Token) -> bool {
+        let mut each = self.databases.values();
+        self.all.is_of(token) || each.any(|one| one.paused == Some(token))
+    }
+
+    /// DISABLE and ENABLE.
+    pub(crate) fn disable(&mut self, database: &str, disabled: bool) {
+        self.of(database).disabled = disabled;
+        self.forget_usual();
+    }
+
+    /// Before KILL: whoever comes later waits.
+    ///
+    /// # Errors
+    /// All are paused or suspended already.
+    pub(crate) fn pause_each<'a>(
+        &mut self,
+        databases: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ErrorResponse> {
+        self.check_active()?;
+        for name in databases {
+            self.pause(Some(name))?;
+        }
+        Ok(())
+    }
+
+    /// Work comes to its end with the process; nothing takes that back.
+    pub(crate) fn close(&mut self) {
+        self.all = Mode::Closing;
+    }
+
+    fn check_active(&self) -> Result<(), ErrorResponse> {
+        match self.all {
+            Mode::Active => Ok(()),
+            _ => Err(refused("already suspended/paused")),
+        }
+    }
+
+    fn token(&mut self) -> Token {
+        self.orders += 1;
+        Token(self.orders)
+    }
+
+    fn of(&mut self, database: &str) -> &mut Standing {
+        self.databases.entry(database.to_owned()).or_default()
+    }
+
+    fn resume_one(&mut self, database: &str) -> bool {
+        let standing = self.databases.get_mut(database);
+        let paused = standing.is_some_and(|one| one.paused.take().is_some());
+        self.forget_usual();
+        paused
+    }
+
+    /// True: there was one.
+    fn resume_each(&mut self, which: impl Fn(Token) -> bool) -> bool {
+        let mut found = false;
+        for one in self.databases.values_mut() {
+            found |= one.paused.take_if(|paused| which(*paused)).is_some();
+        }
+        self.forget_usual();
+        found
+    }
+
+    fn forget_usual(&mut self) {
+        self.databases.retain(|_, one| *one != Standing::default());
+    }
+}
+
+impl Mode {
+    fn is_of(self, token: Token) -> bool {
+        self == Self::Paused(token) || self == Self::Suspended(token)
+    }
+}

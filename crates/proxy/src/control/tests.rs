@@ -1,0 +1,432 @@
+//! Orders given to a proxy in front of a real PostgreSQL, by whoever has a console.
+
+use super::{Order, Shutdown};
+use crate::client;
+use crate::config::{ANY_DATABASE, Config, Database};
+use crate::pool::{Load, Pool};
+use crate::proxy::Proxy;
+use crate::stream::Stream;
+use paceline_postgres::{Options, Server};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+
+/// For failures only.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A PostgreSQL that tests share as long as one of them runs.
+struct Cluster {
+    server: Server,
+    _folder: TempDir,
+}
+
+impl Cluster {
+    fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap();
+        shared.upgrade().unwrap_or_else(|| {
+            let cluster = Arc::new(Self::start());
+            *shared = Arc::downgrade(&cluster);
+            cluster
+        })
+    }
+
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = folder.path().join("data");
+        // On a thread of its own: starting may need a runtime.
+        let started = std::thread::spawn(|| Server::start(Options::new(data_dir)));
+        Self {
+            server: started.join().unwrap().unwrap(),
+            _folder: folder,
+        }
+    }
+}
+
+/// A proxy that serves in this process.
+struct Scene {
+    proxy: Arc<Proxy>,
+    address: SocketAddr,
+    _cluster: Arc<Cluster>,
+}
+
+/// A client, and how its connection ends.
+struct Session {
+    client: Client,
+    end: JoinHandle<Result<(), Error>>,
+}
+
+async fn scene(settings: &[&str]) -> Scene {
+    let cluster = Cluster::shared();
+    let url = format!("postgres://127.0.0.1:{}", cluster.server.port());
+    let mut config = Config::for_upstream(&url).unwrap();
+    for setting in settings {
+        config.set(setting).unwrap();
+    }
+    let proxy = Arc::new(Proxy::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = Arc::clone(&proxy);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(client::serve(Arc::clone(&serving), Stream::tcp(stream)));
+        }
+    });
+    Scene {
+        proxy,
+        address,
+        _cluster: cluster,
+    }
+}
+
+impl Scene {
+    async fn try_session(&self, database: &str) -> Result<Session, Error> {
+        let port = self.address.port();
+        let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
+        let end = tokio::spawn(connection);
+        Ok(Session { client, end })
+    }
+
+    async fn session(&self) -> Session {
+        self.try_session("postgres").await.unwrap()
+    }
+
+    async fn order(&self, order: Order) {
+        let done = tokio::time::timeout(LIMIT, self.proxy.carry_out(order));
+        done.await.expect("it is done in time").expect("it is done");
+    }
+
+    async fn refused(&self, order: Order) -> String {
+        let error = self.proxy.carry_out(order).await.unwrap_err();
+        assert_eq!((error.sqlstate, error.severity), ("08P01", "ERROR"));
+        error.message
+    }
+
+    /// Carries it out meanwhile; returns when it has begun.
+    async fn begin(&self, order: Order) -> JoinHandle<()> {
+        let proxy = Arc::clone(&self.proxy);
+        let begun = tokio::spawn(async move { proxy.carry_out(order).await.unwrap() });
+        tokio::task::yield_now().await;
+        begun
+    }
+
+    fn pool(&self) -> Arc<Pool> {
+        self.proxy.pool("postgres", "postgres").unwrap()
+    }
+
+    fn load(&self) -> Load {
+        self.pool().load().0
+    }
+
+    /// Until it is known that they may, units do not travel together.
+    async fn until_learned(&self, session: &Session, sql: &str) {
+        let learned = async {
+            loop {
+                session.value(sql).await.unwrap();
+                let groups = session.client.simple_query("SHOW GROUPS").await;
+                if !format!("{:?}", groups.unwrap()).contains("has not been asked") {
+                    return;
+                }
+            }
+        };
+        let learned = tokio::time::timeout(LIMIT, learned).await;
+        learned.expect("it is learned");
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(Load) -> bool) {
+        let reached = async {
+            while !is_so(self.load()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let reached = tokio::time::timeout(LIMIT, reached).await;
+        assert!(reached.is_ok(), "not {what}: {:?}", self.load());
+    }
+}
+
+impl Session {
+    async fn value(&self, sql: &str) -> Result<String, Error> {
+        let messages = self.client.simple_query(sql).await?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+            _ => None,
+        });
+        Ok(row.unwrap_or_default())
+    }
+
+    /// The process id of the server connection that serves it now.
+    async fn backend(&self) -> String {
+        self.value("SELECT pg_backend_pid()").await.unwrap()
+    }
+
+    /// What it is told at the end of its connection.
+    async fn last_words(self) -> String {
+        let end = tokio::time::timeout(LIMIT, self.end).await;
+        let error = end.expect("it ends").unwrap().unwrap_err();
+        told(&error)
+    }
+}
+
+fn told(error: &Error) -> String {
+    let error = error.as_db_error().expect("the server says why");
+    format!("{} {}", error.code().code(), error.message())
+}
+
+fn postgres() -> Option<String> {
+    Some("postgres".to_owned())
+}
+
+#[tokio::test]
+async fn a_kill_ends_whoever_is_there() {
+    let scene = scene(&["default_pool_size=1"]).await;
+    let elsewhere = scene.try_session("template1").await.unwrap();
+    let (idle, at_work, waiting) = (
+        scene.session().await,
+        scene.session().await,
+        scene.session().await,
+    );
+    at_work.value("BEGIN; SELECT 1").await.unwrap();
+    let waits = tokio::spawn(async move { waiting.value("SELECT 1").await });
+    scene
+        .until("waiting", |load| load.clients_waiting == 1)
+        .await;
+    scene.order(Order::Kill(postgres())).await;
+    let removed = "08P01 database removed";
+    assert_eq!(told(&waits.await.unwrap().unwrap_err()), removed);
+    assert_eq!(idle.last_words().await, removed);
+    assert_eq!(at_work.last_words().await, removed);
+    scene
+        .until("empty", |load| {
+            load.clients_active == 0 && load.servers_active == 0
+        })
+        .await;
+    elsewhere.value("SELECT 1").await.unwrap();
+    // Who comes later waits.
+    let later = scene.session().await;
+    let waits = tokio::spawn(async move { later.backend().await });
+    scene
+        .until("waiting", |load| load.clients_waiting == 1)
+        .await;
+    scene.order(Order::Resume(postgres())).await;
+    waits.await.unwrap();
+    scene.session().await.backend().await;
+}
+
+/// Reads that travel together go again when their connection is lost; those of a killed database do not.
+#[tokio::test]
+async fn a_kill_reaches_those_who_travel_together() {
+    const READ: &str = "SELECT n FROM killed WHERE id = 1";
+    let scene = scene(&["default_pool_size=2"]).await;
+    let (holder, at_work) = (scene.session().await, scene.session().await);
+    let table = "CREATE TABLE IF NOT EXISTS killed (id int PRIMARY KEY, n int)";
+    holder.value(table).await.unwrap();
+    scene.until_learned(&holder, READ).await;
+    holder.value("BEGIN; LOCK TABLE killed").await.unwrap();
+    at_work.value("BEGIN; SELECT 1").await.unwrap();
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let session = scene.session().await;
+        waits.push(tokio::spawn(async move { session.value(READ).await }));
+    }
+    scene
+        .until("waiting", |load| load.clients_waiting == 8)
+        .await;
+    at_work.value("COMMIT").await.unwrap();
+    scene
+        .until("on their way", |load| load.clients_waiting == 0)
+        .await;
+    scene.order(Order::Kill(None)).await;
+    for wait in waits {
+        let end = tokio::time::timeout(LIMIT, wait).await.expect("it ends");
+        let removed = "08P01 database removed";
+        assert_eq!(told(&end.unwrap().unwrap_err()), removed);
+    }
+    assert_eq!(holder.last_words().await, "08P01 database removed");
+    scene.order(Order::Resume(None)).await;
+    assert_eq!(scene.session().await.value("SELECT 7").await.unwrap(), "7");
+}
+
+#[tokio::test]
+async fn connections_are_replaced_when_they_are_free() {
+    let scene = scene(&["default_pool_size=2"]).await;
+    let (at_work, idle) = (scene.session().await, scene.session().await);
+    at_work.value("BEGIN; SELECT 1").await.unwrap();
+    let (kept, replaced) = (at_work.backend().await, idle.backend().await);
+    scene.order(Order::Reconnect(postgres())).await;
+    let closing = scene.begin(Order::WaitClose(None)).await;
+    let new = idle.backend().await;
+    assert!(new != replaced && new != kept);
+    assert_eq!(at_work.backend().await, kept);
+    assert!(!closing.is_finished());
+    at_work.value("COMMIT").await.unwrap();
+    closing.await.unwrap();
+    assert_ne!(at_work.backend().await, kept);
+    scene.order(Order::WaitClose(postgres())).await;
+}
+
+#[tokio::test]
+async fn reconnecting_under_load_is_not_noticed() {
+    let scene = scene(&["default_pool_size=3", "hotspot_for_autocommit=true"]).await;
+    let enough = Arc::new(AtomicBool::new(false));
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let (session, enough) = (scene.session().await, Arc::clone(&enough));
+        clients.push(tokio::spawn(async move {
+            while !enough.load(Ordering::Relaxed) {
+                assert_eq!(session.value("SELECT 7").await.unwrap(), "7");
+            }
+        }));
+    }
+    for _ in 0..20 {
+        scene.order(Order::Reconnect(None)).await;
+        scene.session().await.value("SELECT 8").await.unwrap();
+        scene.order(Order::WaitClose(None)).await;
+    }
+    enough.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_disabled_database_keeps_its_clients() {
+    let scene = scene(&[]).await;
+    let session = scene.session().await;
+    scene.order(Order::Disable("postgres".to_owned())).await;
+    let refused = scene.try_session("postgres").await.err().unwrap();
+    assert_eq!(told(&refused), "08P01 database \"postgres\" is disabled");
+    assert_eq!(session.value("SELECT 7").await.unwrap(), "7");
+    scene.try_session("template1").await.unwrap();
+    scene.order(Order::Enable("postgres".to_owned())).await;
+    scene.session().await;
+}
+
+#[tokio::test]
+async fn a_suspended_pool_keeps_its_connections() {
+    let scene = scene(&["default_pool_size=1"]).await;
+    let (at_work, next) = (scene.session().await, scene.session().await);
+    at_work.value("BEGIN; SELECT 1").await.unwrap();
+    let backend = at_work.backend().await;
+    let suspending = scene.begin(Order::Suspend).await;
+    let waits = tokio::spawn(async move { next.backend().await });
+    scene
+        .until("waiting", |load| load.clients_waiting == 1)
+        .await;
+    assert!(!suspending.is_finished());
+    at_work.value("COMMIT").await.unwrap();
+    suspending.await.unwrap();
+    assert_eq!(scene.load().clients_waiting, 1);
+    assert_eq!(scene.load().servers_idle, 1);
+    let refusal = scene.refused(Order::Pause(None)).await;
+    assert_eq!(refusal, "already suspended/paused");
+    scene.order(Order::Resume(None)).await;
+    assert_eq!(waits.await.unwrap(), backend);
+}
+
+/// It opens no connection for those who wait.
+#[tokio::test]
+async fn one_database_is_paused_alone() {
+    let scene = scene(&[]).await;
+    let session = scene.session().await;
+    session.backend().await;
+    scene.order(Order::Pause(postgres())).await;
+    let waits = tokio::spawn(async move { session.backend().await });
+    scene
+        .until("waiting", |load| load.clients_waiting == 1)
+        .await;
+    let load = scene.load();
+    let servers = [load.servers_active, load.servers_idle, load.servers_opening];
+    assert_eq!(servers, [0, 0, 0]);
+    scene.try_session("template1").await.unwrap();
+    let refusal = scene.refused(Order::Suspend).await;
+    assert_eq!(refusal, "cannot suspend with paused databases");
+    scene.order(Order::Resume(postgres())).await;
+    waits.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_gives_up_waiting_takes_the_pause_back() {
+    let scene = scene(&["default_pool_size=1"]).await;
+    for order in [Order::Pause(None), Order::Pause(postgres()), Order::Suspend] {
+        let (at_work, next) = (scene.session().await, scene.session().await);
+        at_work.value("BEGIN; SELECT 1").await.unwrap();
+        let pausing = scene.begin(order).await;
+        let waits = tokio::spawn(async move { next.backend().await });
+        scene
+            .until("waiting", |load| load.clients_waiting == 1)
+            .await;
+        pausing.abort();
+        assert!(pausing.await.is_err());
+        at_work.value("COMMIT").await.unwrap();
+        waits.await.unwrap();
+        let refusal = scene.refused(Order::Resume(None)).await;
+        assert_eq!(refusal, "pooler is not paused/suspended");
+    }
+}
+
+#[tokio::test]
+async fn only_databases_that_there_are_take_orders() {
+    let mut config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
+    let any = config.databases.remove(ANY_DATABASE).unwrap();
+    config
+        .databases
+        .insert("app".to_owned(), Database::at(any.primary));
+    let proxy = Arc::new(Proxy::new(config));
+    let orders = |name: &str| {
+        let (some, name) = (Some(name.to_owned()), name.to_owned());
+        [
+            ("pause", Order::Pause(some.clone())),
+            ("disable", Order::Disable(name.clone())),
+            ("enable", Order::Enable(name)),
+            ("reconnect", Order::Reconnect(some.clone())),
+            ("kill", Order::Kill(some.clone())),
+            ("wait in", Order::WaitClose(some)),
+        ]
+    };
+    for (verb, order) in orders("pgbouncer") {
+        let refusal = proxy.carry_out(order).await.unwrap_err().message;
+        assert_eq!(refusal, format!("cannot {verb} admin db: pgbouncer"));
+    }
+    for (_, order) in orders("other") {
+        let refusal = proxy.carry_out(order).await.unwrap_err().message;
+        assert_eq!(refusal, "no such database: other");
+    }
+    for (_, order) in orders("app") {
+        proxy.carry_out(order).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_failed_reload_is_told() {
+    let proxy = Arc::new(Proxy::new(Config::default()));
+    let error = proxy.carry_out(Order::Reload).await.unwrap_err();
+    assert_eq!(error.sqlstate, "F0000");
+    assert_eq!(
+        error.message,
+        "RELOAD failed, see logs for additional details"
+    );
+    assert!(error.detail.unwrap().contains("no database is left"));
+}
+
+/// Who ordered it is not answered before the connection ends.
+#[tokio::test]
+async fn a_shutdown_at_once_does_not_return() {
+    let proxy = Arc::new(Proxy::new(Config::default()));
+    let mut phase = proxy.phase.subscribe();
+    tokio::select! {
+        _ = proxy.carry_out(Order::Shutdown(Shutdown::Immediate)) => panic!("it returned"),
+        reached = phase.wait_for(|phase| *phase == super::Phase::Ending) => drop(reached.unwrap()),
+    }
+    // A gentler order changes nothing any more.
+    proxy
+        .carry_out(Order::Shutdown(Shutdown::WaitForClients))
+        .await
+        .unwrap();
+    assert_eq!(*proxy.phase.borrow(), super::Phase::Ending);
+}

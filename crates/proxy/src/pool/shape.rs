@@ -1,0 +1,116 @@
+//! What the configuration says of a pool. A reload gives it another shape while it works.
+
+use super::{Era, Pool};
+use crate::config::Terms;
+use crate::server::Address;
+use paceline_line::learned::Policy;
+use paceline_line::line::Limits;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
+
+/// What the configuration says of a pool.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    /// Where its connections lead.
+    pub(crate) address: Address,
+    /// What may travel together.
+    pub(crate) policy: Policy,
+    /// How many connections there may be, and how long anything may take.
+    pub(crate) terms: Terms,
+    /// Of its line.
+    pub(crate) limits: Limits,
+}
+
+/// A policy that is read for every unit and seldom changes.
+#[derive(Debug)]
+pub(super) struct PolicyCell(AtomicU8);
+
+impl PolicyCell {
+    const HOTSPOT: u8 = 1;
+    const FOR_AUTOCOMMIT: u8 = 2;
+    const LOCK_TYPE: u8 = 4;
+    const PIPELINE: u8 = 8;
+
+    pub(super) fn new(policy: Policy) -> Self {
+        Self(AtomicU8::new(Self::bits(policy)))
+    }
+
+    fn bits(policy: Policy) -> u8 {
+        let switches = [
+            (policy.hotspot, Self::HOTSPOT),
+            (policy.for_autocommit, Self::FOR_AUTOCOMMIT),
+            (policy.lock_type, Self::LOCK_TYPE),
+            (policy.pipeline, Self::PIPELINE),
+        ];
+        switches
+            .iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, bit)| bit)
+            .sum()
+    }
+
+    fn set(&self, policy: Policy) {
+        self.0.store(Self::bits(policy), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Policy {
+        let bits = self.0.load(Ordering::Relaxed);
+        let on = |bit| bits & bit != 0;
+        Policy {
+            hotspot: on(Self::HOTSPOT),
+            for_autocommit: on(Self::FOR_AUTOCOMMIT),
+            lock_type: on(Self::LOCK_TYPE),
+            pipeline: on(Self::PIPELINE),
+        }
+    }
+}
+
+impl Pool {
+    /// What may travel together.
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.get()
+    }
+
+    /// Where its next connections lead.
+    pub(crate) fn address(&self) -> Arc<Address> {
+        Arc::clone(&self.lock().era.address)
+    }
+
+    /// The configuration has changed. Connections that lead elsewhere, or are more than there may be, are closed when
+    /// they are free.
+    pub(crate) fn reshape(self: &Arc<Self>, shape: Shape) {
+        self.policy.set(shape.policy);
+        let open_max = shape.terms.open_max();
+        self.terms.store(Arc::new(shape.terms));
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.open_max = open_max;
+        inner.line.set_limits(shape.limits);
+        if !inner.era.address.leads_to(&shape.address) {
+            let next = Era::new(Arc::new(shape.address), &self.over);
+            self.begin_era(&mut inner, next);
+        }
+        while inner.open > open_max
+            && let Some(conn) = inner.idle.pop().or_else(|| inner.parked.pop())
+        {
+            inner.open -= 1;
+            conn.say_goodbye();
+        }
+        self.dispatch(&mut inner, now);
+        self.tend(&mut inner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_kept() {
+        for bits in 0..16 {
+            let cell = PolicyCell(AtomicU8::new(bits));
+            assert_eq!(PolicyCell::new(cell.get()).0.into_inner(), bits);
+        }
+    }
+}
