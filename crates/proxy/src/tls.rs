@@ -6,6 +6,7 @@
 
 mod certificate;
 mod clients;
+mod engine;
 mod files;
 mod servers;
 pub(crate) mod session;
