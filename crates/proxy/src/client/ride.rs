@@ -1,13 +1,15 @@
 //! A client rides: bytes go to and fro between its socket and one server connection until the ride is over.
 
+mod ending;
+
 use super::clock::{Clock, Phase};
 use super::{Client, End};
-use crate::cancel::{self, Doing};
+use crate::cancel::Doing;
 use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Rows, Seat, Summons};
 use crate::room::Room;
-use crate::server::{self, ServerConn, ServerError};
+use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
@@ -17,7 +19,6 @@ use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
 use paceline_line::unit::Unit;
-use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::tag;
 use paceline_wire::{Frames, Header};
 use std::io;
@@ -31,12 +32,6 @@ const BACKLOG_MAX: usize = 256 * 1024;
 /// How long a consumer that rides alone keeps others of its queue waiting, so that they travel together afterwards. They
 /// need not wait for what it waits for: alone they would pick other rows.
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
-
-/// Bytes of a ReadyForQuery.
-const READY_FOR_QUERY_LEN: usize = 6;
-
-/// How long `server_reset_query` may take; then the connection is closed.
-const RESET_MAX: Duration = Duration::from_secs(10);
 
 /// A unit whose template is measured, and what is to be found out about it.
 type Watched = (Arc<Unit>, Option<Question>);
@@ -137,22 +132,6 @@ impl Client {
             self.stream.write_all(&mut ended.to_client).await?;
         }
         ended.end.map_or(Ok(()), Err)
-    }
-
-    /// The client has left; its connection is made ready for another one in the background.
-    fn end_session(&self, mut seat: Box<Seat>) {
-        let proxy = Arc::clone(&self.proxy);
-        tokio::spawn(async move {
-            let Some(conn) = seat.conn() else {
-                return;
-            };
-            let query = proxy.config().paceline.pooling.server_reset_query.clone();
-            match within(RESET_MAX, conn.reset(&query, proxy.book.none())).await {
-                Some(Ok(())) => seat.leave(),
-                Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
-                None => tracing::warn!("server_reset_query took too long"),
-            }
-        });
     }
 
     async fn ride_on(
@@ -309,45 +288,6 @@ impl<'a> Relay<'a> {
         self.to_server.is_empty() && self.ride.is_over() && self.copy_data_left == 0
     }
 
-    /// A unit has left a transaction open, where there are none.
-    fn begins_transaction(&self) -> bool {
-        let open = self.ride.is_quiet() && self.ride.status() != Status::Idle;
-        self.client.mode == PoolMode::Statement && open
-    }
-
-    fn refuse_transaction(&mut self) -> End {
-        // The error comes in the place of ReadyForQuery, so that it is the answer to the unit.
-        let ready = self.to_client.len().saturating_sub(READY_FOR_QUERY_LEN);
-        if self.to_client.get(ready) == Some(&backend::tag::READY_FOR_QUERY) {
-            self.to_client.truncate(ready);
-        }
-        self.told("transaction blocks not allowed in statement pooling mode")
-    }
-
-    /// What becomes of the server when the client has left in the middle of its ride, or at the end of its session.
-    fn fate_after_session(&self) -> Fate {
-        let config = self.client.proxy.config();
-        let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
-        let rests = self.ride.is_quiet() && self.ride.status() == Status::Idle;
-        let session = self.client.mode == PoolMode::Session && !self.ride.is_fatal();
-        // What another query leaves behind of temporary tables and the like is not known.
-        let clean = all || self.ride.pinned().is_none();
-        match session && rests && clean && self.to_server.is_empty() && self.copy_data_left == 0 {
-            true => Fate::Reset,
-            false => Fate::Drop,
-        }
-    }
-
-    /// What the client has not been sent yet, then this as the reason why its connection ends.
-    fn told(&mut self, why: &str) -> End {
-        let mut told = std::mem::take(&mut self.to_client);
-        // In the middle of a message nothing else can be said.
-        if !self.ride.is_mid_message() {
-            told.extend_from_slice(&crate::trip::timed_out(why));
-        }
-        End::Told(told.freeze())
-    }
-
     /// A client that left has its unit carried out to the end, as PostgreSQL would, which learns of it only when it has more
     /// to say than sockets hold; a transaction that it leaves open, or a unit whose end it never sent, is given up
     /// with its connection.
@@ -474,24 +414,6 @@ impl<'a> Relay<'a> {
             Some(why) => Err((Fate::Drop, self.time_is_up(phase, why))),
             None => self.read(wants_client),
         }
-    }
-
-    fn phase(&self) -> Phase {
-        match (self.ride.is_quiet(), self.ride.status()) {
-            (false, _) => Phase::Running,
-            (true, Status::Idle) => Phase::Idle,
-            (true, _) => Phase::IdleInTransaction,
-        }
-    }
-
-    /// The server is told, too: it would notice only when it has something to say.
-    fn time_is_up(&mut self, phase: Phase, why: &str) -> End {
-        if phase == Phase::Running {
-            let config = self.client.proxy.config();
-            let limit = config.paceline.timeouts.cancel_wait_timeout;
-            cancel::abandon(self.conn.key.clone(), limit);
-        }
-        self.told(why)
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {

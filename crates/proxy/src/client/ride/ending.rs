@@ -1,0 +1,96 @@
+//! How a ride ends before its client wants it to, and what becomes of a server when a session is over.
+
+use super::{Fate, Relay};
+use crate::cancel;
+use crate::client::clock::Phase;
+use crate::client::{Client, End};
+use crate::config::PoolMode;
+use crate::pool::Seat;
+use crate::server;
+use crate::within::within;
+use paceline_wire::backend::{Status, tag};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a ReadyForQuery.
+const READY_FOR_QUERY_LEN: usize = 6;
+
+/// How long `server_reset_query` may take; then the connection is closed.
+const RESET_MAX: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// The client has left; its connection is made ready for another one in the background.
+    pub(super) fn end_session(&self, mut seat: Box<Seat>) {
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            let Some(conn) = seat.conn() else {
+                return;
+            };
+            let query = proxy.config().paceline.pooling.server_reset_query.clone();
+            match within(RESET_MAX, conn.reset(&query, proxy.book.none())).await {
+                Some(Ok(())) => seat.leave(),
+                Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
+                None => tracing::warn!("server_reset_query took too long"),
+            }
+        });
+    }
+}
+
+impl Relay<'_> {
+    /// A unit has left a transaction open, where there are none.
+    pub(super) fn begins_transaction(&self) -> bool {
+        let open = self.ride.is_quiet() && self.ride.status() != Status::Idle;
+        self.client.mode == PoolMode::Statement && open
+    }
+
+    pub(super) fn refuse_transaction(&mut self) -> End {
+        // The error comes in the place of ReadyForQuery, so that it is the answer to the unit.
+        let ready = self.to_client.len().saturating_sub(READY_FOR_QUERY_LEN);
+        if self.to_client.get(ready) == Some(&tag::READY_FOR_QUERY) {
+            self.to_client.truncate(ready);
+        }
+        self.told("transaction blocks not allowed in statement pooling mode")
+    }
+
+    /// What becomes of the server when the client has left in the middle of its ride, or at the end of its session.
+    pub(super) fn fate_after_session(&self) -> Fate {
+        let config = self.client.proxy.config();
+        let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
+        let rests = self.ride.is_quiet() && self.ride.status() == Status::Idle;
+        let session = self.client.mode == PoolMode::Session && !self.ride.is_fatal();
+        // What another query leaves behind of temporary tables and the like is not known.
+        let clean = all || self.ride.pinned().is_none();
+        match session && rests && clean && self.to_server.is_empty() && self.copy_data_left == 0 {
+            true => Fate::Reset,
+            false => Fate::Drop,
+        }
+    }
+
+    /// What the client has not been sent yet, then this as the reason why its connection ends.
+    pub(super) fn told(&mut self, why: &str) -> End {
+        let mut told = std::mem::take(&mut self.to_client);
+        // In the middle of a message nothing else can be said.
+        if !self.ride.is_mid_message() {
+            told.extend_from_slice(&crate::trip::timed_out(why));
+        }
+        End::Told(told.freeze())
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match (self.ride.is_quiet(), self.ride.status()) {
+            (false, _) => Phase::Running,
+            (true, Status::Idle) => Phase::Idle,
+            (true, _) => Phase::IdleInTransaction,
+        }
+    }
+
+    /// The server is told, too: it would notice only when it has something to say.
+    pub(super) fn time_is_up(&mut self, phase: Phase, why: &str) -> End {
+        if phase == Phase::Running {
+            let config = self.client.proxy.config();
+            let limit = config.paceline.timeouts.cancel_wait_timeout;
+            cancel::abandon(self.conn.key.clone(), limit);
+        }
+        self.told(why)
+    }
+}
