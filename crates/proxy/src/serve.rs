@@ -15,7 +15,7 @@ use crate::pool;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use anyhow::Context;
-use listen::Doors;
+use listen::{Company, Doors};
 use pidfile::PidFile;
 use std::io;
 use std::sync::Arc;
@@ -87,16 +87,16 @@ impl Doors {
     fn accept(&mut self, proxy: &Arc<Proxy>) -> JoinSet<()> {
         let mut accepting = JoinSet::new();
         for listener in self.tcp.drain(..) {
-            accepting.spawn(accept_tcp(Arc::clone(proxy), listener, self.shared));
+            accepting.spawn(accept_tcp(Arc::clone(proxy), listener, self.company));
         }
         for listener in self.unix.drain(..) {
-            accepting.spawn(accept_unix(Arc::clone(proxy), listener));
+            accepting.spawn(accept_unix(Arc::clone(proxy), listener, self.company));
         }
         accepting
     }
 }
 
-async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, shared: bool) {
+async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, company: Company) {
     let mut phase = proxy.phase.subscribe();
     loop {
         tokio::select! {
@@ -108,12 +108,12 @@ async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, shared: bool) {
             }
         }
     }
-    let rest = listen::close_tcp(listener, shared).await;
+    let rest = listen::close_tcp(listener, company).await;
     rest.into_iter()
         .for_each(|stream| welcome(&proxy, Stream::tcp(stream)));
 }
 
-async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener) {
+async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, company: Company) {
     let mut phase = proxy.phase.subscribe();
     loop {
         tokio::select! {
@@ -125,7 +125,7 @@ async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener) {
             }
         }
     }
-    let rest = listen::close_unix(listener);
+    let rest = listen::close_unix(listener, company);
     rest.into_iter()
         .for_each(|stream| welcome(&proxy, Stream::unix(stream)));
 }

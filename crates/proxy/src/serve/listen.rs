@@ -15,6 +15,17 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 /// How long connections that have begun may take to be made, once no others begin.
 const HANDSHAKE_MAX: Duration = Duration::from_millis(200);
 
+/// Who else listens at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Company {
+    /// Nobody.
+    None,
+    /// Other processes, each with a socket of its own (`so_reuseport`).
+    Others,
+    /// systemd has the same socket, and keeps it for the next process.
+    Systemd,
+}
+
 /// All of them.
 pub(super) struct Doors {
     /// For clients.
@@ -23,8 +34,8 @@ pub(super) struct Doors {
     pub(super) unix: Vec<UnixListener>,
     /// For monitoring.
     pub(super) metrics: Option<TcpListener>,
-    /// Other processes listen at the same address.
-    pub(super) shared: bool,
+    /// Who else listens where clients come in.
+    pub(super) company: Company,
     socket_file: Option<SocketFile>,
 }
 
@@ -36,7 +47,7 @@ impl Doors {
             tcp: passed.tcp,
             unix: passed.unix,
             metrics: passed.metrics,
-            shared: settings.so_reuseport,
+            company: Company::Systemd,
             socket_file: None,
         };
         for listener in &doors.tcp {
@@ -56,6 +67,10 @@ impl Doors {
     }
 
     fn open_for_clients(&mut self, settings: &Listening) -> anyhow::Result<()> {
+        self.company = match settings.so_reuseport {
+            true => Company::Others,
+            false => Company::None,
+        };
         let tcp = listen(settings.listen, settings, "--listen")?;
         let port = tcp.local_addr()?.port();
         self.tcp.push(tcp);
@@ -165,11 +180,14 @@ fn bind_unix(path: &Path, backlog: usize) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.into())
 }
 
-/// Stops listening; returns connections that were made and not accepted yet. If others listen at the same address, no
-/// connection is lost to them: what has begun here is made here, and what begins now is turned away without a word, so that
+/// Stops listening; returns connections that were made and not accepted yet: those in a socket of systemd's stay for the
+/// next process. If others listen at the same address, no connection is lost to them: what has begun here is made here, and what begins now is turned away without a word, so that
 /// the client's system tries again a second later and reaches them.
-pub(super) async fn close_tcp(listener: TcpListener, shared: bool) -> Vec<TcpStream> {
-    if shared && turn_newcomers_away(&listener).is_ok() {
+pub(super) async fn close_tcp(listener: TcpListener, company: Company) -> Vec<TcpStream> {
+    if company == Company::Systemd {
+        return Vec::new();
+    }
+    if company == Company::Others && turn_newcomers_away(&listener).is_ok() {
         tokio::time::sleep(HANDSHAKE_MAX).await;
     }
     let Ok(listener) = listener.into_std() else {
@@ -184,7 +202,10 @@ pub(super) async fn close_tcp(listener: TcpListener, shared: bool) -> Vec<TcpStr
 }
 
 /// As [`close_tcp`]. Newcomers find the socket of a newer process, or none.
-pub(super) fn close_unix(listener: UnixListener) -> Vec<UnixStream> {
+pub(super) fn close_unix(listener: UnixListener, company: Company) -> Vec<UnixStream> {
+    if company == Company::Systemd {
+        return Vec::new();
+    }
     let Ok(listener) = listener.into_std() else {
         return Vec::new();
     };
@@ -236,16 +257,30 @@ mod tests {
 
     #[tokio::test]
     async fn who_has_come_is_let_in_when_the_door_closes() {
-        for shared in [false, true] {
+        for company in [Company::None, Company::Others] {
             let listener = at(0);
             let address = listener.local_addr().unwrap();
             let clients = [0; 3].map(|_| Client::connect(address).unwrap());
-            let rest = close_tcp(listener, shared).await;
+            let rest = close_tcp(listener, company).await;
             let of_rest = rest.iter().map(|stream| stream.peer_addr().unwrap());
             let of_clients = clients.iter().map(|client| client.local_addr().unwrap());
             assert_eq!(of_rest.collect::<Vec<_>>(), of_clients.collect::<Vec<_>>());
             assert!(Client::connect(address).is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn who_has_come_waits_for_the_next_where_systemd_keeps_the_door() {
+        let kept = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        kept.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(kept.try_clone().unwrap()).unwrap();
+        let client = Client::connect(kept.local_addr().unwrap()).unwrap();
+        assert_eq!(close_tcp(listener, Company::Systemd).await.len(), 0);
+        let (_, peer) = kept.accept().unwrap();
+        assert_eq!(peer, client.local_addr().unwrap());
+        // Nothing is left that would turn others away.
+        Client::connect(kept.local_addr().unwrap()).unwrap();
+        kept.accept().unwrap();
     }
 
     /// Two doors at one address; whoever knocks at the one that is being closed comes in by the other, a second later.
@@ -260,7 +295,7 @@ mod tests {
             .collect();
         // Some have the other one at once: these have come while the first was there.
         other.accept().await.unwrap();
-        assert_eq!(close_tcp(closing, true).await.len(), 0);
+        assert_eq!(close_tcp(closing, Company::Others).await.len(), 0);
         for _ in 1..16 {
             other.accept().await.unwrap();
         }
