@@ -24,6 +24,7 @@ use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
+use crate::auth::{self, RecordsError};
 use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -84,6 +85,9 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A file about users is wrong.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
@@ -232,13 +236,14 @@ impl ServeArguments {
         if let Some(address) = &self.listen {
             config.set(&format!("listen={address}"))?;
         }
+        let file = self.config.as_ref().map(|file| file.display().to_string());
+        config.check_access(file.as_deref().unwrap_or("paceline serve"))?;
         let embedded = match (config.databases.is_empty(), self.data_dir) {
             // PostgreSQL is started from another working folder.
             (true, Some(folder)) => Some(std::path::absolute(&folder).unwrap_or(folder)),
             (true, None) => Some(machine.data_folder().ok_or(CliError::NoDataFolder)?),
             (false, None) => None,
             (false, Some(_)) => {
-                let file = self.config.map(|file| file.display().to_string());
                 return Err(CliError::DataDirUnused(
                     file.unwrap_or_else(|| "--upstream".to_owned()),
                 ));
@@ -256,9 +261,11 @@ impl ServeArguments {
 /// Checks the configuration file (`paceline check FILE`) and says in a few lines what it amounts to.
 ///
 /// # Errors
-/// [`ConfigError`] with everything that is wrong with it; the process should then end with 1.
-pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
+/// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
+pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     let config = Config::load(file)?;
+    config.check_access(&file.display().to_string())?;
+    auth::check_files(&config.paceline)?;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.

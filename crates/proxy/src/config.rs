@@ -6,6 +6,7 @@
 //!
 //! `docs/configuration.md` describes every key; a test compares it with [`keys`].
 
+mod access;
 mod declared;
 mod duration;
 mod error;
@@ -21,8 +22,8 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Settings, keys};
-pub(crate) use upstream::{Host, Upstream};
+pub(crate) use settings::{AuthType, Login, Settings, keys};
+pub(crate) use upstream::{Host, Secret, Upstream};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,8 +53,21 @@ pub(crate) struct Database {
     pub(crate) default_pool_size: Option<usize>,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
+    /// Where users of this database are looked up.
+    pub(crate) login: DatabaseLogin,
     /// What is different for one user of this database, by the user name that the client gives.
     pub(crate) users: BTreeMap<String, UserOverride>,
+}
+
+/// Where users of one database are looked up that the file of users does not know; each replaces the key of `[paceline]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct DatabaseLogin {
+    /// Replaces [`Login::auth_user`].
+    pub(crate) auth_user: Option<String>,
+    /// Replaces [`Login::auth_query`].
+    pub(crate) auth_query: Option<String>,
+    /// Replaces [`Login::auth_dbname`].
+    pub(crate) auth_dbname: Option<String>,
 }
 
 /// What is different for one user of one database.
@@ -72,6 +86,7 @@ impl Database {
             primary,
             default_pool_size: None,
             hotspot_for_autocommit: None,
+            login: DatabaseLogin::default(),
             users: BTreeMap::new(),
         }
     }

@@ -13,6 +13,7 @@ pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 
+use crate::auth::Learned;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn};
@@ -51,6 +52,8 @@ pub(crate) struct Pool {
     pub(crate) address: Arc<Address>,
     /// What may travel together.
     pub(crate) policy: Policy,
+    /// What its clients have shown, for logins of its own.
+    pub(crate) learned: Learned,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
     size: usize,
@@ -102,6 +105,7 @@ impl Pool {
         Self {
             address: Arc::new(address),
             policy,
+            learned: Learned::default(),
             labels: OnceLock::new(),
             size,
             inner: Mutex::new(Inner {

@@ -1,5 +1,6 @@
 //! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
 
+use crate::auth::Gate;
 use crate::cancel::Cancels;
 use crate::config::Config;
 use crate::metrics::PoolLabels;
@@ -22,6 +23,8 @@ use tokio::sync::watch;
 /// State of the process.
 pub(crate) struct Proxy {
     config: ArcSwap<Config>,
+    /// Logins of clients.
+    pub(crate) gate: Gate,
     /// All templates.
     pub(crate) templates: Templates,
     /// All session settings.
@@ -54,6 +57,7 @@ impl Proxy {
     pub(crate) fn new(config: Config, closing: watch::Receiver<bool>) -> Self {
         let templates = Templates::default();
         Self {
+            gate: Gate::default(),
             chain: chain::Prelude::new(&templates),
             templates,
             book: SettingsBook::default(),
@@ -117,7 +121,9 @@ impl Proxy {
 
     /// Every pool there is.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        let mut all = self.gate.pools();
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.values().map(Arc::clone).collect()
+        all.extend(pools.values().map(Arc::clone));
+        all
     }
 }

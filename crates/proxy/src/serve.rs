@@ -36,6 +36,7 @@ pub(crate) async fn serve(
     proxy.started = started;
     let proxy = Arc::new(proxy);
     let config = Arc::clone(&proxy.config());
+    proxy.gate.open(&config)?;
     let settings = &config.paceline;
     let tcp = listen(settings.listening.listen, "--listen")?;
     let address = tcp.local_addr()?;

@@ -1,13 +1,13 @@
 //! A client's first words: encryption refused, cancel requests, start-up, and the parameters it is welcomed with.
 
 use super::Client;
+use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
-use crate::pool::{Delivery, Pool, Submitted};
+use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
 use bytes::{Buf, Bytes, BytesMut};
-use paceline_line::line::Slip;
 use paceline_line::session::Session;
 use paceline_line::settings::Settings;
 use paceline_line::unit::Scanner;
@@ -16,31 +16,8 @@ use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::{self, Packet, Startup};
 use paceline_wire::{ErrorResponse, WireError};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Why there is no session.
-enum Refusal {
-    /// The client is gone, or wanted none.
-    Left,
-    /// It is told this.
-    Told(Bytes),
-}
-
-impl From<io::Error> for Refusal {
-    fn from(_: io::Error) -> Self {
-        Self::Left
-    }
-}
-
-impl From<ErrorResponse> for Refusal {
-    fn from(error: ErrorResponse) -> Self {
-        let mut out = BytesMut::new();
-        error.write(&mut out);
-        Self::Told(out.freeze())
-    }
-}
 
 /// Counts a client as long as it lives, and once it is logged in among those of its pool.
 pub(super) struct Place {
@@ -103,35 +80,15 @@ struct Login {
     place: Place,
 }
 
+/// Start-up, who it is, which database, welcome.
 async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
     let startup = read_startup(proxy, stream, &mut input).await?;
     let mut place = take_place(proxy)?;
-    let user = startup.get("user").filter(|user| !user.is_empty());
-    let user = user.ok_or_else(|| {
-        ErrorResponse::fatal(
-            "28000",
-            "no PostgreSQL user name specified in startup packet",
-        )
-    })?;
-    let database = startup
-        .get("database")
-        .filter(|name| !name.is_empty())
-        .unwrap_or(user);
-    if !matches!(
-        startup.get("replication"),
-        None | Some("false" | "off" | "no" | "0")
-    ) {
-        return Err(
-            ErrorResponse::fatal("0A000", "replication connections are not supported")
-                .with_hint("Connect replication clients to PostgreSQL directly.")
-                .into(),
-        );
-    }
-    let pool = proxy.pool(database, user).ok_or_else(|| {
-        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
-            .with_hint("Add it to [databases] in Paceline's configuration.")
-    })?;
+    let (database, user) = names(&startup)?;
+    refuse_replication(&startup)?;
+    let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
+    let pool = pool_of(proxy, database, identity)?;
     let settings = proxy.book.intern(settings_of(&startup)?);
     let parameters = welcome(&pool, &settings).await?;
     let registration = Cancels::register(proxy)
@@ -156,6 +113,42 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
         registration,
         place,
     })
+}
+
+/// The database and user that a client names.
+fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
+    let user = startup.get("user").filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| {
+        ErrorResponse::fatal(
+            "28000",
+            "no PostgreSQL user name specified in startup packet",
+        )
+    })?;
+    let database = startup.get("database").filter(|name| !name.is_empty());
+    Ok((database.unwrap_or(user), user))
+}
+
+fn refuse_replication(startup: &Startup) -> Result<(), Refusal> {
+    match startup.get("replication") {
+        None | Some("false" | "off" | "no" | "0") => Ok(()),
+        Some(_) => Err(
+            ErrorResponse::fatal("0A000", "replication connections are not supported")
+                .with_hint("Connect replication clients to PostgreSQL directly.")
+                .into(),
+        ),
+    }
+}
+
+/// The pool for a client that is who it says. Its own logins show what the client has shown.
+fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: Identity) -> Result<Arc<Pool>, Refusal> {
+    let pool = proxy.pool(database, &identity.user).ok_or_else(|| {
+        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
+            .with_hint("Add it to [databases] in Paceline's configuration.")
+    })?;
+    if pool.address.upstream.user.is_none() {
+        pool.learned.learn(identity.credential);
+    }
+    Ok(pool)
 }
 
 /// Reads packets up to the start-up; carries out a cancel request.
@@ -279,15 +272,7 @@ async fn welcome(
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
-    let delivery = match pool.submit(Slip::default(), false, || None) {
-        Submitted::Seat(seat) => Delivery::Seat(seat),
-        Submitted::Waiting(_, waits) => waits.await.map_err(|_| Refusal::Left)?,
-    };
-    let mut seat = match delivery {
-        Delivery::Seat(seat) => seat,
-        Delivery::Fatal(told) => return Err(Refusal::Told(told)),
-        Delivery::Answer(_) => return Err(Refusal::Left),
-    };
+    let mut seat = auth::seat(pool).await?;
     let Some(conn) = seat.conn() else {
         return Err(Refusal::Left);
     };

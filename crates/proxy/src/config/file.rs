@@ -11,11 +11,14 @@ use super::settings::{Key, POOL_SIZE};
 use super::suggest;
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
-use super::{ANY_DATABASE, Config, Database, UserOverride};
+use super::{ANY_DATABASE, Config, Database, DatabaseLogin, UserOverride};
 
 const TABLES: [&str; 2] = ["paceline", "databases"];
-const DATABASE_KEYS: [&str; 4] = [
+const DATABASE_KEYS: [&str; 7] = [
     "primary",
+    "auth_user",
+    "auth_query",
+    "auth_dbname",
     "default_pool_size",
     "hotspot_for_autocommit",
     "users",
@@ -130,6 +133,7 @@ impl Reader {
         let mut primary = None;
         let mut default_pool_size = None;
         let mut hotspot_for_autocommit = None;
+        let mut login = DatabaseLogin::default();
         let mut users = BTreeMap::new();
         let before = self.problems.len();
         for (key, written) in self.entries(&table, content) {
@@ -141,6 +145,11 @@ impl Reader {
                 "hotspot_for_autocommit" => {
                     hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                "auth_user" => login.auth_user = self.value("auth_user", written, value::text),
+                "auth_query" => login.auth_query = self.value("auth_query", written, value::text),
+                "auth_dbname" => {
+                    login.auth_dbname = self.value("auth_dbname", written, value::text);
                 }
                 "users" => {
                     let table = format!("{table}.users");
@@ -167,6 +176,7 @@ impl Reader {
             primary,
             default_pool_size,
             hotspot_for_autocommit,
+            login,
             users,
         })
     }

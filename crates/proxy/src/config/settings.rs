@@ -18,7 +18,7 @@ use encryption::Encryption;
 use grouping::Grouping;
 pub(crate) use key::Key;
 use listening::Listening;
-use login::Login;
+pub(crate) use login::{AuthType, Login};
 use operation::Operation;
 pub(super) use pooling::POOL_SIZE;
 use pooling::Pooling;

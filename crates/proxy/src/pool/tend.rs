@@ -46,7 +46,8 @@ impl Pool {
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        ServerConn::open_within(limit, &self.address, none, prepared_max).await
+        let pass = self.proxy.gate.pass(&config, self);
+        ServerConn::open_within(limit, &self.address, &pass, none, prepared_max).await
     }
 
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {

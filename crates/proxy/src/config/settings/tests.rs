@@ -180,7 +180,7 @@ fn set_says_what_is_wrong() {
             .contains("unknown key \"pipelin\" in [paceline]; did you mean \"pipeline\"?")
     );
     assert!(set_refused("worker_threads=").contains("nothing is not a whole number"));
-    assert!(set_refused("listen=0.0.0.0:6432").contains("client login is trust"));
+    assert!(set_refused("auth_type=pam").contains("pam is none of: trust, md5, scram-sha-256"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_documentation_names_every_key_with_its_default() {
         .lines()
         .filter(|line| line.starts_with("| `"))
         .count();
-    let (of_databases, of_functions) = (6, 2);
+    let (of_databases, of_functions) = (9, 2);
     assert_eq!(
         rows,
         keys().count() + of_databases + of_functions,
