@@ -35,7 +35,8 @@ use door::Door;
 use hba::Method;
 use mock::Mock;
 use paceline_line::line::Slip;
-use paceline_wire::ErrorResponse;
+use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::{ErrorResponse, backend};
 use query::Askers;
 use records::{Archive, Records};
 use std::io;
@@ -124,8 +125,10 @@ pub(crate) async fn authenticate(
         user,
     };
     let shown = login.admit(stream, input).await;
-    if let Err(Refusal::Told(_)) = &shown {
-        tracing::info!(user, database, from = ?visitor.origin, "login refused");
+    if let Err(Refusal::Told(told)) = &shown {
+        let body = told.get(HEADER_LEN..).unwrap_or_default();
+        let why = backend::error_field(body, b'M').unwrap_or_default();
+        tracing::info!(user, database, from = ?visitor.origin, why, "login refused");
     }
     shown
 }
@@ -226,15 +229,19 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether a client that may use md5 is asked for SCRAM, as it must be where only that can be checked. Who does not exist is
-    /// asked for what those who do are asked for.
+    /// Whether a client that may use md5 is asked for SCRAM, as it must be where only that can be checked. Whoever cannot get in is
+    /// asked for what others are asked for: the users of the file, or of the server, where SCRAM is what there is unless somebody
+    /// has chosen otherwise.
     fn takes_scram(&self, secret: Option<&Secret>) -> bool {
-        match (secret, &self.records.users) {
-            (Some(secret), _) => matches!(secret, Secret::Scram(_)),
-            (None, Some(users)) => users
-                .values()
-                .all(|known| matches!(known, Secret::Scram(_))),
-            (None, None) => true,
+        let is_scram = |known: &Secret| matches!(known, Secret::Scram(_));
+        match secret {
+            Some(Secret::Scram(_)) => true,
+            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
+            Some(Secret::None) | None => {
+                let users = self.records.users.as_ref();
+                query::is_asked(self.config, self.database)
+                    || users.is_none_or(|users| users.values().all(is_scram))
+            }
         }
     }
 

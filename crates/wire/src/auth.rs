@@ -33,15 +33,16 @@ pub enum Credential<'a> {
     Keys(&'a Keys),
 }
 
-enum State {
+/// What comes next.
+enum Awaits {
     /// Nothing was exchanged.
-    AwaitRequest,
+    Request,
     /// SCRAM: our first message is out.
-    AwaitChallenge(AwaitChallenge),
+    Challenge(AwaitChallenge),
     /// SCRAM: the server's challenge is there.
-    AwaitKeys(AwaitKeys),
+    Keys(AwaitKeys),
     /// SCRAM: our proof is out.
-    AwaitSignature(AwaitSignature),
+    Signature(AwaitSignature),
 }
 
 /// One login.
@@ -50,7 +51,7 @@ pub struct Login<'a> {
     credential: Credential<'a>,
     nonce: String,
     end_point: Option<&'a [u8]>,
-    state: State,
+    awaits: Awaits,
 }
 
 impl fmt::Debug for Login<'_> {
@@ -69,7 +70,7 @@ impl<'a> Login<'a> {
             credential,
             nonce: scram::nonce(random),
             end_point: None,
-            state: State::AwaitRequest,
+            awaits: Awaits::Request,
         }
     }
 
@@ -92,10 +93,8 @@ impl<'a> Login<'a> {
             ),
             10 => self.begin_scram(r, out),
             11 => self.challenged(r.rest(), out),
-            12 => match std::mem::replace(&mut self.state, State::AwaitRequest) {
-                State::AwaitSignature(awaits) => {
-                    awaits.verify(r.rest()).map(|()| Progress::Nothing)
-                }
+            12 => match std::mem::replace(&mut self.awaits, Awaits::Request) {
+                Awaits::Signature(awaits) => awaits.verify(r.rest()).map(|()| Progress::Nothing),
                 _ => Err(out_of_order()),
             },
             other => Err(WireError::Authentication(format!("code {other}").into())),
@@ -104,11 +103,11 @@ impl<'a> Login<'a> {
 
     /// Goes on with the keys that [`Progress::WantsKeys`] has asked for.
     pub fn give(&mut self, keys: &Keys, out: &mut BytesMut) -> Result<(), WireError> {
-        match std::mem::replace(&mut self.state, State::AwaitRequest) {
-            State::AwaitKeys(awaits) => {
+        match std::mem::replace(&mut self.awaits, Awaits::Request) {
+            Awaits::Keys(awaits) => {
                 let (awaits, proof) = awaits.prove(keys);
                 frontend::write_sasl_response(out, proof.as_bytes());
-                self.state = State::AwaitSignature(awaits);
+                self.awaits = Awaits::Signature(awaits);
                 Ok(())
             }
             _ => Err(out_of_order()),
@@ -180,18 +179,17 @@ impl<'a> Login<'a> {
         };
         let (awaits, first) = AwaitChallenge::begin(self.nonce.clone(), channel);
         frontend::write_sasl_initial(out, mechanism, first.as_bytes());
-        self.state = State::AwaitChallenge(awaits);
+        self.awaits = Awaits::Challenge(awaits);
         Ok(Progress::Answered)
     }
 
     fn challenged(&mut self, challenge: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
-        let State::AwaitChallenge(awaits) = std::mem::replace(&mut self.state, State::AwaitRequest)
-        else {
+        let Awaits::Challenge(awaits) = std::mem::replace(&mut self.awaits, Awaits::Request) else {
             return Err(out_of_order());
         };
         let awaits = awaits.challenged(challenge)?;
         let stretch = awaits.stretch().clone();
-        self.state = State::AwaitKeys(awaits);
+        self.awaits = Awaits::Keys(awaits);
         match self.credential {
             Credential::Keys(keys) => self.give(keys, out).map(|()| Progress::Answered),
             _ => Ok(Progress::WantsKeys(stretch)),

@@ -17,7 +17,7 @@ pub(crate) enum Credential {
     /// The password.
     Password(Password),
     /// A stored md5 password.
-    Md5(String),
+    Md5(Password),
     /// The keys of a password.
     Keys(Keys),
 }
@@ -37,7 +37,7 @@ impl Credential {
         match self {
             Self::None => auth::Credential::None,
             Self::Password(password) => auth::Credential::Password(password.reveal()),
-            Self::Md5(stored) => auth::Credential::Md5(stored),
+            Self::Md5(stored) => auth::Credential::Md5(stored.reveal()),
             Self::Keys(keys) => auth::Credential::Keys(keys),
         }
     }
@@ -49,9 +49,9 @@ pub(crate) struct Learned(Mutex<Credential>);
 
 impl Learned {
     /// A client has shown this. One that could show nothing (a certificate does not pass) leaves what is known.
-    pub(crate) fn learn(&self, shown: Credential) {
-        if shown != Credential::None {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    pub(crate) fn learn(&self, shown: &Credential) {
+        if *shown != Credential::None {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown.clone();
         }
     }
 

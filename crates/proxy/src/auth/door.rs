@@ -51,7 +51,7 @@ impl Door<'_> {
         let given = password_in(&body)?;
         let stored = match secret {
             Some(Secret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
-            Some(Secret::Md5(stored)) => stored.clone(),
+            Some(Secret::Md5(stored)) => stored.reveal().to_owned(),
             // Time is taken all the same.
             _ => md5::stored(self.user, &salt),
         };
@@ -78,9 +78,10 @@ impl Door<'_> {
         let given = password_in(&body)?;
         let right = match secret {
             Some(Secret::Plain(password)) => same(password.reveal().as_bytes(), given),
-            Some(Secret::Md5(stored)) => {
-                same(stored.as_bytes(), md5::stored(self.user, given).as_bytes())
-            }
+            Some(Secret::Md5(stored)) => same(
+                stored.reveal().as_bytes(),
+                md5::stored(self.user, given).as_bytes(),
+            ),
             Some(Secret::Scram(verifier)) => return self.plain_against(verifier, given).await,
             // Takes as long as if there were something to compare.
             Some(Secret::None) | None => {

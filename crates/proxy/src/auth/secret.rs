@@ -10,7 +10,7 @@ pub(crate) enum Secret {
     /// The password itself.
     Plain(Password),
     /// `md5…`.
-    Md5(String),
+    Md5(Password),
     /// `SCRAM-SHA-256$…`.
     Scram(Verifier),
     /// Nothing that anybody could match: the user exists, but cannot log in by a password.
@@ -24,7 +24,7 @@ impl Secret {
             return Self::None;
         }
         if md5::is_stored(text) {
-            return Self::Md5(text.to_owned());
+            return Self::Md5(Password::new(text.to_owned()));
         }
         match Verifier::parse(text) {
             Some(verifier) => Self::Scram(verifier),

@@ -64,7 +64,7 @@ mod tests {
         let plain = |text: &str| Secret::Plain(Password::new(text.to_owned()));
         assert_eq!(users.len(), 5);
         assert_eq!(users["in clear"], plain("p;a\"ss"));
-        assert_eq!(users["by_md5"], Secret::Md5(md5.to_owned()));
+        assert_eq!(users["by_md5"], Secret::Md5(Password::new(md5.to_owned())));
         assert!(matches!(users["by_scram"], Secret::Scram(_)));
         assert_eq!(users["nobody"], Secret::None);
         assert_eq!(users["twice"], plain("2"));

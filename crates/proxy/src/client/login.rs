@@ -88,7 +88,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     let (database, user) = names(&startup)?;
     refuse_replication(&startup)?;
     let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
-    let pool = pool_of(proxy, database, identity)?;
+    let pool = pool_of(proxy, database, &identity)?;
     let settings = proxy.book.intern(settings_of(&startup)?);
     let parameters = welcome(&pool, &settings).await?;
     let registration = Cancels::register(proxy)
@@ -104,7 +104,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     backend::write_backend_key(&mut out, registration.process, registration.secret);
     Status::Idle.write(&mut out);
     place.enter(&pool);
-    proxy.label(&pool, database, user);
+    proxy.label(&pool, database, &identity.user);
     stream.write_all(&mut out).await?;
     Ok(Login {
         pool,
@@ -140,13 +140,13 @@ fn refuse_replication(startup: &Startup) -> Result<(), Refusal> {
 }
 
 /// The pool for a client that is who it says. Its own logins show what the client has shown.
-fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: Identity) -> Result<Arc<Pool>, Refusal> {
+fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Arc<Pool>, Refusal> {
     let pool = proxy.pool(database, &identity.user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")
     })?;
     if pool.address.upstream.user.is_none() {
-        pool.learned.learn(identity.credential);
+        pool.learned.learn(&identity.credential);
     }
     Ok(pool)
 }

@@ -17,6 +17,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How to start Paceline.
 pub(crate) struct Builder {
     command: Command,
+    listen: String,
 }
 
 /// A running Paceline.
@@ -87,8 +88,17 @@ impl Builder {
     fn new(source: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
         command.arg("serve").args(source);
-        command.args(["--listen", "127.0.0.1:0"]);
-        Self { command }.set("shutdown_timeout=0")
+        Self {
+            command,
+            listen: "127.0.0.1:0".to_owned(),
+        }
+        .set("shutdown_timeout=0")
+    }
+
+    /// Another address to listen on.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        self.listen = address.to_owned();
+        self
     }
 
     /// A setting, `key=value`.
@@ -100,6 +110,7 @@ impl Builder {
     /// Runs it; returns when it listens.
     #[track_caller]
     pub(crate) fn spawn(mut self) -> Paceline {
+        self.command.args(["--listen", &self.listen]);
         let mut child = self
             .command
             .stdin(Stdio::null())
