@@ -272,11 +272,16 @@ impl Client {
 
 /// The process ends.
 fn shut_down() -> End {
+    End::Told(shut_down_told())
+}
+
+/// What a client is told about that.
+fn shut_down_told() -> Bytes {
     let mut out = BytesMut::new();
     ErrorResponse::fatal(
         "57P01",
         "terminating connection due to administrator command",
     )
     .write(&mut out);
-    End::Told(out.freeze())
+    out.freeze()
 }

@@ -85,6 +85,8 @@ impl<'a> Login<'a> {
     pub fn handle(&mut self, body: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
         let mut r = Reader::new(body);
         match r.u32()? {
+            // Who has begun to prove something to us must not stop before we have seen it.
+            0 if !matches!(self.awaits, Awaits::Request) => Err(out_of_order()),
             0 => Ok(Progress::Accepted),
             3 => self.send_password(out),
             5 => self.send_md5(
@@ -295,6 +297,20 @@ mod tests {
                 assert_eq!(done, Ok(Progress::Nothing));
             }
         }
+    }
+
+    /// A server that does not know the password could leave out its own proof.
+    #[test]
+    fn a_server_that_proves_nothing_is_an_error() {
+        let mut login = login(Credential::Password("p"));
+        assert_eq!(
+            login.handle(&[0; 4], &mut BytesMut::new()),
+            Ok(Progress::Accepted)
+        );
+        let request = b"\0\0\0\x0aSCRAM-SHA-256\0\0";
+        login.handle(request, &mut BytesMut::new()).unwrap();
+        let done = login.handle(&[0; 4], &mut BytesMut::new());
+        assert!(matches!(done, Err(WireError::Authentication(_))));
     }
 
     #[test]

@@ -197,6 +197,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::sync::watch;
 
     fn config(text: &str) -> Config {
         Config::from_toml(text, "test").unwrap()
@@ -218,6 +219,30 @@ mod tests {
         assert_eq!(found("own"), Some(("mine", "r", "app")));
         assert_eq!(found("none"), None);
         assert_eq!(found("pgbouncer"), None);
+    }
+
+    /// Any name is a database here: clients that are nobody could name as many as they like.
+    #[tokio::test]
+    async fn pools_are_bounded_and_lead_where_the_configuration_says() {
+        let text = |host: &str| {
+            format!(
+                "[paceline]\nauth_user = \"a\"\n[databases.\"*\"]\nprimary = \"postgres://{host}\"\n"
+            )
+        };
+        let (old, new) = (config(&text("old")), config(&text("new")));
+        let proxy = Arc::new(Proxy::new(old.clone(), watch::channel(false).1));
+        let pool = |config: &Config, name: &str| {
+            let question = Question::of(config, name).unwrap();
+            proxy.gate.askers.pool(&proxy, config, &question).unwrap()
+        };
+        let kept = pool(&old, "kept");
+        for n in 0..2 * POOLS_MAX {
+            pool(&old, &n.to_string());
+        }
+        assert!(proxy.gate.pools().len() <= POOLS_MAX);
+        assert!(Arc::ptr_eq(&kept, &pool(&old, "kept")));
+        let moved = pool(&new, "kept");
+        assert_eq!(moved.address.upstream, new.databases["*"].primary);
     }
 
     #[test]

@@ -130,3 +130,52 @@ impl Archive {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn config(path: &Path) -> Arc<Config> {
+        let mut config = Config::default();
+        config
+            .set(&format!("auth_file={}", path.display()))
+            .unwrap();
+        Arc::new(config)
+    }
+
+    fn names(records: &Records) -> Vec<&str> {
+        let users = records.users.as_ref().unwrap();
+        users.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn files_are_read_again_with_the_configuration_and_a_slip_changes_nothing() {
+        let name = format!("paceline-records-{}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let path = folder.0.join("userlist.txt");
+        let archive = Archive::default();
+        std::fs::write(&path, "\"one\" \"p\"").unwrap();
+        let first = config(&path);
+        archive.open(&first).unwrap();
+        std::fs::write(&path, "\"two\" \"p\"").unwrap();
+        assert_eq!(names(&archive.records(&first)), ["one"]);
+        let second = config(&path);
+        assert_eq!(names(&archive.records(&second)), ["two"]);
+        std::fs::write(&path, "three").unwrap();
+        let third = config(&path);
+        assert!(archive.open(&third).is_err());
+        assert_eq!(names(&archive.records(&third)), ["two"]);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(names(&archive.records(&config(&path))), ["two"]);
+    }
+}

@@ -44,12 +44,19 @@ impl Drop for Place {
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
 pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> {
     let limit = proxy.config().paceline.login.client_login_timeout;
+    let mut closing = proxy.closing.clone();
     let login = attempt(&proxy, &stream);
-    let outcome = match limit.is_zero() {
-        true => login.await,
-        false => tokio::time::timeout(limit, login)
-            .await
-            .unwrap_or_else(|_| Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())),
+    let too_late = async {
+        match limit.is_zero() {
+            true => std::future::pending().await,
+            false => tokio::time::sleep(limit).await,
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = login => outcome,
+        () = too_late => Err(ErrorResponse::fatal("08P01", "client_login_timeout").into()),
+        _ = closing.wait_for(|closing| *closing) => Err(Refusal::Told(super::shut_down_told())),
     };
     match outcome {
         Ok(login) => Some(Client {

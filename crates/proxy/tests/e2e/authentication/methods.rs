@@ -208,6 +208,44 @@ fn whom_a_password_guards_may_be_reached_from_everywhere() {
     assert_eq!(printed.trim(), "app");
 }
 
+/// An address of this machine that is not loopback: who connects to it comes from it.
+fn outer_address() -> Option<String> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent: the system only says from where it would be.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().unwrap().ip();
+    (!address.is_loopback()).then(|| address.to_string())
+}
+
+#[test]
+fn clients_of_other_machines_send_no_password_in_the_clear() {
+    let Some(cluster) = cluster() else { return };
+    let Some(address) = outer_address() else {
+        println!("skipped: this machine has no address but loopback");
+        return;
+    };
+    let users = userlist(&[("app", "of the app")]);
+    for (auth_type, good) in [("plain", false), ("scram-sha-256", true), ("trust", true)] {
+        let paceline = start(&cluster)
+            .set(&format!("auth_type={auth_type}"))
+            .set(&format!("auth_file={}", users.display()))
+            .set("auth_trust_remote=true")
+            .listen("0.0.0.0:0")
+            .spawn();
+        let here = output(&mut psql("127.0.0.1", paceline.port(), "app", "of the app"));
+        assert_eq!(here.trim(), "app");
+        let done = psql(&address, paceline.port(), "app", "of the app")
+            .output()
+            .unwrap();
+        assert_eq!(done.status.success(), good, "{auth_type}");
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            good || told.contains("not taken over an unencrypted connection"),
+            "{told}"
+        );
+    }
+}
+
 #[test]
 fn files_that_are_wrong_are_told_before_anything_starts() {
     if Target::chosen() == Target::Bare {
