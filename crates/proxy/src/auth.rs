@@ -35,8 +35,7 @@ use door::Door;
 use hba::Method;
 use mock::Mock;
 use paceline_line::line::Slip;
-use paceline_wire::frame::HEADER_LEN;
-use paceline_wire::{ErrorResponse, backend};
+use paceline_wire::ErrorResponse;
 use query::Askers;
 use records::{Archive, Records};
 use std::io;
@@ -125,9 +124,8 @@ pub(crate) async fn authenticate(
         user,
     };
     let shown = login.admit(stream, input).await;
-    if let Err(Refusal::Told(told)) = &shown {
-        let body = told.get(HEADER_LEN..).unwrap_or_default();
-        let why = backend::error_field(body, b'M').unwrap_or_default();
+    if let Err(refusal @ Refusal::Told(_)) = &shown {
+        let why = refusal.field(b'M').unwrap_or_default();
         tracing::info!(user, database, from = ?visitor.origin, why, "login refused");
     }
     shown

@@ -11,6 +11,10 @@ use super::ident::{Map, Maps};
 use super::visitor::{Origin, Visitor};
 pub(super) use fields::{Token, fields};
 use network::Network;
+use std::io;
+
+/// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
+const DEPTH_MAX: usize = 10;
 
 /// What a client must show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,14 @@ pub(super) enum Method {
     Cert(Option<Map>),
     /// That the system's user has its name, or one that the map turns into it.
     Peer(Option<Map>),
+}
+
+/// What rules refer to.
+pub(super) struct Elsewhere<'a> {
+    /// By `map=`.
+    pub(super) maps: &'a Maps,
+    /// By `@`: the text of a file that stands beside the rules unless its path says otherwise.
+    pub(super) file: &'a dyn Fn(&str) -> io::Result<String>,
 }
 
 /// Rules in their order.
@@ -58,12 +70,12 @@ enum Way {
 
 impl Hba {
     /// Reads the text of the file; an error is the number of its line, and why.
-    pub(super) fn read(text: &str, maps: &Maps) -> Result<Self, (usize, String)> {
+    pub(super) fn read(text: &str, elsewhere: &Elsewhere<'_>) -> Result<Self, (usize, String)> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let read = fields(line).and_then(|fields| match fields.is_empty() {
                 true => Ok(None),
-                false => read_rule(fields, maps).map(Some),
+                false => read_rule(fields, elsewhere).map(Some),
             });
             rules.extend(read.map_err(|why| (number, why))?);
         }
@@ -110,7 +122,7 @@ fn is_user(name: &Token, user: &str) -> bool {
     name.keyword() == Some("all") || name.text == user
 }
 
-fn read_rule(fields: Vec<Vec<Token>>, maps: &Maps) -> Result<Rule, String> {
+fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule, String> {
     let mut fields = fields.into_iter();
     let way = match single(fields.next(), "kind of connection")?.text.as_str() {
         "local" => Way::Local,
@@ -123,14 +135,14 @@ fn read_rule(fields: Vec<Vec<Token>>, maps: &Maps) -> Result<Rule, String> {
             ));
         }
     };
-    let databases = names(fields.next(), "database", &["samerole", "samegroup"])?;
-    let users = names(fields.next(), "user", &[])?;
+    let databases = names(fields.next(), "database", elsewhere)?;
+    let users = names(fields.next(), "user", elsewhere)?;
     let network = match way {
         Way::Local => Network::All,
         _ => read_network(&mut fields)?,
     };
     let method = single(fields.next(), "method")?;
-    let map = read_options(fields, maps)?;
+    let map = read_options(fields, elsewhere.maps)?;
     let method = read_method(&method.text, map)?;
     Ok(Rule {
         way,
@@ -151,16 +163,40 @@ fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
     }
 }
 
-/// Names of databases or users. What would have to be looked up elsewhere is not understood.
-fn names(field: Option<Vec<Token>>, what: &str, not_here: &[&str]) -> Result<Vec<Token>, String> {
-    let names = field.ok_or_else(|| format!("there is no {what}"))?;
-    let foreign = names
-        .iter()
-        .filter_map(Token::keyword)
-        .find(|word| not_here.contains(word) || word.starts_with(['+', '@', '/']));
-    match foreign {
+/// Names of databases or users. What only the server could tell is not understood.
+fn names(
+    field: Option<Vec<Token>>,
+    what: &str,
+    elsewhere: &Elsewhere<'_>,
+) -> Result<Vec<Token>, String> {
+    let mut names = Vec::new();
+    for name in field.ok_or_else(|| format!("there is no {what}"))? {
+        elsewhere.expand(name, DEPTH_MAX, &mut names)?;
+    }
+    let is_foreign =
+        |word: &&str| word.starts_with(['+', '/']) || matches!(*word, "samerole" | "samegroup");
+    match names.iter().filter_map(Token::keyword).find(is_foreign) {
         Some(word) => Err(format!("{what} {word} is not supported; write names")),
         None => Ok(names),
+    }
+}
+
+impl Elsewhere<'_> {
+    /// Adds a name, or those that are in the file that it names.
+    fn expand(&self, name: Token, depth: usize, names: &mut Vec<Token>) -> Result<(), String> {
+        let Some(file) = name.keyword().and_then(|word| word.strip_prefix('@')) else {
+            names.push(name);
+            return Ok(());
+        };
+        let depth = depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| format!("@{file} is nested too deep"))?;
+        let text = (self.file)(file).map_err(|error| format!("cannot read @{file}: {error}"))?;
+        for line in text.lines() {
+            for name in fields(line)?.into_iter().flatten() {
+                self.expand(name, depth, names)?;
+            }
+        }
+        Ok(())
     }
 }
 

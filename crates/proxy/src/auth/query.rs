@@ -96,7 +96,9 @@ pub(super) async fn ask(
         );
         return Err(ErrorResponse::fatal("08P01", "bouncer config error").into());
     };
-    let mut seat = seat(&pool).await?;
+    let mut seat = seat(&pool)
+        .await
+        .map_err(|refusal| reserved(refusal, &question))?;
     let conn = seat.conn().ok_or(Refusal::Left)?;
     let answer = put(conn, proxy, question.auth_query, user).await;
     if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
@@ -114,6 +116,22 @@ pub(super) async fn ask(
         );
         ErrorResponse::fatal("08P01", "error response from auth_query").into()
     })
+}
+
+/// That the server does not let `auth_user` in is no business of clients; that it cannot be reached, or is starting up, is.
+fn reserved(refusal: Refusal, question: &Question<'_>) -> Refusal {
+    let is_about_login = refusal
+        .field(b'C')
+        .is_some_and(|sqlstate| sqlstate.starts_with("28"));
+    if !is_about_login {
+        return refusal;
+    }
+    tracing::error!(
+        auth_user = question.auth_user,
+        database = question.database,
+        "auth_user is not let in"
+    );
+    ErrorResponse::fatal("08P01", "bouncer config error").into()
 }
 
 async fn put(

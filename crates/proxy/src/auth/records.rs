@@ -1,7 +1,7 @@
 //! The files about users: read at the start, and again whenever the configuration is. A file that has become unreadable leaves
 //! what was read before: an operator's slip must not lock everybody out.
 
-use super::hba::Hba;
+use super::hba::{Elsewhere, Hba};
 use super::ident::{self, Maps};
 use super::userlist::{self, Users};
 use crate::config::{Config, Login};
@@ -59,8 +59,13 @@ impl Records {
             ident::read,
         )?;
         let maps: Maps = maps.unwrap_or_default();
-        let rules = |text: &str| Hba::read(text, &maps);
-        let hba = read_file("auth_hba_file", login.auth_hba_file.as_deref(), rules)?;
+        let path = login.auth_hba_file.as_deref();
+        let beside = path.and_then(Path::parent).unwrap_or(Path::new("/"));
+        let elsewhere = Elsewhere {
+            maps: &maps,
+            file: &|name| std::fs::read_to_string(beside.join(name)),
+        };
+        let hba = read_file("auth_hba_file", path, |text| Hba::read(text, &elsewhere))?;
         Ok(Self {
             users,
             hba: hba.unwrap_or_default(),

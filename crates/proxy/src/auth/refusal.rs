@@ -1,7 +1,8 @@
 //! Why a client gets no session.
 
 use bytes::{Bytes, BytesMut};
-use paceline_wire::ErrorResponse;
+use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::{ErrorResponse, backend};
 use std::io;
 
 /// Why there is no session.
@@ -10,6 +11,16 @@ pub(crate) enum Refusal {
     Left,
     /// It is told this.
     Told(Bytes),
+}
+
+impl Refusal {
+    /// A field of the error that is told.
+    pub(super) fn field(&self, code: u8) -> Option<&str> {
+        match self {
+            Self::Left => None,
+            Self::Told(told) => backend::error_field(told.get(HEADER_LEN..)?, code),
+        }
+    }
 }
 
 impl From<io::Error> for Refusal {

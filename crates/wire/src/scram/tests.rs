@@ -4,6 +4,7 @@ use super::client::{AwaitChallenge, Channel};
 use super::server::AwaitProof;
 use super::*;
 use crate::WireError;
+use proptest::prelude::*;
 
 /// RFC 7677, section 3: user `user`, password `pencil`.
 const SALT: &str = "W22ZaJ0SNY7soEsUEjb6gQ==";
@@ -196,4 +197,36 @@ fn secrets_are_not_shown() {
         format!("{:?} {verifier:?}", keys()),
         "Keys(***) Verifier(***)"
     );
+}
+
+/// What looks like a message and what does not.
+fn anything() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..80),
+        "[nyp](=tls-server-end-point)?,(a=x)?,[nm]=[a-z]{0,3},r=[ -~]{0,9}(,[a-z]=[ -~]*)?"
+            .prop_map(String::into_bytes),
+        "c=[A-Za-z+/=]{0,8},r=[ -~]{0,40},p=[A-Za-z+/=]{0,44}".prop_map(String::into_bytes),
+        "r=[ -~]{0,40},s=[A-Za-z+/=]{0,24},i=[0-9]{0,12}".prop_map(String::into_bytes),
+        "v=[A-Za-z+/=]{0,44}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    /// By no luck: it is refused in good order.
+    #[test]
+    fn nobody_gets_in_by_chance(first in anything(), last in anything(), bound: bool) {
+        let stretch = Stretch { salt: vec![1; 16], iterations: ITERATIONS };
+        let verifier = Verifier::new(stretch, [7; KEY_LEN], [8; KEY_LEN]);
+        let channel = bound.then_some(&b"certificate"[..]);
+        for mechanism in [MECHANISM, MECHANISM_PLUS] {
+            let begun = AwaitProof::challenge(mechanism, &first, verifier.clone(), "x", channel);
+            if let Ok((awaits, _)) = begun {
+                prop_assert!(awaits.verify(&last).is_err());
+            }
+        }
+        let (awaits, _) = AwaitChallenge::begin("r".to_owned(), Channel::None);
+        if let Ok(awaits) = awaits.challenged(&first) {
+            prop_assert!(awaits.stretch().iterations.get() <= ITERATIONS_MAX);
+        }
+    }
 }

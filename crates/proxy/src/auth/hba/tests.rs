@@ -26,9 +26,35 @@ fn tls(address: &str) -> Visitor {
     }
 }
 
-fn read(text: &str) -> Hba {
+fn try_read(text: &str) -> Result<Hba, (usize, String)> {
     let maps = ident::read("staff root postgres").unwrap();
-    Hba::read(text, &maps).unwrap_or_else(|error| panic!("{error:?}"))
+    let elsewhere = Elsewhere {
+        maps: &maps,
+        file: &|name| match name {
+            "names" => Ok("alice, bob # comment\n\n@more\n".to_owned()),
+            "more" => Ok("\"@names\"\n".to_owned()),
+            "loop" => Ok("@loop".to_owned()),
+            "roles" => Ok("+staff".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        },
+    };
+    Hba::read(text, &elsewhere)
+}
+
+fn read(text: &str) -> Hba {
+    try_read(text).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+#[test]
+fn names_may_stand_in_files() {
+    let hba = read("local all carol,@names trust");
+    for user in ["alice", "bob", "carol", "@names"] {
+        assert!(hba.method(&unix(), "app", user).is_some(), "{user}");
+    }
+    assert!(hba.method(&unix(), "app", "@more").is_none());
+    for line in ["local all @loop trust", "local @roles all trust"] {
+        assert_eq!(try_read(line).expect_err(line).0, 1);
+    }
 }
 
 #[test]
@@ -115,7 +141,7 @@ fn what_is_not_understood_is_an_error() {
         "host all all 10.0.0.0 trust",
         "host all all 10.0.0.0/8,11.0.0.0/8 trust",
     ] {
-        let told = Hba::read(&format!("local all all trust\n\n{line}\n"), &Maps::new());
+        let told = try_read(&format!("local all all trust\n\n{line}\n"));
         assert_eq!(told.expect_err(line).0, 3, "{line}");
     }
 }

@@ -96,6 +96,21 @@ async fn a_question_that_fails_lets_nobody_in_and_tells_nothing() {
     }
 }
 
+/// Who it is that asks, and that it is not let in, is for the operator alone.
+#[test]
+fn whoever_asks_stays_unnamed() {
+    let Some(cluster) = cluster() else { return };
+    let users = userlist(&[("asker", "not its password")]);
+    let paceline = asking(&cluster)
+        .set(&format!("auth_file={}", users.display()))
+        .spawn();
+    let told = refusal(paceline.port(), "by_scram");
+    assert_eq!(
+        (told.sqlstate(), told.text()),
+        ("08P01", "bouncer config error")
+    );
+}
+
 /// Another user asks for one database, in another one; a database may have nobody to ask.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn each_database_may_have_its_own_way() {
