@@ -16,6 +16,8 @@ mod query;
 mod records;
 mod refusal;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod userlist;
 mod visitor;
 
@@ -23,7 +25,7 @@ pub(crate) use credential::{Credential, Learned, Pass};
 pub(crate) use records::RecordsError;
 pub(crate) use refusal::Refusal;
 use secret::Secret;
-pub(crate) use visitor::Visitor;
+use visitor::{Origin, Visitor};
 
 use crate::config::{AuthType, Config, Settings};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
@@ -248,22 +250,17 @@ impl Attempt<'_> {
         let must_be_known =
             self.records.users.is_some() || query::is_asked(self.config, self.database);
         let passes = is_known || !must_be_known;
-        let outside = match (method, self.visitor) {
-            (Method::Cert(_), visitor) => visitor.certificate.clone(),
-            (
-                Method::Peer(_),
-                Visitor {
-                    origin: visitor::Origin::Unix(uid),
-                    ..
-                },
-            ) => visitor::system_user(*uid).await,
-            _ => None,
+        let vouched = match (method, self.visitor.origin) {
+            (Method::Cert(_), _) => self.visitor.certified_names.clone(),
+            (Method::Peer(_), Origin::Unix(uid)) => {
+                visitor::system_user(uid).await.into_iter().collect()
+            }
+            _ => Vec::new(),
         };
         let is_named = |map: &Option<ident::Map>| {
-            let outside = outside.as_deref();
-            outside.is_some_and(|outside| match map {
-                Some(map) => map.allows(outside, self.user),
-                None => outside == self.user,
+            vouched.iter().any(|name| match map {
+                Some(map) => map.allows(name, self.user),
+                None => name == self.user,
             })
         };
         match method {

@@ -151,7 +151,8 @@ impl ServerConn {
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;
         let credential = pass.credential.as_shown();
-        let mut login = Login::new(&address.user, credential, random()?);
+        let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
+        let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();

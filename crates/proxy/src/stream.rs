@@ -32,6 +32,21 @@ impl Stream {
         Self::Tcp(stream)
     }
 
+    /// Whether nobody on the way can read what passes.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        false
+    }
+
+    /// What a login can be bound to: `tls-server-end-point` (RFC 5929).
+    pub(crate) fn channel_binding(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Names in the certificate that the peer has shown, if it was checked.
+    pub(crate) fn certified_names(&self) -> &[String] {
+        &[]
+    }
+
     /// Waits until the socket is ready for any of `interest`.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {

@@ -50,7 +50,7 @@ pub struct Login<'a> {
     user: &'a str,
     credential: Credential<'a>,
     nonce: String,
-    end_point: Option<&'a [u8]>,
+    end_point: Option<Vec<u8>>,
     awaits: Awaits,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Login<'a> {
 
     /// Binds SCRAM to the channel that TLS has made (`tls-server-end-point`), where the server offers that.
     #[must_use]
-    pub fn bound_to(mut self, end_point: Option<&'a [u8]>) -> Self {
+    pub fn bound_to(mut self, end_point: Option<Vec<u8>>) -> Self {
         self.end_point = end_point;
         self
     }
@@ -169,7 +169,7 @@ impl<'a> Login<'a> {
                 _ => {}
             }
         }
-        let (mechanism, channel) = match self.end_point {
+        let (mechanism, channel) = match self.end_point.as_deref() {
             Some(end_point) if plus => (scram::MECHANISM_PLUS, Channel::EndPoint(end_point)),
             Some(_) if plain => (scram::MECHANISM, Channel::NotOffered),
             None if plain => (scram::MECHANISM, Channel::None),
@@ -274,7 +274,7 @@ mod tests {
         let keys = Keys::derive(b"p", &stretch);
         for end_point in [None, Some(&b"certificate"[..])] {
             for credential in [Credential::Password("p"), Credential::Keys(&keys)] {
-                let mut login = login(credential).bound_to(end_point);
+                let mut login = login(credential).bound_to(end_point.map(<[u8]>::to_vec));
                 let (mut asked, mut out) = (BytesMut::new(), BytesMut::new());
                 backend::write_sasl_request(&mut asked, mechanisms(end_point.is_some()));
                 login.handle(&body(&asked), &mut out).unwrap();

@@ -21,8 +21,8 @@ pub(crate) struct Visitor {
     pub(crate) origin: Origin,
     /// Whether the connection is encrypted.
     pub(super) encrypted: bool,
-    /// The name in its certificate, if it has shown one that was checked.
-    pub(super) certificate: Option<String>,
+    /// The names in its certificate, if it has shown one that was checked.
+    pub(super) certified_names: Vec<String>,
     /// What SCRAM can be bound to (`tls-server-end-point`).
     pub(super) end_point: Option<Vec<u8>>,
 }
@@ -36,9 +36,9 @@ impl Visitor {
         };
         Ok(Self {
             origin,
-            encrypted: false,
-            certificate: None,
-            end_point: None,
+            encrypted: stream.is_encrypted(),
+            certified_names: stream.certified_names().to_vec(),
+            end_point: stream.channel_binding().map(<[u8]>::to_vec),
         })
     }
 

@@ -7,7 +7,7 @@ fn tcp(address: &str) -> Visitor {
     Visitor {
         origin: Origin::Tcp(address.parse().unwrap()),
         encrypted: false,
-        certificate: None,
+        certified_names: Vec::new(),
         end_point: None,
     }
 }
