@@ -9,9 +9,10 @@ mod tests;
 use crate::statement::{Statement, Value};
 use crate::target::Target;
 use bytes::BytesMut;
-use paceline_wire::auth::{Login, Progress};
+use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::scram::{self, Keys};
 use paceline_wire::startup::Startup;
 use paceline_wire::{Frame, Frames, Header, WireError, frontend};
 use std::io;
@@ -155,12 +156,17 @@ impl Connection {
             parameters: parameters.map(|(n, v)| (n.to_owned(), v.clone())).to_vec(),
         };
         startup.write(&mut conn.out);
-        conn.log_in(&mut Login::new(&target.user, target.password.as_deref()))
-            .await?;
+        conn.log_in(target).await?;
         Ok(conn)
     }
 
-    async fn log_in(&mut self, login: &mut Login<'_>) -> Result<(), Failure> {
+    async fn log_in(&mut self, target: &Target) -> Result<(), Failure> {
+        let password = target.password.as_deref();
+        let credential = password.map_or(Credential::None, Credential::Password);
+        let mut random = [0; scram::NONCE_LEN];
+        let filled = getrandom::fill(&mut random);
+        filled.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let mut login = Login::new(&target.user, credential, random);
         loop {
             let mut request = None;
             let mut on_frame = |frame: Frame<'_>| {
@@ -173,8 +179,12 @@ impl Connection {
             let Some(body) = request.filter(|_| !ready) else {
                 return Ok(());
             };
-            let progress = login.handle(&body, &mut self.out);
-            let _: Progress = progress.map_err(|error| Failure::Unreachable(error.to_string()))?;
+            let unfit = |error: WireError| Failure::Unreachable(error.to_string());
+            let progress = login.handle(&body, &mut self.out).map_err(unfit)?;
+            if let Progress::WantsKeys(stretch) = progress {
+                let keys = Keys::derive(password.unwrap_or_default().as_bytes(), &stretch);
+                login.give(&keys, &mut self.out).map_err(unfit)?;
+            }
         }
     }
 

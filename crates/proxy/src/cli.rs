@@ -26,6 +26,7 @@ pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
+use crate::auth::{self, RecordsError};
 use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -88,6 +89,9 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A file about users is wrong.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
@@ -260,9 +264,11 @@ impl ServeArguments {
 /// Checks the configuration file (`paceline check FILE`) and says in a few lines what it amounts to.
 ///
 /// # Errors
-/// [`ConfigError`] with everything that is wrong with it; the process should then end with 1.
-pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
+/// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
+pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     let config = Config::load(file)?;
+    config.check_access(&file.display().to_string())?;
+    auth::check_files(&config.paceline)?;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.

@@ -6,6 +6,7 @@
 //!
 //! `docs/configuration.md` describes every key; a test compares it with [`keys`].
 
+mod access;
 mod declared;
 mod duration;
 mod error;
@@ -23,12 +24,12 @@ pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use settings::{
-    Encryption, Key, Listening, PoolMode, Protocols, Settings, Side, SslMode, keys,
+    AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode, keys,
 };
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;
 pub(crate) use terms::{Differences, Terms};
-pub(crate) use upstream::{Host, Upstream, UpstreamTls};
+pub(crate) use upstream::{Host, Secret, Upstream, UpstreamTls};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,8 +61,21 @@ pub(crate) struct Database {
     pub(crate) differs: Differences,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
+    /// Where users of this database are looked up.
+    pub(crate) login: DatabaseLogin,
     /// What is different for one user of this database, by the user name that the client gives.
     pub(crate) users: BTreeMap<String, UserOverride>,
+}
+
+/// Where users of one database are looked up that the file of users does not know; each replaces the key of `[paceline]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct DatabaseLogin {
+    /// Replaces [`Login::auth_user`].
+    pub(crate) auth_user: Option<String>,
+    /// Replaces [`Login::auth_query`].
+    pub(crate) auth_query: Option<String>,
+    /// Replaces [`Login::auth_dbname`].
+    pub(crate) auth_dbname: Option<String>,
 }
 
 /// What is different for one user of one database.
@@ -80,6 +94,7 @@ impl Database {
             primary,
             differs: Differences::default(),
             hotspot_for_autocommit: None,
+            login: DatabaseLogin::default(),
             users: BTreeMap::new(),
         }
     }

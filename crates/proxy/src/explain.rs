@@ -6,6 +6,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+use crate::auth::Pass;
 use crate::cli::Explain;
 use crate::config::{Settings, Upstream};
 use crate::learn;
@@ -98,7 +99,9 @@ async fn ask(
     let none = SettingsBook::default().none();
     let limit = settings.timeouts.server_connect_timeout;
     let prepared_max = settings.state.max_prepared_statements;
-    let opened = ServerConn::open_within(limit, address, Arc::clone(&none), prepared_max).await;
+    let pass = Pass::by_password(address.upstream.password.as_ref());
+    let opened =
+        ServerConn::open_within(limit, address, &pass, Arc::clone(&none), prepared_max).await;
     // These errors say all there is in one line; their sources would only repeat it.
     let mut conn =
         opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;

@@ -1,5 +1,6 @@
 //! `paceline`: the command.
 
+mod auth;
 mod bench;
 mod cancel;
 mod cli;

@@ -25,6 +25,7 @@ pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
 
+use crate::auth::Learned;
 use crate::config::Terms;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
@@ -60,6 +61,8 @@ pub(crate) struct Pool {
     /// Shared by all pools.
     pub(crate) proxy: Arc<Proxy>,
     policy: shape::PolicyCell,
+    /// What its clients have shown, for logins of its own.
+    pub(crate) learned: Learned,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
     /// How many server connections and clients its database and user have.
@@ -135,6 +138,7 @@ impl Pool {
         };
         Self {
             policy: shape::PolicyCell::new(shape.policy),
+            learned: Learned::default(),
             labels: OnceLock::new(),
             quotas,
             inner: Mutex::new(Inner {

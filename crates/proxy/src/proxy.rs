@@ -1,10 +1,11 @@
 //! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
 
+use crate::auth::Gate;
 use crate::cancel::Cancels;
 use crate::config::{Config, Database};
 use crate::control::{Origin, Phase, Standings, Token};
 use crate::metrics::PoolLabels;
-use crate::pool::{Pool, QuotaBook, Shape};
+use crate::pool::{Hold, Pool, QuotaBook, Shape};
 use crate::room::Rooms;
 use crate::server::Address;
 use crate::status::Counters;
@@ -29,6 +30,8 @@ const PIPELINE_DEPTH_MAX: usize = 32;
 /// State of the process.
 pub(crate) struct Proxy {
     config: ArcSwap<Config>,
+    /// Logins of clients.
+    pub(crate) gate: Gate,
     /// All templates.
     pub(crate) templates: Templates,
     /// All session settings.
@@ -78,6 +81,7 @@ impl Proxy {
     pub(crate) fn new(config: Config) -> Self {
         let templates = Templates::default();
         Self {
+            gate: Gate::default(),
             chain: chain::Prelude::new(&templates),
             templates,
             book: SettingsBook::default(),
@@ -105,12 +109,11 @@ impl Proxy {
         self.config.load()
     }
 
-    /// Reads keys and certificates anew, as the configuration names them now. New connections use them; nobody is dropped.
+    /// Reads keys and certificates as a configuration names them. New connections use them; nobody is dropped.
     ///
     /// # Errors
     /// The first file that is not good; then those that were read before stay in use.
-    pub(crate) fn load_keys(&self) -> Result<(), TlsError> {
-        let config = self.config();
+    pub(crate) fn load_keys(&self, config: &Config) -> Result<(), TlsError> {
         let servers = config.databases.values().map(|database| &database.primary);
         self.keyring.load(&config.paceline.encryption, servers)
     }
@@ -121,8 +124,8 @@ impl Proxy {
 
     /// Another configuration takes the place of this one; pools follow it at once. A database that is not in it any more
     /// goes on for the clients that it has.
-    pub(crate) fn set_config(self: &Arc<Self>, config: Config) {
-        self.config.store(Arc::new(config));
+    pub(crate) fn set_config(self: &Arc<Self>, config: Arc<Config>) {
+        self.config.store(config);
         let pools = self.lock();
         let config = self.config();
         for ((database, user), pool) in &pools.by_name {
@@ -148,6 +151,26 @@ impl Proxy {
         let pool = Arc::new(Pool::new(Arc::clone(self), shape, quotas, hold));
         pools.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
+    }
+
+    /// A pool on which `user` asks for users of a database; nothing travels together there.
+    pub(crate) fn asker(
+        self: &Arc<Self>,
+        config: &Config,
+        database: &Database,
+        on_server: String,
+        user: &str,
+    ) -> Arc<Pool> {
+        let mut shape = self.shape(config, database, on_server, user);
+        user.clone_into(&mut shape.address.user);
+        shape.policy = Policy {
+            hotspot: false,
+            for_autocommit: false,
+            lock_type: false,
+            pipeline: false,
+        };
+        let quotas = self.quotas.of(&shape.address.database, user, user);
+        Arc::new(Pool::new(Arc::clone(self), shape, quotas, Hold::Open))
     }
 
     /// Lets clients of a database in.
@@ -205,7 +228,9 @@ impl Proxy {
 
     /// Every pool there is.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
-        self.pools_of(None)
+        let mut all = self.gate.pools();
+        all.extend(self.pools_of(None));
+        all
     }
 
     /// What the configuration says of the pool of this user (as the client names itself) on a database.
@@ -247,7 +272,7 @@ mod tests {
         let proxy = Arc::new(Proxy::new(before));
         let pool = proxy.pool("app", "web").unwrap();
         assert_eq!(pool.terms().size, 3);
-        proxy.set_config(after);
+        proxy.set_config(Arc::new(after));
         assert_eq!(pool.terms().size, 7);
     }
 }

@@ -42,8 +42,9 @@ pub(crate) async fn serve(
     proxy.started = started;
     proxy.origin = origin;
     let proxy = Arc::new(proxy);
-    proxy.load_keys().context("TLS")?;
     let config = Arc::clone(&proxy.config());
+    proxy.gate.open(&config)?;
+    proxy.load_keys(&config).context("TLS")?;
     let settings = &config.paceline;
     let mut doors = Doors::open(&settings.listening)?;
     let pidfile = &settings.operation.pidfile;
@@ -77,7 +78,7 @@ pub(crate) async fn serve(
 }
 
 /// Returns when the process is in this phase or a later one.
-async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
+pub(crate) async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
     // The proxy has the sender: it is there as long as anybody waits.
     let _ = now.wait_for(|now| *now >= phase).await;
 }

@@ -1,6 +1,7 @@
 //! A connection to PostgreSQL: connecting, logging in, settings, and the plain exchanges that Paceline itself
 //! needs.
 
+use crate::auth::{Pass, random};
 use crate::config::{Host, SslMode, Upstream};
 use crate::pool::{Bond, ServerPlace};
 use crate::stream::Stream;
@@ -241,16 +242,19 @@ impl ServerConn {
     /// too, where `sslmode` leaves it open.
     async fn open(
         address: &Arc<Address>,
+        pass: &Pass,
         none: Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         let stream = connect(address).await?;
         let encrypted = stream.is_encrypted();
-        let first = Self::log_in_on(stream, address, &none, prepared_max).await;
+        let first = Self::log_in_on(stream, address, pass, &none, prepared_max).await;
         match first {
             Err(refusal) if refusal.is_of_authorization() => {
                 match address.connect_otherwise(encrypted).await {
-                    Some(stream) => Self::log_in_on(stream, address, &none, prepared_max).await,
+                    Some(stream) => {
+                        Self::log_in_on(stream, address, pass, &none, prepared_max).await
+                    }
                     None => Err(refusal),
                 }
             }
@@ -261,6 +265,7 @@ impl ServerConn {
     async fn log_in_on(
         stream: Stream,
         address: &Arc<Address>,
+        pass: &Pass,
         none: &Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
@@ -277,7 +282,7 @@ impl ServerConn {
             retires_at: now,
             place: None,
         };
-        conn.log_in(address).await?;
+        conn.log_in(address, pass).await?;
         Ok(conn)
     }
 
@@ -285,15 +290,16 @@ impl ServerConn {
     pub(crate) async fn open_within(
         limit: Duration,
         address: &Arc<Address>,
+        pass: &Pass,
         none: Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
-        let opening = Self::open(address, none, prepared_max);
+        let opening = Self::open(address, pass, none, prepared_max);
         let opened = within(limit, opening).await;
         opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 
-    async fn log_in(&mut self, address: &Address) -> Result<(), ServerError> {
+    async fn log_in(&mut self, address: &Address, pass: &Pass) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
         let startup = Startup {
             minor: 0,
@@ -304,19 +310,17 @@ impl ServerConn {
         };
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;
-        let password = address
-            .upstream
-            .password
-            .as_ref()
-            .map(|secret| secret.reveal());
+        let credential = pass.credential.as_shown();
         let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
-        let mut login = Login::new(&address.user, password).bound_to(binding);
+        let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
             match kind {
                 tag::AUTHENTICATION => {
-                    let _: Progress = login.handle(body, &mut out)?;
+                    if let Progress::WantsKeys(stretch) = login.handle(body, &mut out)? {
+                        login.give(&pass.keys(&stretch).await?, &mut out)?;
+                    }
                     self.stream.write_all(&mut out).await?;
                 }
                 tag::BACKEND_KEY_DATA => {
@@ -394,12 +398,41 @@ impl ServerConn {
         Ok(())
     }
 
+    /// Runs statements of Paceline's own as one transaction and returns the rows of each. Parameters are text.
+    pub(crate) async fn ask(
+        &mut self,
+        statements: &[(&str, &[&str])],
+    ) -> Result<Vec<Rows>, ServerError> {
+        let mut out = BytesMut::new();
+        for (text, parameters) in statements {
+            frontend::Parse {
+                name: b"",
+                text: text.as_bytes(),
+                types: &frontend::parameter_types(&[]),
+            }
+            .write(&mut out);
+            let parameters: Vec<_> = parameters
+                .iter()
+                .map(|text| (false, Some(text.as_bytes())))
+                .collect();
+            frontend::write_bind(&mut out, b"", &parameters, &[]);
+            frontend::write_execute(&mut out);
+        }
+        frontend::write_sync(&mut out);
+        self.results(&mut out).await
+    }
+
     /// Runs statements of Paceline's own and returns the rows of each.
     pub(crate) async fn query(&mut self, sql: &str) -> Result<Vec<Rows>, ServerError> {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, sql);
+        self.results(&mut out).await
+    }
+
+    /// Sends messages that bring rows, and end by becoming ready.
+    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<Rows>, ServerError> {
         self.side.unnamed = None;
-        self.stream.write_all(&mut out).await?;
+        self.stream.write_all(out).await?;
         let (mut results, mut rows, mut refused) = (Vec::new(), Rows::new(), None);
         loop {
             let (kind, message) = self.message().await?;

@@ -118,7 +118,6 @@ impl Stream {
 
     /// Names in the certificate that a client has shown and that was found good, the common name first; none where it was not asked
     /// for one (`client_tls_sslmode` below `verify-ca`).
-    #[allow(dead_code, reason = "login by certificate comes next")]
     pub(crate) fn certified_names(&self) -> &[String] {
         self.tls().map_or(&[], |tls| &tls.identity.names)
     }

@@ -1,37 +1,57 @@
-//! Login towards a server: trust, cleartext, md5 and SCRAM-SHA-256 (chapter "SASL Authentication", RFC 5802
-//! and 7677; the primitives are those of `postgres-protocol`).
+//! Login towards a server: trust, cleartext, md5 and SCRAM-SHA-256 (chapter "SASL Authentication").
 
 use crate::reader::Reader;
-use crate::{WireError, frame};
-use bytes::{BufMut, BytesMut};
-use postgres_protocol::authentication::{md5_hash, sasl};
+use crate::scram::client::{AwaitChallenge, AwaitKeys, AwaitSignature, Channel};
+use crate::scram::{self, Keys, Stretch};
+use crate::{WireError, frontend, md5};
+use bytes::BytesMut;
 use std::fmt;
 
 /// What the server's `Authentication…` message leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// A message to the server was appended; it will answer.
     Answered,
+    /// The keys of the password are wanted, stretched like this: [`Login::give`]. It takes milliseconds to make them.
+    WantsKeys(Stretch),
     /// The server expects nothing (a SASL exchange has ended well).
     Nothing,
     /// The server let us in.
     Accepted,
 }
 
-enum State {
+/// What proves to a server who logs in.
+#[derive(Debug, Clone, Copy)]
+pub enum Credential<'a> {
+    /// Nothing: only `trust` and the like succeed.
+    None,
+    /// The password itself: good for every method.
+    Password(&'a str),
+    /// A stored md5 password: good for md5.
+    Md5(&'a str),
+    /// The keys of a password: good for SCRAM where the server stretches it just so.
+    Keys(&'a Keys),
+}
+
+/// What comes next.
+enum Awaits {
     /// Nothing was exchanged.
-    AwaitRequest,
+    Request,
     /// SCRAM: our first message is out.
-    AwaitScram(Box<sasl::ScramSha256>),
+    Challenge(AwaitChallenge),
+    /// SCRAM: the server's challenge is there.
+    Keys(AwaitKeys),
+    /// SCRAM: our proof is out.
+    Signature(AwaitSignature),
 }
 
 /// One login.
 pub struct Login<'a> {
     user: &'a str,
-    password: Option<&'a str>,
-    /// `tls-server-end-point` of the connection.
-    binding: Option<Vec<u8>>,
-    state: State,
+    credential: Credential<'a>,
+    nonce: String,
+    end_point: Option<Vec<u8>>,
+    awaits: Awaits,
 }
 
 impl fmt::Debug for Login<'_> {
@@ -43,134 +63,253 @@ impl fmt::Debug for Login<'_> {
 }
 
 impl<'a> Login<'a> {
-    /// A login of `user`; without a password only `trust` and the like succeed.
-    pub fn new(user: &'a str, password: Option<&'a str>) -> Self {
+    /// A login of `user`; `random` makes it unlike any other.
+    pub fn new(user: &'a str, credential: Credential<'a>, random: [u8; scram::NONCE_LEN]) -> Self {
         Self {
             user,
-            password,
-            binding: None,
-            state: State::AwaitRequest,
+            credential,
+            nonce: scram::nonce(random),
+            end_point: None,
+            awaits: Awaits::Request,
         }
     }
 
-    /// Binds the login to an encrypted connection, where the server can (SCRAM-SHA-256-PLUS): by the hash of the server's
-    /// certificate, `tls-server-end-point` (RFC 5929).
-    pub fn bound_to(self, binding: Option<Vec<u8>>) -> Self {
-        Self { binding, ..self }
+    /// Binds SCRAM to the channel that TLS has made (`tls-server-end-point`), where the server offers that.
+    #[must_use]
+    pub fn bound_to(mut self, end_point: Option<Vec<u8>>) -> Self {
+        self.end_point = end_point;
+        self
     }
 
     /// Carries out what the body of an `Authentication…` message asks for.
     pub fn handle(&mut self, body: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
         let mut r = Reader::new(body);
         match r.u32()? {
+            // Who has begun to prove something to us must not stop before we have seen it.
+            0 if !matches!(self.awaits, Awaits::Request) => Err(out_of_order()),
             0 => Ok(Progress::Accepted),
-            3 => {
-                let password = self.password()?;
-                write_password(out, password.as_bytes());
-                Ok(Progress::Answered)
-            }
-            5 => {
-                let salt = r.bytes(4)?.try_into().map_err(|_| WireError::Truncated)?;
-                let hash = md5_hash(self.user.as_bytes(), self.password()?.as_bytes(), salt);
-                write_password(out, hash.as_bytes());
-                Ok(Progress::Answered)
-            }
-            10 => self.start_scram(r, out),
-            11 => {
-                let scram = self.scram()?;
-                scram.update(r.rest()).map_err(|e| failed(&e))?;
-                frame::write(out, b'p', |out| out.put_slice(scram.message()));
-                Ok(Progress::Answered)
-            }
-            12 => {
-                self.scram()?.finish(r.rest()).map_err(|e| failed(&e))?;
-                Ok(Progress::Nothing)
-            }
+            3 => self.send_password(out),
+            5 => self.send_md5(
+                r.bytes(4)?.try_into().map_err(|_| WireError::Truncated)?,
+                out,
+            ),
+            10 => self.begin_scram(r, out),
+            11 => self.challenged(r.rest(), out),
+            12 => match std::mem::replace(&mut self.awaits, Awaits::Request) {
+                Awaits::Signature(awaits) => awaits.verify(r.rest()).map(|()| Progress::Nothing),
+                _ => Err(out_of_order()),
+            },
             other => Err(WireError::Authentication(format!("code {other}").into())),
         }
     }
 
-    fn start_scram(
+    /// Goes on with the keys that [`Progress::WantsKeys`] has asked for.
+    pub fn give(&mut self, keys: &Keys, out: &mut BytesMut) -> Result<(), WireError> {
+        match std::mem::replace(&mut self.awaits, Awaits::Request) {
+            Awaits::Keys(awaits) => {
+                let (awaits, proof) = awaits.prove(keys);
+                frontend::write_sasl_response(out, proof.as_bytes());
+                self.awaits = Awaits::Signature(awaits);
+                Ok(())
+            }
+            _ => Err(out_of_order()),
+        }
+    }
+
+    fn send_password(&self, out: &mut BytesMut) -> Result<Progress, WireError> {
+        match self.credential {
+            Credential::Password(password) => {
+                frontend::write_password_text(out, password.as_bytes());
+                Ok(Progress::Answered)
+            }
+            Credential::None => Err(nothing_to_show()),
+            _ => Err(WireError::Credential(
+                "the server asks for the password itself",
+            )),
+        }
+    }
+
+    fn send_md5(&self, salt: [u8; 4], out: &mut BytesMut) -> Result<Progress, WireError> {
+        let answer = match self.credential {
+            Credential::Password(password) => {
+                md5::answer(&md5::stored(self.user, password.as_bytes()), salt)
+            }
+            Credential::Md5(stored) => md5::answer(stored, salt),
+            Credential::None => return Err(nothing_to_show()),
+            Credential::Keys(_) => {
+                return Err(WireError::Credential(
+                    "the server asks for md5, and the secret is SCRAM",
+                ));
+            }
+        };
+        frontend::write_password_text(out, answer.as_bytes());
+        Ok(Progress::Answered)
+    }
+
+    fn begin_scram(
         &mut self,
         mut r: Reader<'_>,
         out: &mut BytesMut,
     ) -> Result<Progress, WireError> {
+        match self.credential {
+            Credential::Password(_) | Credential::Keys(_) => {}
+            Credential::None => return Err(nothing_to_show()),
+            Credential::Md5(_) => {
+                return Err(WireError::Credential(
+                    "the server asks for SCRAM, and the secret is md5",
+                ));
+            }
+        }
         let (mut plain, mut plus) = (false, false);
         loop {
             match r.str()? {
                 "" => break,
-                name => {
-                    plain |= name == sasl::SCRAM_SHA_256;
-                    plus |= name == sasl::SCRAM_SHA_256_PLUS;
-                }
+                scram::MECHANISM => plain = true,
+                scram::MECHANISM_PLUS => plus = true,
+                _ => {}
             }
         }
-        let (mechanism, channel) = match (self.binding.take(), plus) {
-            (Some(binding), true) => (
-                sasl::SCRAM_SHA_256_PLUS,
-                sasl::ChannelBinding::tls_server_end_point(binding),
-            ),
-            // Whoever has taken the offer away is found out: the server knows that it made it.
-            (Some(_), false) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unrequested()),
-            (None, _) => (sasl::SCRAM_SHA_256, sasl::ChannelBinding::unsupported()),
+        let (mechanism, channel) = match self.end_point.as_deref() {
+            Some(end_point) if plus => (scram::MECHANISM_PLUS, Channel::EndPoint(end_point)),
+            Some(_) if plain => (scram::MECHANISM, Channel::NotOffered),
+            None if plain => (scram::MECHANISM, Channel::None),
+            _ => {
+                return Err(WireError::Authentication(
+                    "SASL without SCRAM-SHA-256".into(),
+                ));
+            }
         };
-        if mechanism == sasl::SCRAM_SHA_256 && !plain {
-            return Err(WireError::Authentication(
-                "SASL without SCRAM-SHA-256".into(),
-            ));
-        }
-        let scram = sasl::ScramSha256::new(self.password()?.as_bytes(), channel);
-        frame::write(out, b'p', |out| {
-            out.put_slice(mechanism.as_bytes());
-            out.put_u8(0);
-            crate::frontend::put_value(out, Some(scram.message()));
-        });
-        self.state = State::AwaitScram(Box::new(scram));
+        let (awaits, first) = AwaitChallenge::begin(self.nonce.clone(), channel);
+        frontend::write_sasl_initial(out, mechanism, first.as_bytes());
+        self.awaits = Awaits::Challenge(awaits);
         Ok(Progress::Answered)
     }
 
-    fn scram(&mut self) -> Result<&mut sasl::ScramSha256, WireError> {
-        match &mut self.state {
-            State::AwaitScram(scram) => Ok(scram),
-            State::AwaitRequest => Err(WireError::Authentication("SASL out of order".into())),
+    fn challenged(&mut self, challenge: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
+        let Awaits::Challenge(awaits) = std::mem::replace(&mut self.awaits, Awaits::Request) else {
+            return Err(out_of_order());
+        };
+        let awaits = awaits.challenged(challenge)?;
+        let stretch = awaits.stretch().clone();
+        self.awaits = Awaits::Keys(awaits);
+        match self.credential {
+            Credential::Keys(keys) => self.give(keys, out).map(|()| Progress::Answered),
+            _ => Ok(Progress::WantsKeys(stretch)),
         }
     }
-
-    fn password(&self) -> Result<&'a str, WireError> {
-        self.password.ok_or(WireError::Authentication(
-            "a password, but none is configured for this server".into(),
-        ))
-    }
 }
 
-fn failed(error: &std::io::Error) -> WireError {
-    WireError::Authentication(format!("SCRAM-SHA-256: {error}").into())
+fn nothing_to_show() -> WireError {
+    WireError::Authentication("a password, but none is configured for this server".into())
 }
 
-fn write_password(out: &mut BytesMut, password: &[u8]) {
-    frame::write(out, b'p', |out| {
-        out.put_slice(password);
-        out.put_u8(0);
-    });
+fn out_of_order() -> WireError {
+    WireError::Authentication("SASL out of order".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Frames;
+    use crate::backend;
+    use crate::scram::server::{AwaitProof, mechanisms};
 
-    #[test]
-    fn md5_answers_with_the_salted_hash() {
-        let mut out = BytesMut::new();
-        let mut login = Login::new("u", Some("p"));
-        let done = login.handle(&[0, 0, 0, 5, 1, 2, 3, 4], &mut out);
-        assert_eq!(done, Ok(Progress::Answered));
-        assert_eq!(out.len(), 5 + "md5".len() + 32 + 1);
+    fn login(credential: Credential<'_>) -> Login<'_> {
+        Login::new("u", credential, [1; scram::NONCE_LEN])
+    }
+
+    fn body(message: &BytesMut) -> Vec<u8> {
+        Frames::new(message).next().unwrap().body().to_vec()
     }
 
     #[test]
-    fn a_password_that_is_not_there_is_an_error() {
-        let mut login = Login::new("u", None);
-        let done = login.handle(&[0, 0, 0, 3], &mut BytesMut::new());
+    fn md5_answers_with_the_salted_hash() {
+        let stored = md5::stored("u", b"p");
+        let mut answers = Vec::new();
+        for credential in [Credential::Password("p"), Credential::Md5(&stored)] {
+            let mut out = BytesMut::new();
+            let done = login(credential).handle(&[0, 0, 0, 5, 1, 2, 3, 4], &mut out);
+            assert_eq!(done, Ok(Progress::Answered));
+            answers.push(body(&out));
+        }
+        let expected = md5::answer(&stored, [1, 2, 3, 4]);
+        assert_eq!(answers[0], [expected.as_bytes(), b"\0"].concat());
+        assert_eq!(answers[0], answers[1]);
+    }
+
+    #[test]
+    fn a_secret_of_another_kind_is_an_error() {
+        let stretch = Stretch {
+            salt: vec![1],
+            iterations: scram::ITERATIONS,
+        };
+        let keys = Keys::derive(b"p", &stretch);
+        let (cleartext, md5) = ([0, 0, 0, 3], [0, 0, 0, 5, 1, 2, 3, 4]);
+        let sasl = b"\0\0\0\x0aSCRAM-SHA-256\0\0";
+        for (credential, request) in [
+            (Credential::Md5("md5"), &cleartext[..]),
+            (Credential::Md5("md5"), sasl),
+            (Credential::Keys(&keys), &cleartext),
+            (Credential::Keys(&keys), &md5),
+        ] {
+            let done = login(credential).handle(request, &mut BytesMut::new());
+            assert!(
+                matches!(done, Err(WireError::Credential(_))),
+                "{credential:?}"
+            );
+        }
+        for request in [&cleartext[..], &md5, sasl] {
+            let done = login(Credential::None).handle(request, &mut BytesMut::new());
+            assert!(matches!(done, Err(WireError::Authentication(_))));
+        }
+    }
+
+    /// By the password and by its keys, in a channel that is bound to and in one that is not.
+    #[test]
+    fn scram_is_carried_out_to_its_end() {
+        let stretch = Stretch {
+            salt: vec![1],
+            iterations: scram::ITERATIONS,
+        };
+        let keys = Keys::derive(b"p", &stretch);
+        for end_point in [None, Some(&b"certificate"[..])] {
+            for credential in [Credential::Password("p"), Credential::Keys(&keys)] {
+                let mut login = login(credential).bound_to(end_point.map(<[u8]>::to_vec));
+                let (mut asked, mut out) = (BytesMut::new(), BytesMut::new());
+                backend::write_sasl_request(&mut asked, mechanisms(end_point.is_some()));
+                login.handle(&body(&asked), &mut out).unwrap();
+                let first = body(&out);
+                let (mechanism, first) = frontend::read_sasl_initial(&first).unwrap();
+                let verifier = keys.verifier(stretch.clone());
+                let (awaits, challenge) =
+                    AwaitProof::challenge(mechanism, first, verifier, "theirs", end_point).unwrap();
+                let (mut asked, mut out) = (BytesMut::new(), BytesMut::new());
+                backend::write_sasl_continue(&mut asked, challenge.as_bytes());
+                if let Progress::WantsKeys(wanted) = login.handle(&body(&asked), &mut out).unwrap()
+                {
+                    assert_eq!(wanted, stretch);
+                    login.give(&keys, &mut out).unwrap();
+                }
+                let (_, signature) = awaits.verify(&body(&out)).unwrap();
+                let mut asked = BytesMut::new();
+                backend::write_sasl_final(&mut asked, signature.as_bytes());
+                let done = login.handle(&body(&asked), &mut out);
+                assert_eq!(done, Ok(Progress::Nothing));
+            }
+        }
+    }
+
+    /// A server that does not know the password could leave out its own proof.
+    #[test]
+    fn a_server_that_proves_nothing_is_an_error() {
+        let mut login = login(Credential::Password("p"));
+        assert_eq!(
+            login.handle(&[0; 4], &mut BytesMut::new()),
+            Ok(Progress::Accepted)
+        );
+        let request = b"\0\0\0\x0aSCRAM-SHA-256\0\0";
+        login.handle(request, &mut BytesMut::new()).unwrap();
+        let done = login.handle(&[0; 4], &mut BytesMut::new());
         assert!(matches!(done, Err(WireError::Authentication(_))));
     }
 
@@ -209,8 +348,9 @@ mod tests {
 
     #[test]
     fn sasl_out_of_order_is_an_error() {
-        let mut login = Login::new("u", Some("p"));
-        let done = login.handle(&[0, 0, 0, 11, b'r'], &mut BytesMut::new());
-        assert!(matches!(done, Err(WireError::Authentication(_))));
+        for request in [[0, 0, 0, 11, b'r'], [0, 0, 0, 12, b'v']] {
+            let done = login(Credential::Password("p")).handle(&request, &mut BytesMut::new());
+            assert!(matches!(done, Err(WireError::Authentication(_))));
+        }
     }
 }

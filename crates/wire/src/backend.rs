@@ -196,6 +196,46 @@ pub fn write_authentication_ok(out: &mut BytesMut) {
     frame::write(out, tag::AUTHENTICATION, |out| out.put_u32(0));
 }
 
+/// Appends `AuthenticationCleartextPassword`.
+pub fn write_cleartext_request(out: &mut BytesMut) {
+    frame::write(out, tag::AUTHENTICATION, |out| out.put_u32(3));
+}
+
+/// Appends `AuthenticationMD5Password`.
+pub fn write_md5_request(out: &mut BytesMut, salt: [u8; 4]) {
+    frame::write(out, tag::AUTHENTICATION, |out| {
+        out.put_u32(5);
+        out.put_slice(&salt);
+    });
+}
+
+/// Appends `AuthenticationSASL`.
+pub fn write_sasl_request(out: &mut BytesMut, mechanisms: &[&str]) {
+    frame::write(out, tag::AUTHENTICATION, |out| {
+        out.put_u32(10);
+        mechanisms
+            .iter()
+            .for_each(|name| put_cstr(out, name.as_bytes()));
+        out.put_u8(0);
+    });
+}
+
+/// Appends `AuthenticationSASLContinue`.
+pub fn write_sasl_continue(out: &mut BytesMut, data: &[u8]) {
+    frame::write(out, tag::AUTHENTICATION, |out| {
+        out.put_u32(11);
+        out.put_slice(data);
+    });
+}
+
+/// Appends `AuthenticationSASLFinal`.
+pub fn write_sasl_final(out: &mut BytesMut, data: &[u8]) {
+    frame::write(out, tag::AUTHENTICATION, |out| {
+        out.put_u32(12);
+        out.put_slice(data);
+    });
+}
+
 /// Appends `BackendKeyData`.
 pub fn write_backend_key(out: &mut BytesMut, process: u32, secret: u32) {
     frame::write(out, tag::BACKEND_KEY_DATA, |out| {

@@ -30,6 +30,15 @@ pub enum WireError {
     /// The server asks for a way to log in that is not supported.
     #[error("the server asks for an authentication method that is not supported: {0}")]
     Authentication(Cow<'static, str>),
+    /// The server wants a proof that cannot be made from the secret that is there.
+    #[error("server login failed: wrong password type ({0})")]
+    Credential(&'static str),
+    /// A message of a SCRAM exchange that is not one, or not the one that is due.
+    #[error("malformed SCRAM message ({0})")]
+    Scram(&'static str),
+    /// Whoever sent it does not know the password.
+    #[error("the proof of the password is wrong")]
+    Proof,
 }
 
 /// An `ErrorResponse` (or `NoticeResponse`) with the fields that Paceline itself sets.

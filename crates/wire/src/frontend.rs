@@ -223,6 +223,44 @@ pub fn write_terminate(out: &mut BytesMut) {
     frame::write_empty(out, tag::TERMINATE);
 }
 
+/// Appends a `PasswordMessage`; it may be an md5 answer.
+pub fn write_password_text(out: &mut BytesMut, password: &[u8]) {
+    frame::write(out, tag::PASSWORD, |out| put_cstr(out, password));
+}
+
+/// Reads the body of a `PasswordMessage`. What is behind its end is refused: PostgreSQL takes none either.
+pub fn read_password_text(body: &[u8]) -> Result<&[u8], WireError> {
+    let mut r = Reader::new(body);
+    let password = r.cstr()?;
+    match r.rest() {
+        [] => Ok(password),
+        _ => Err(WireError::Length),
+    }
+}
+
+/// Appends a `SASLResponse`.
+pub fn write_sasl_response(out: &mut BytesMut, data: &[u8]) {
+    frame::write(out, tag::PASSWORD, |out| out.put_slice(data));
+}
+
+/// Appends a `SASLInitialResponse`.
+pub fn write_sasl_initial(out: &mut BytesMut, mechanism: &str, data: &[u8]) {
+    frame::write(out, tag::PASSWORD, |out| {
+        put_cstr(out, mechanism.as_bytes());
+        put_value(out, Some(data));
+    });
+}
+
+/// Reads the body of a `SASLInitialResponse`: the mechanism and the data, empty where there are none.
+pub fn read_sasl_initial(body: &[u8]) -> Result<(&str, &[u8]), WireError> {
+    let mut r = Reader::new(body);
+    let (mechanism, data) = (r.str()?, r.value()?);
+    match r.rest() {
+        [] => Ok((mechanism, data.unwrap_or_default())),
+        _ => Err(WireError::Length),
+    }
+}
+
 /// Appends a string and its zero byte.
 pub(crate) fn put_cstr(out: &mut BytesMut, text: &[u8]) {
     out.put_slice(text);

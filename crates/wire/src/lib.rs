@@ -1,5 +1,5 @@
 //! Bytes ⇄ messages of the PostgreSQL frontend/backend protocol 3.0 (PostgreSQL documentation, chapter
-//! "Frontend/Backend Protocol"): framing, start-up, login towards a server, errors.
+//! "Frontend/Backend Protocol"): framing, start-up, login on both sides, errors.
 //!
 //! No I/O, no clock, no buffers of its own: functions read from slices and append to a [`bytes::BytesMut`].
 //! Bodies that nobody inspects (DataRow, CopyData) are never decoded.
@@ -9,7 +9,9 @@ pub mod backend;
 pub mod error;
 pub mod frame;
 pub mod frontend;
+pub mod md5;
 pub mod reader;
+pub mod scram;
 pub mod startup;
 
 pub use error::{ErrorResponse, WireError};

@@ -106,7 +106,7 @@ pub(super) struct ServeArguments {
     )]
     pub(super) upstream: Option<String>,
 
-    /// Address and port for clients, loopback only [default: 127.0.0.1:6432]
+    /// Address and port for clients [default: 127.0.0.1:6432]
     ///
     /// Port 0 lets the system choose; the line "listening on ADDR:PORT" on standard error says which
     /// it is. Replaces "listen" of the configuration.

@@ -26,6 +26,12 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
+    /// What messages call it.
+    pub(super) fn place(&self) -> String {
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        file.unwrap_or_else(|| "paceline serve".to_owned())
+    }
+
     /// The configuration as it is written now.
     ///
     /// # Errors
@@ -42,6 +48,7 @@ impl Source {
         if let Some(address) = &self.listen {
             config.set(&format!("listen={address}"))?;
         }
+        config.check_access(&self.place())?;
         Ok(config)
     }
 }

@@ -3,13 +3,14 @@
 mod encryption;
 
 use super::Client;
+use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
-use crate::pool::{Delivery, Full, Pool, Submitted};
+use crate::control::Phase;
+use crate::pool::{Full, Pool, Summons};
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::Slip;
 use paceline_line::session::Session;
 use paceline_line::settings::Settings;
 use paceline_line::unit::Scanner;
@@ -18,31 +19,8 @@ use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Why there is no session.
-enum Refusal {
-    /// The client is gone, or wanted none.
-    Left,
-    /// It is told this.
-    Told(Bytes),
-}
-
-impl From<io::Error> for Refusal {
-    fn from(_: io::Error) -> Self {
-        Self::Left
-    }
-}
-
-impl From<ErrorResponse> for Refusal {
-    fn from(error: ErrorResponse) -> Self {
-        let mut out = BytesMut::new();
-        error.write(&mut out);
-        Self::Told(out.freeze())
-    }
-}
 
 /// Counts a client as long as it lives: among all, when it is admitted among those of its database and user, and once it is
 /// logged in among those of its pool.
@@ -94,12 +72,21 @@ impl Drop for Place {
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
 pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Client> {
     let limit = proxy.config().paceline.login.client_login_timeout;
+    let mut phase = proxy.phase.subscribe();
     let login = attempt(&proxy, &mut stream);
-    let outcome = match limit.is_zero() {
-        true => login.await,
-        false => tokio::time::timeout(limit, login)
-            .await
-            .unwrap_or_else(|_| Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())),
+    let too_late = async {
+        match limit.is_zero() {
+            true => std::future::pending().await,
+            false => tokio::time::sleep(limit).await,
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = login => outcome,
+        () = too_late => Err(ErrorResponse::fatal("08P01", "client_login_timeout").into()),
+        () = crate::serve::reached(&mut phase, Phase::WaitingForServers) => {
+            Err(Refusal::Told(Summons::ShutDown.farewell()))
+        }
     };
     match outcome {
         Ok(login) => Some(Client {
@@ -132,36 +119,16 @@ struct Login {
     place: Place,
 }
 
+/// Start-up, who it is, which database, welcome.
 async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
     let startup = encryption::read_startup(proxy, stream, &mut input).await?;
     let mut place = take_place(proxy)?;
-    let user = startup.get("user").filter(|user| !user.is_empty());
-    let user = user.ok_or_else(|| {
-        ErrorResponse::fatal(
-            "28000",
-            "no PostgreSQL user name specified in startup packet",
-        )
-    })?;
-    let database = startup
-        .get("database")
-        .filter(|name| !name.is_empty())
-        .unwrap_or(user);
-    if !matches!(
-        startup.get("replication"),
-        None | Some("false" | "off" | "no" | "0")
-    ) {
-        return Err(
-            ErrorResponse::fatal("0A000", "replication connections are not supported")
-                .with_hint("Connect replication clients to PostgreSQL directly.")
-                .into(),
-        );
-    }
+    let (database, user) = names(&startup)?;
+    refuse_replication(&startup)?;
+    let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
     proxy.admit(database)?;
-    let pool = proxy.pool(database, user).ok_or_else(|| {
-        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
-            .with_hint("Add it to [databases] in Paceline's configuration.")
-    })?;
+    let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
     let settings = proxy.book.intern(settings_of(&startup)?);
     let parameters = welcome(&pool, &settings).await?;
@@ -178,7 +145,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     backend::write_backend_key(&mut out, registration.process, registration.secret);
     Status::Idle.write(&mut out);
     place.enter(&pool);
-    proxy.label(&pool, database, user);
+    proxy.label(&pool, database, &identity.user);
     stream.write_all(&mut out).await?;
     Ok(Login {
         pool,
@@ -187,6 +154,42 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         registration,
         place,
     })
+}
+
+/// The database and user that a client names.
+fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
+    let user = startup.get("user").filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| {
+        ErrorResponse::fatal(
+            "28000",
+            "no PostgreSQL user name specified in startup packet",
+        )
+    })?;
+    let database = startup.get("database").filter(|name| !name.is_empty());
+    Ok((database.unwrap_or(user), user))
+}
+
+fn refuse_replication(startup: &Startup) -> Result<(), Refusal> {
+    match startup.get("replication") {
+        None | Some("false" | "off" | "no" | "0") => Ok(()),
+        Some(_) => Err(
+            ErrorResponse::fatal("0A000", "replication connections are not supported")
+                .with_hint("Connect replication clients to PostgreSQL directly.")
+                .into(),
+        ),
+    }
+}
+
+/// The pool for a client that is who it says. Its own logins show what the client has shown.
+fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Arc<Pool>, Refusal> {
+    let pool = proxy.pool(database, &identity.user).ok_or_else(|| {
+        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
+            .with_hint("Add it to [databases] in Paceline's configuration.")
+    })?;
+    if pool.address().upstream.user.is_none() {
+        pool.learned.learn(&identity.credential);
+    }
+    Ok(pool)
 }
 
 fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
@@ -278,20 +281,7 @@ async fn welcome(
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
-    let mut delivery = match pool.submit(Slip::default(), false, || None) {
-        Submitted::Seat(seat) => Delivery::Seat(seat),
-        Submitted::Refused(told) => Delivery::Fatal(told),
-        Submitted::Waiting(_, waits) => Delivery::Queued(waits),
-    };
-    // Who is not welcomed yet gets no NOTICE.
-    while let Delivery::Queued(waits) = delivery {
-        delivery = waits.await.map_err(|_| Refusal::Left)?;
-    }
-    let mut seat = match delivery {
-        Delivery::Seat(seat) => seat,
-        Delivery::Fatal(told) => return Err(Refusal::Told(told)),
-        Delivery::Answer(_) | Delivery::Queued(_) => return Err(Refusal::Left),
-    };
+    let mut seat = auth::seat(pool).await?;
     let Some(conn) = seat.conn() else {
         return Err(Refusal::Left);
     };

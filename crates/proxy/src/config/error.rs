@@ -131,6 +131,39 @@ pub(super) enum Wrong {
         /// What is wrong with the value.
         error: ValueError,
     },
+    /// Anybody who reaches this machine could log in as anybody.
+    #[error(
+        "refusing to listen on {listen}: client login is {auth_type}, so that anybody who can reach it is let in without a password; \
+         set auth_type to scram-sha-256 (with auth_file or auth_user) or hba, listen on 127.0.0.1 or [::1], \
+         or, if that is what you want, set auth_trust_remote to true"
+    )]
+    OpenToAll {
+        /// The address.
+        listen: std::net::SocketAddr,
+        /// The kind of login.
+        auth_type: &'static str,
+    },
+    /// Passwords are asked for, and none is known.
+    #[error(
+        "auth_type is {auth_type}, but no user is known, so that nobody could log in; set auth_file or auth_user"
+    )]
+    NoUsers {
+        /// The kind of login.
+        auth_type: &'static str,
+    },
+    /// Rules are asked for, and there are none.
+    #[error(
+        "auth_type is hba, but there are no rules, so that nobody could log in; set auth_hba_file"
+    )]
+    NoHbaFile,
+    /// Names of clients are ignored, and there is no other name.
+    #[error(
+        "auth_type is any, which ignores the client's user name, but database {database} names no other; write its user into its URL"
+    )]
+    NoForcedUser {
+        /// The database.
+        database: String,
+    },
     /// A `--set` without a value.
     #[error("write --set key=value, for example --set default_pool_size=50")]
     NoValue,

@@ -12,11 +12,18 @@ use super::suggest;
 use super::terms::{Place, TermKey};
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
-use super::{ANY_DATABASE, Config, Database, Differences, UserOverride};
+use super::{ANY_DATABASE, Config, Database, DatabaseLogin, Differences, UserOverride};
 
 const TABLES: [&str; 3] = ["paceline", "databases", "users"];
 /// Those of `[databases.NAME]` that are not terms.
-const DATABASE_KEYS: [&str; 3] = ["primary", "hotspot_for_autocommit", "users"];
+const DATABASE_KEYS: [&str; 6] = [
+    "primary",
+    "auth_user",
+    "auth_query",
+    "auth_dbname",
+    "hotspot_for_autocommit",
+    "users",
+];
 /// Those of `[databases.NAME.users.USER]` that are not terms.
 const USER_KEYS: [&str; 1] = ["hotspot_for_autocommit"];
 
@@ -138,6 +145,7 @@ impl Reader {
         let mut primary = None;
         let mut differs = Differences::default();
         let mut hotspot_for_autocommit = None;
+        let mut login = DatabaseLogin::default();
         let mut users = BTreeMap::new();
         let before = self.problems.len();
         for (key, written) in self.entries(&table, content) {
@@ -146,6 +154,11 @@ impl Reader {
                 "hotspot_for_autocommit" => {
                     hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                "auth_user" => login.auth_user = self.value("auth_user", written, value::text),
+                "auth_query" => login.auth_query = self.value("auth_query", written, value::text),
+                "auth_dbname" => {
+                    login.auth_dbname = self.value("auth_dbname", written, value::text);
                 }
                 "users" => {
                     let table = format!("{table}.users");
@@ -178,6 +191,7 @@ impl Reader {
             primary,
             differs,
             hotspot_for_autocommit,
+            login,
             users,
         })
     }

@@ -19,7 +19,7 @@ use grouping::Grouping;
 pub(crate) use key::Key;
 pub(super) use key::TIMEOUT_MAX;
 pub(crate) use listening::Listening;
-use login::Login;
+pub(crate) use login::{AuthType, Login};
 use operation::Operation;
 pub(crate) use pooling::PoolMode;
 use pooling::Pooling;

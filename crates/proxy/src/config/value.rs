@@ -75,9 +75,6 @@ pub(super) enum ValueError {
         /// The largest value allowed.
         most: String,
     },
-    /// An address that other machines could reach.
-    #[error("refusing to listen on {0}: client login is trust; listen on 127.0.0.1 or [::1]")]
-    NotLoopback(SocketAddr),
     /// None of the words that there are.
     #[error("{got} is none of: {among}")]
     Choice {
@@ -172,14 +169,10 @@ pub(super) fn time(
     Ok(duration)
 }
 
-/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Loopback only, as long as client login is trust.
+/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Who may connect there is looked at with the
+/// whole configuration.
 pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
-    let address = any_address(written, "127.0.0.1:6432 or [::1]:6432")?;
-    if address.ip().to_canonical().is_loopback() {
-        Ok(address)
-    } else {
-        Err(ValueError::NotLoopback(address))
-    }
+    any_address(written, "127.0.0.1:6432 or [::1]:6432")
 }
 
 /// Reads an address to listen on, whoever can reach it; empty is none.

@@ -21,13 +21,6 @@ const AT_START: [&str; 8] = [
     "worker_threads",
 ];
 
-/// Reads files that the configuration names, for the process as it runs. On an error it goes on with what it has.
-type Reread = fn(&Proxy) -> Result<(), String>;
-
-/// What is read again besides the configuration, once that is in force, and what the log calls it: certificates and lists of
-/// users go here.
-const FILES: [(&str, Reread); 0] = [];
-
 /// Where the configuration comes from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
@@ -79,25 +72,30 @@ impl Proxy {
     }
 
     async fn read_again(self: &Arc<Self>) -> Result<(), String> {
-        let proxy = Arc::clone(self);
-        // Files may be slow, and there may be many.
-        let reading = tokio::task::spawn_blocking(move || proxy.origin.read());
-        let mut config = reading.await.map_err(|error| error.to_string())??;
         let old = Arc::clone(&self.config());
-        keep_from_start(&old.paceline, &mut config)?;
+        let (proxy, before) = (Arc::clone(self), Arc::clone(&old));
+        // Files may be slow, and there may be many.
+        let reading = tokio::task::spawn_blocking(move || proxy.read_all(&before));
+        let config = reading.await.map_err(|error| error.to_string())??;
         let changed = changed(&old.paceline, &config.paceline);
         let databases = old.databases != config.databases;
         self.set_config(config);
         files::raise_limit(&self.config());
         tracing::info!(?changed, databases, "the configuration has been read again");
-        let failed: Vec<String> = FILES
-            .iter()
-            .filter_map(|(what, reread)| Some(format!("{what}: {}", reread(self).err()?)))
-            .collect();
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(failed.join("; ")),
-        }
+        Ok(())
+    }
+
+    /// The configuration, and the files that it names: lists of users, certificates. The first that is wrong ends it.
+    fn read_all(&self, old: &Config) -> Result<Arc<Config>, String> {
+        let mut config = self.origin.read()?;
+        keep_from_start(&old.paceline, &mut config)?;
+        config
+            .check_access("RELOAD")
+            .map_err(|error| error.to_string())?;
+        let config = Arc::new(config);
+        self.gate.open(&config).map_err(|error| error.to_string())?;
+        self.load_keys(&config).map_err(|error| error.to_string())?;
+        Ok(config)
     }
 }
 

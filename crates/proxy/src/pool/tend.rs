@@ -57,7 +57,9 @@ impl Pool {
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        let mut conn = ServerConn::open_within(limit, &era.address, none, prepared_max).await?;
+        let pass = self.proxy.gate.pass(&config, &era.address, &self.learned);
+        let mut conn =
+            ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.retires_at = conn.opened + self.terms().server_lifetime;
         conn.place = Some(place);
         era.bind(&mut conn);

@@ -12,6 +12,7 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod authentication;
 mod benching;
 mod blocked_take;
 mod claims;

@@ -30,12 +30,10 @@ pub(super) enum Kind {
     Address(fn(&mut Settings) -> &mut Option<SocketAddr>),
     Folder(fn(&mut Settings) -> &mut Option<PathBuf>),
     File(fn(&mut Settings) -> &mut Option<PathBuf>),
-    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Text(fn(&mut Settings) -> &mut String),
     /// Separated by commas.
     #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Names(fn(&mut Settings) -> &mut Vec<String>),
-    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Choice {
         among: &'static [&'static str],
         show: fn(&Settings) -> &'static str,
@@ -108,8 +106,7 @@ impl Key {
     /// The values that are accepted.
     pub(crate) fn limits(&self) -> String {
         match &self.kind {
-            Kind::Listen(_) => "loopback".to_owned(),
-            Kind::Address(_) => "any".to_owned(),
+            Kind::Listen(_) | Kind::Address(_) => "any".to_owned(),
             Kind::Folder(_) | Kind::File(_) => "absolute".to_owned(),
             Kind::Text(_) | Kind::Names(_) => "any".to_owned(),
             Kind::Choice { among, .. } => among.join(", "),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Where clients and monitoring connect.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Listening {
-    /// TCP address for clients; always a loopback address. Port 0 lets the system choose.
+    /// TCP address for clients; beyond loopback only with a login that asks for proof. Port 0 lets the system choose.
     pub(crate) listen: SocketAddr,
     /// Folder for the Unix socket `.s.PGSQL.PORT`; `None` for no Unix socket.
     pub(crate) unix_socket_dir: Option<PathBuf>,
@@ -38,7 +38,7 @@ impl Default for Listening {
 pub(super) static KEYS: &[Key] = &[
     Key {
         name: "listen",
-        meaning: "Where clients connect; loopback only as long as client login is trust; port 0 lets the system choose",
+        meaning: "Where clients connect; beyond loopback only if auth_type asks for proof; port 0 lets the system choose",
         kind: Kind::Listen(|settings| &mut settings.listening.listen),
     },
     Key {

@@ -180,7 +180,7 @@ fn set_says_what_is_wrong() {
             .contains("unknown key \"pipelin\" in [paceline]; did you mean \"pipeline\"?")
     );
     assert!(set_refused("worker_threads=").contains("nothing is not a whole number"));
-    assert!(set_refused("listen=0.0.0.0:6432").contains("client login is trust"));
+    assert!(set_refused("auth_type=pam").contains("pam is none of: trust, md5, scram-sha-256"));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_documentation_names_every_key_with_its_default() {
         .filter(|line| line.starts_with("| `"))
         .count();
     let terms = crate::config::TERM_KEYS.len();
-    let (of_databases, of_functions) = (4 + terms, 2);
+    let (of_databases, of_functions) = (7 + terms, 2);
     assert_eq!(
         rows,
         keys().count() + of_databases + of_functions,

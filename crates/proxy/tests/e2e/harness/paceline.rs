@@ -19,7 +19,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How to start Paceline.
 pub(crate) struct Builder {
     command: Command,
-    port: u16,
+    listen: String,
     file: Option<PathBuf>,
     stdin: Stdio,
     stdout: Stdio,
@@ -142,7 +142,7 @@ impl Builder {
         command.arg("serve").args(source);
         let builder = Self {
             command,
-            port: 0,
+            listen: "127.0.0.1:0".to_owned(),
             file: None,
             stdin: Stdio::null(),
             stdout: Stdio::null(),
@@ -151,8 +151,13 @@ impl Builder {
     }
 
     /// On this port, instead of any free one.
-    pub(crate) fn at(mut self, port: u16) -> Self {
-        self.port = port;
+    pub(crate) fn at(self, port: u16) -> Self {
+        self.listen(&format!("127.0.0.1:{port}"))
+    }
+
+    /// Another address to listen on.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        self.listen = address.to_owned();
         self
     }
 
@@ -179,9 +184,9 @@ impl Builder {
     /// Runs it; returns when it listens.
     #[track_caller]
     pub(crate) fn spawn(mut self) -> Paceline {
+        self.command.args(["--listen", &self.listen]);
         let mut child = self
             .command
-            .args(["--listen", &format!("127.0.0.1:{}", self.port)])
             .stdin(self.stdin)
             .stdout(self.stdout)
             .stderr(Stdio::piped())

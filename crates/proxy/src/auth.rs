@@ -1,0 +1,305 @@
+//! Login of clients: who is it, and does it prove so? What must be shown is said by `auth_type` or by rules; what was stored of a
+//! password comes from a file or from PostgreSQL. What a client has shown is then good for logins of its pool, so that no
+//! password need be configured for them. `docs/login.md` is the user's view.
+//!
+//! Whoever is not let in is not told whether the user exists. No password is ever logged, and none is stretched on a thread
+//! that serves sockets.
+
+mod credential;
+mod derive;
+mod door;
+mod hba;
+mod ident;
+mod mock;
+mod pepper;
+mod query;
+mod records;
+mod refusal;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod userlist;
+mod visitor;
+
+pub(crate) use credential::{Credential, Learned, Pass};
+pub(crate) use records::RecordsError;
+pub(crate) use refusal::Refusal;
+use secret::Secret;
+use visitor::{Origin, Visitor};
+
+use crate::config::{AuthType, Config, Settings};
+use crate::pool::{Delivery, Pool, Seat, Submitted};
+use crate::proxy::Proxy;
+use crate::server::Address;
+use crate::stream::Stream;
+use bytes::BytesMut;
+use derive::Deriver;
+use door::Door;
+use hba::Method;
+use mock::Mock;
+use paceline_line::line::Slip;
+use paceline_wire::ErrorResponse;
+use query::Askers;
+use records::{Archive, Records};
+use std::io;
+use std::sync::Arc;
+
+/// What all logins share.
+#[derive(Default)]
+pub(crate) struct Gate {
+    archive: Archive,
+    askers: Askers,
+    mock: Mock,
+    /// Makes the keys of passwords.
+    deriver: Arc<Deriver>,
+}
+
+/// Who a client is, and what it has shown.
+pub(crate) struct Identity {
+    /// The user that it is; its own word for it unless that is ignored.
+    pub(crate) user: String,
+    /// What lets its pool log in to the server.
+    pub(crate) credential: Credential,
+}
+
+/// Whether the files about users can be read (`paceline check`).
+///
+/// # Errors
+/// The first thing that is wrong with them.
+pub(crate) fn check_files(settings: &Settings) -> Result<(), RecordsError> {
+    Records::read(&settings.login).map(drop)
+}
+
+impl Gate {
+    /// Reads the files about users; without this it happens at the first login, which cannot tell the operator what is wrong.
+    ///
+    /// # Errors
+    /// What is wrong with them; then those read before still count.
+    pub(crate) fn open(&self, config: &Arc<Config>) -> Result<(), RecordsError> {
+        self.archive.open(config)
+    }
+
+    /// What a pool shows its server: the password in the URL if it is that user's, else what its clients have shown, else what
+    /// the file has stored of the user.
+    pub(crate) fn pass(&self, config: &Arc<Config>, address: &Address, learned: &Learned) -> Pass {
+        let upstream = &address.upstream;
+        let is_its = upstream
+            .user
+            .as_ref()
+            .is_none_or(|user| *user == address.user);
+        let credential = match (&upstream.password, learned.known()) {
+            (Some(password), _) if is_its => Credential::Password(password.clone()),
+            (_, Credential::None) => {
+                let records = self.archive.records(config);
+                let stored = records
+                    .users
+                    .as_ref()
+                    .and_then(|users| users.get(&address.user));
+                stored.map(Credential::of).unwrap_or_default()
+            }
+            (_, learned) => learned,
+        };
+        Pass {
+            credential,
+            deriver: Arc::clone(&self.deriver),
+        }
+    }
+}
+
+/// Lets a client prove that it is `user`, who wants to use `database`. The stream is good for a session afterwards.
+pub(crate) async fn authenticate(
+    proxy: &Arc<Proxy>,
+    stream: &Stream,
+    input: &mut BytesMut,
+    database: &str,
+    user: &str,
+) -> Result<Identity, Refusal> {
+    let config = Arc::clone(&proxy.config());
+    let records = proxy.gate.archive.records(&config);
+    let visitor = Visitor::of(stream)?;
+    let login = Attempt {
+        proxy,
+        config: &config,
+        records: &records,
+        visitor: &visitor,
+        database,
+        user,
+    };
+    let shown = login.admit(stream, input).await;
+    if let Err(refusal @ Refusal::Told(_)) = &shown {
+        let why = refusal.field(b'M').unwrap_or_default();
+        tracing::info!(user, database, from = ?visitor.origin, why, "login refused");
+    }
+    shown
+}
+
+/// A client that wants to log in.
+struct Attempt<'a> {
+    proxy: &'a Arc<Proxy>,
+    config: &'a Config,
+    records: &'a Records,
+    visitor: &'a Visitor,
+    database: &'a str,
+    user: &'a str,
+}
+
+impl Attempt<'_> {
+    async fn admit(&self, stream: &Stream, input: &mut BytesMut) -> Result<Identity, Refusal> {
+        if self.config.paceline.login.auth_type == AuthType::Any {
+            return self.as_forced_user();
+        }
+        let method = self.method()?;
+        if method == Method::Reject {
+            return Err(ErrorResponse::fatal("28000", "login rejected").into());
+        }
+        let secret = self.stored().await?;
+        let mut door = Door {
+            stream,
+            input,
+            visitor: self.visitor,
+            user: self.user,
+            mock: &self.proxy.gate.mock,
+            deriver: &self.proxy.gate.deriver,
+        };
+        let credential = match method {
+            Method::Plain => door.plain(secret.as_ref()).await?,
+            Method::Scram => door.scram(secret.as_ref()).await?,
+            Method::Md5 if self.takes_scram(secret.as_ref()) => door.scram(secret.as_ref()).await?,
+            Method::Md5 => door.md5(secret.as_ref()).await?,
+            other => {
+                self.vouched_for(&other, secret.is_some()).await?;
+                secret.as_ref().map(Credential::of).unwrap_or_default()
+            }
+        };
+        Ok(Identity {
+            user: self.user.to_owned(),
+            credential,
+        })
+    }
+
+    /// `auth_type = any`: what the client calls itself does not matter.
+    fn as_forced_user(&self) -> Result<Identity, Refusal> {
+        self.check_trust("any")?;
+        // A database that there is not is told of later.
+        let forced = self.config.database(self.database);
+        let forced = forced.and_then(|(entry, _)| entry.primary.user.clone());
+        Ok(Identity {
+            user: forced.unwrap_or_else(|| self.user.to_owned()),
+            credential: Credential::None,
+        })
+    }
+
+    fn method(&self) -> Result<Method, Refusal> {
+        Ok(match self.config.paceline.login.auth_type {
+            AuthType::Trust | AuthType::Any => {
+                self.check_trust("trust")?;
+                Method::Trust
+            }
+            AuthType::Md5 => Method::Md5,
+            AuthType::ScramSha256 => Method::Scram,
+            AuthType::Plain => Method::Plain,
+            AuthType::Cert => Method::Cert(None),
+            AuthType::Peer => Method::Peer(None),
+            AuthType::Hba => {
+                let method = self
+                    .records
+                    .hba
+                    .method(self.visitor, self.database, self.user);
+                let none = || ErrorResponse::fatal("28000", "no authentication method is found");
+                method.cloned().ok_or_else(none)?
+            }
+        })
+    }
+
+    /// Who is let in without a proof is on this machine, unless the configuration says otherwise. It is not served otherwise
+    /// either: but the configuration may have changed since we began to listen.
+    fn check_trust(&self, name: &str) -> Result<(), Refusal> {
+        match self.visitor.is_local() || self.config.paceline.login.auth_trust_remote {
+            true => Ok(()),
+            false => Err(self.refused(&format!("\"{name}\""))),
+        }
+    }
+
+    /// What was stored of the user's password; `None`: there is no such user.
+    async fn stored(&self) -> Result<Option<Secret>, Refusal> {
+        let users = self.records.users.as_ref();
+        match users.and_then(|users| users.get(self.user)) {
+            Some(secret) => Ok(Some(secret.clone())),
+            None => query::ask(self.proxy, self.config, self.database, self.user).await,
+        }
+    }
+
+    /// Whether a client that may use md5 is asked for SCRAM, as it must be where only that can be checked. Whoever cannot get in is
+    /// asked for what others are asked for: the users of the file, or of the server, where SCRAM is what there is unless somebody
+    /// has chosen otherwise.
+    fn takes_scram(&self, secret: Option<&Secret>) -> bool {
+        let is_scram = |known: &Secret| matches!(known, Secret::Scram(_));
+        match secret {
+            Some(Secret::Scram(_)) => true,
+            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
+            Some(Secret::None) | None => {
+                let users = self.records.users.as_ref();
+                query::is_asked(self.config, self.database)
+                    || users.is_none_or(|users| users.values().all(is_scram))
+            }
+        }
+    }
+
+    /// Methods that ask the client nothing: others vouch for it. A user must be known where users are.
+    async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), Refusal> {
+        let must_be_known =
+            self.records.users.is_some() || query::is_asked(self.config, self.database);
+        let passes = is_known || !must_be_known;
+        let vouched = match (method, self.visitor.origin) {
+            (Method::Cert(_), _) => self.visitor.certified_names.clone(),
+            (Method::Peer(_), Origin::Unix(uid)) => {
+                visitor::system_user(uid).await.into_iter().collect()
+            }
+            _ => Vec::new(),
+        };
+        let is_named = |map: &Option<ident::Map>| {
+            vouched.iter().any(|name| match map {
+                Some(map) => map.allows(name, self.user),
+                None => name == self.user,
+            })
+        };
+        match method {
+            Method::Trust if passes => Ok(()),
+            Method::Trust => Err(self.refused("\"trust\"")),
+            Method::Cert(map) if passes && is_named(map) => Ok(()),
+            Method::Cert(_) => Err(self.refused("certificate")),
+            Method::Peer(map) if passes && is_named(map) => Ok(()),
+            _ => Err(ErrorResponse::fatal("28000", "unix socket login rejected").into()),
+        }
+    }
+
+    fn refused(&self, method: &str) -> Refusal {
+        let message = format!("{method} authentication failed for user \"{}\"", self.user);
+        ErrorResponse::fatal("28000", message).into()
+    }
+}
+
+/// A connection of a pool, for work of Paceline's own in the course of a login.
+pub(crate) async fn seat(pool: &Arc<Pool>) -> Result<Box<Seat>, Refusal> {
+    let mut delivery = match pool.submit(Slip::default(), false, || None) {
+        Submitted::Seat(seat) => Delivery::Seat(seat),
+        Submitted::Refused(told) => Delivery::Fatal(told),
+        Submitted::Waiting(_, waits) => Delivery::Queued(waits),
+    };
+    // Who is not welcomed yet gets no NOTICE.
+    while let Delivery::Queued(waits) = delivery {
+        delivery = waits.await.map_err(|_| Refusal::Left)?;
+    }
+    match delivery {
+        Delivery::Seat(seat) => Ok(seat),
+        Delivery::Fatal(told) => Err(Refusal::Told(told)),
+        Delivery::Answer(_) | Delivery::Queued(_) => Err(Refusal::Left),
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
+}

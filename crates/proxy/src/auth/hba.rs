@@ -1,0 +1,246 @@
+//! Rules that say what a client must show, in the format of `pg_hba.conf` (PostgreSQL documentation, chapter "The pg_hba.conf
+//! File"). The first rule that fits counts; where none does, nobody is let in. A rule that is not understood is an error, never
+//! left out: the next one might let in whom it would have kept out.
+
+mod fields;
+mod network;
+#[cfg(test)]
+mod tests;
+
+use super::ident::{Map, Maps};
+use super::visitor::{Origin, Visitor};
+pub(super) use fields::{Token, fields};
+use network::Network;
+use std::io;
+
+/// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
+const DEPTH_MAX: usize = 10;
+
+/// What a client must show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Nothing.
+    Trust,
+    /// It is not let in.
+    Reject,
+    /// That it knows the password, by md5; by SCRAM where that is what is stored.
+    Md5,
+    /// That it knows the password.
+    Scram,
+    /// The password.
+    Plain,
+    /// A certificate with its name, or one that the map turns into it.
+    Cert(Option<Map>),
+    /// That the system's user has its name, or one that the map turns into it.
+    Peer(Option<Map>),
+}
+
+/// What rules refer to.
+pub(super) struct Elsewhere<'a> {
+    /// By `map=`.
+    pub(super) maps: &'a Maps,
+    /// By `@`: the text of a file that stands beside the rules unless its path says otherwise.
+    pub(super) file: &'a dyn Fn(&str) -> io::Result<String>,
+}
+
+/// Rules in their order.
+#[derive(Debug, Default)]
+pub(super) struct Hba {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    way: Way,
+    databases: Vec<Token>,
+    users: Vec<Token>,
+    /// Of TCP connections.
+    network: Network,
+    method: Method,
+}
+
+/// The kind of connection that a rule is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Local,
+    Host,
+    HostSsl,
+    HostNoSsl,
+}
+
+impl Hba {
+    /// Reads the text of the file; an error is the number of its line, and why.
+    pub(super) fn read(text: &str, elsewhere: &Elsewhere<'_>) -> Result<Self, (usize, String)> {
+        let mut rules = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let read = fields(line).and_then(|fields| match fields.is_empty() {
+                true => Ok(None),
+                false => read_rule(fields, elsewhere).map(Some),
+            });
+            rules.extend(read.map_err(|why| (number, why))?);
+        }
+        Ok(Self { rules })
+    }
+
+    /// What this client must show to be let into a database as a user; `None`: no rule is for it.
+    pub(super) fn method(&self, visitor: &Visitor, database: &str, user: &str) -> Option<&Method> {
+        let fits = |rule: &&Rule| {
+            rule.is_for(visitor)
+                && rule
+                    .databases
+                    .iter()
+                    .any(|name| is_database(name, database, user))
+                && rule.users.iter().any(|name| is_user(name, user))
+        };
+        self.rules.iter().find(fits).map(|rule| &rule.method)
+    }
+}
+
+impl Rule {
+    fn is_for(&self, visitor: &Visitor) -> bool {
+        match (self.way, visitor.origin) {
+            (Way::Local, Origin::Unix(_)) => true,
+            (Way::Local, Origin::Tcp(_)) | (_, Origin::Unix(_)) => false,
+            (Way::HostSsl, _) if !visitor.is_encrypted() => false,
+            (Way::HostNoSsl, _) if visitor.is_encrypted() => false,
+            (_, Origin::Tcp(address)) => self.network.holds(address),
+        }
+    }
+}
+
+fn is_database(name: &Token, database: &str, user: &str) -> bool {
+    match name.keyword() {
+        Some("all") => true,
+        Some("sameuser") => database == user,
+        // For connections of a kind that is not taken here.
+        Some("replication") => false,
+        _ => name.text == database,
+    }
+}
+
+fn is_user(name: &Token, user: &str) -> bool {
+    name.keyword() == Some("all") || name.text == user
+}
+
+fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule, String> {
+    let mut fields = fields.into_iter();
+    let way = match single(fields.next(), "kind of connection")?.text.as_str() {
+        "local" => Way::Local,
+        "host" => Way::Host,
+        "hostssl" => Way::HostSsl,
+        "hostnossl" => Way::HostNoSsl,
+        other => {
+            return Err(format!(
+                "{other} is no kind of connection here; write local, host, hostssl or hostnossl"
+            ));
+        }
+    };
+    let databases = names(fields.next(), "database", elsewhere)?;
+    let users = names(fields.next(), "user", elsewhere)?;
+    let network = match way {
+        Way::Local => Network::All,
+        _ => read_network(&mut fields)?,
+    };
+    let method = single(fields.next(), "method")?;
+    let map = read_options(fields, elsewhere.maps)?;
+    let method = read_method(&method.text, map)?;
+    Ok(Rule {
+        way,
+        databases,
+        users,
+        network,
+        method,
+    })
+}
+
+/// The one word that a field must be.
+fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
+    let mut words = field.unwrap_or_default().into_iter();
+    match (words.next(), words.next()) {
+        (Some(word), None) => Ok(word),
+        (Some(_), Some(_)) => Err(format!("more than one {what}")),
+        (None, _) => Err(format!("there is no {what}")),
+    }
+}
+
+/// Names of databases or users. What only the server could tell is not understood.
+fn names(
+    field: Option<Vec<Token>>,
+    what: &str,
+    elsewhere: &Elsewhere<'_>,
+) -> Result<Vec<Token>, String> {
+    let mut names = Vec::new();
+    for name in field.ok_or_else(|| format!("there is no {what}"))? {
+        elsewhere.expand(name, DEPTH_MAX, &mut names)?;
+    }
+    let is_foreign =
+        |word: &&str| word.starts_with(['+', '/']) || matches!(*word, "samerole" | "samegroup");
+    match names.iter().filter_map(Token::keyword).find(is_foreign) {
+        Some(word) => Err(format!("{what} {word} is not supported; write names")),
+        None => Ok(names),
+    }
+}
+
+impl Elsewhere<'_> {
+    /// Adds a name, or those that are in the file that it names.
+    fn expand(&self, name: Token, depth: usize, names: &mut Vec<Token>) -> Result<(), String> {
+        let Some(file) = name.keyword().and_then(|word| word.strip_prefix('@')) else {
+            names.push(name);
+            return Ok(());
+        };
+        let depth = depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| format!("@{file} is nested too deep"))?;
+        let text = (self.file)(file).map_err(|error| format!("cannot read @{file}: {error}"))?;
+        for line in text.lines() {
+            for name in fields(line)?.into_iter().flatten() {
+                self.expand(name, depth, names)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_network(fields: &mut impl Iterator<Item = Vec<Token>>) -> Result<Network, String> {
+    let address = single(fields.next(), "address")?;
+    if address.keyword() == Some("all") {
+        return Ok(Network::All);
+    }
+    match address.text.contains('/') {
+        true => Network::with_prefix(&address.text),
+        false => Network::with_mask(&address.text, &single(fields.next(), "mask")?.text),
+    }
+}
+
+fn read_options(
+    fields: impl Iterator<Item = Vec<Token>>,
+    maps: &Maps,
+) -> Result<Option<Map>, String> {
+    let mut map = None;
+    for field in fields {
+        let option = single(Some(field), "option")?.text;
+        let name = option.strip_prefix("map=");
+        let name = name.ok_or_else(|| format!("option {option} is not supported"))?;
+        let known = maps.get(name).cloned();
+        map = Some(known.ok_or_else(|| format!("there is no map {name} in auth_ident_file"))?);
+    }
+    Ok(map)
+}
+
+fn read_method(name: &str, map: Option<Map>) -> Result<Method, String> {
+    let method = match (name, map) {
+        ("cert", map) => Method::Cert(map),
+        ("peer", map) => Method::Peer(map),
+        (name, Some(_)) => return Err(format!("method {name} takes no map")),
+        ("trust", None) => Method::Trust,
+        ("reject", None) => Method::Reject,
+        ("md5", None) => Method::Md5,
+        ("scram-sha-256", None) => Method::Scram,
+        ("password", None) => Method::Plain,
+        (other, None) => {
+            return Err(format!(
+                "method {other} is not supported; write trust, reject, scram-sha-256, md5, password, cert or peer"
+            ));
+        }
+    };
+    Ok(method)
+}

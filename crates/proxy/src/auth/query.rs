@@ -1,0 +1,266 @@
+//! Users that the file does not know: `auth_user` asks the server for them (`auth_query`), on connections of its own. Nothing that
+//! a client has said comes near them but its name, as a parameter, and the `search_path` is always the same: so nobody who may
+//! make a function somewhere can have it run there.
+
+use super::{Gate, Refusal, Secret, seat};
+use crate::config::Config;
+use crate::pool::Pool;
+use crate::proxy::Proxy;
+use crate::server::{Rows, ServerConn, ServerError};
+use paceline_wire::ErrorResponse;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// For the transaction in which the question is asked.
+const SEARCH_PATH: &str =
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
+
+/// The databases that are Paceline itself: nobody can be looked up there.
+const CONSOLES: [&str; 2] = ["pgbouncer", "paceline"];
+
+/// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
+const POOLS_MAX: usize = 256;
+
+/// Who asks, where, and how.
+#[derive(Debug, PartialEq, Eq)]
+struct Question<'a> {
+    auth_user: &'a str,
+    auth_query: &'a str,
+    /// As clients name it.
+    database: &'a str,
+}
+
+impl<'a> Question<'a> {
+    /// For clients of a database; `None`: there is nobody to ask.
+    fn of(config: &'a Config, database: &'a str) -> Option<Self> {
+        let general = &config.paceline.login;
+        let special = config.database(database).map(|(entry, _)| &entry.login);
+        let choose = |special: Option<&'a Option<String>>, general: &'a String| {
+            let special = special.and_then(|special| special.as_ref());
+            special.unwrap_or(general).as_str()
+        };
+        let auth_user = choose(special.map(|login| &login.auth_user), &general.auth_user);
+        let auth_query = choose(special.map(|login| &login.auth_query), &general.auth_query);
+        let auth_dbname = choose(
+            special.map(|login| &login.auth_dbname),
+            &general.auth_dbname,
+        );
+        let nowhere = auth_dbname.is_empty() && CONSOLES.contains(&database);
+        if auth_user.is_empty() || nowhere {
+            return None;
+        }
+        let database = match auth_dbname {
+            "" => database,
+            named => named,
+        };
+        Some(Self {
+            auth_user,
+            auth_query,
+            database,
+        })
+    }
+}
+
+/// Whether the users of a database can be asked for.
+pub(super) fn is_asked(config: &Config, database: &str) -> bool {
+    Question::of(config, database).is_some()
+}
+
+/// What the server has stored of a user's password; `None`: it knows no such user, or there is nobody to ask.
+pub(super) async fn ask(
+    proxy: &Arc<Proxy>,
+    config: &Config,
+    database: &str,
+    user: &str,
+) -> Result<Option<Secret>, Refusal> {
+    let Some(question) = Question::of(config, database) else {
+        return Ok(None);
+    };
+    let Some(pool) = proxy.gate.askers.pool(proxy, config, &question) else {
+        // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
+        if question.database == database {
+            return Ok(None);
+        }
+        tracing::error!(
+            auth_dbname = question.database,
+            "no such database in [databases]"
+        );
+        return Err(ErrorResponse::fatal("08P01", "bouncer config error").into());
+    };
+    let mut seat = seat(&pool)
+        .await
+        .map_err(|refusal| reserved(refusal, &question))?;
+    let conn = seat.conn().ok_or(Refusal::Left)?;
+    let answer = put(conn, proxy, question.auth_query, user).await;
+    if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
+        seat.leave();
+    }
+    let secret = answer
+        .map_err(|error| error.to_string())
+        .and_then(|rows| read(&rows, user));
+    secret.map_err(|error| {
+        tracing::error!(
+            database = question.database,
+            auth_user = question.auth_user,
+            error,
+            "auth_query failed"
+        );
+        ErrorResponse::fatal("08P01", "error response from auth_query").into()
+    })
+}
+
+/// That the server does not let `auth_user` in is no business of clients; that it cannot be reached, or is starting up, is.
+fn reserved(refusal: Refusal, question: &Question<'_>) -> Refusal {
+    let is_about_login = refusal
+        .field(b'C')
+        .is_some_and(|sqlstate| sqlstate.starts_with("28"));
+    if !is_about_login {
+        return refusal;
+    }
+    tracing::error!(
+        auth_user = question.auth_user,
+        database = question.database,
+        "auth_user is not let in"
+    );
+    ErrorResponse::fatal("08P01", "bouncer config error").into()
+}
+
+async fn put(
+    conn: &mut ServerConn,
+    proxy: &Proxy,
+    auth_query: &str,
+    user: &str,
+) -> Result<Rows, ServerError> {
+    conn.adopt(&proxy.book.none()).await?;
+    let statements = [(SEARCH_PATH, &[][..]), (auth_query, &[user][..])];
+    let results = conn.ask(&statements).await?;
+    Ok(results.into_iter().nth(1).unwrap_or_default())
+}
+
+/// No row, or one without a name: no such user. A secret that is NULL: one that has expired, or never was.
+fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    let [name, secret] = row.as_slice() else {
+        return Err(format!(
+            "expected 2 columns from auth_query, not {}",
+            row.len()
+        ));
+    };
+    match name {
+        None => Ok(None),
+        Some(name) if name != user => Err("it has returned another user".to_owned()),
+        Some(_) => Ok(Some(Secret::read(secret.as_deref().unwrap_or_default()))),
+    }
+}
+
+/// The pools on which questions are asked, by database and user.
+#[derive(Default)]
+pub(super) struct Askers(Mutex<HashMap<(String, String), Arc<Pool>>>);
+
+impl Askers {
+    /// Every one.
+    pub(super) fn pools(&self) -> Vec<Arc<Pool>> {
+        let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.values().map(Arc::clone).collect()
+    }
+
+    fn pool(
+        &self,
+        proxy: &Arc<Proxy>,
+        config: &Config,
+        question: &Question<'_>,
+    ) -> Option<Arc<Pool>> {
+        let (entry, on_server) = config.database(question.database)?;
+        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (question.database.to_owned(), question.auth_user.to_owned());
+        let leads_there = |pool: &&Arc<Pool>| {
+            let address = pool.address();
+            address.upstream == entry.primary && address.database == on_server
+        };
+        if let Some(pool) = pools.get(&key).filter(leads_there) {
+            return Some(Arc::clone(pool));
+        }
+        if pools.len() >= POOLS_MAX {
+            pools.retain(|_, pool| Arc::strong_count(pool) > 1);
+        }
+        let pool = proxy.asker(config, entry, on_server, question.auth_user);
+        pools.insert(key, Arc::clone(&pool));
+        Some(pool)
+    }
+}
+
+impl Gate {
+    /// The pools on which users are asked for.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        self.askers.pools()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::from_toml(text, "test").unwrap()
+    }
+
+    #[test]
+    fn a_database_may_be_asked_in_its_own_way() {
+        let config = config(
+            "[paceline]\nauth_user = \"asker\"\nauth_query = \"q\"\n\
+             [databases.app]\nprimary = \"postgres://h/app\"\n\
+             [databases.own]\nprimary = \"postgres://h/own\"\nauth_user = \"mine\"\nauth_query = \"r\"\nauth_dbname = \"app\"\n\
+             [databases.none]\nprimary = \"postgres://h/none\"\nauth_user = \"\"\n",
+        );
+        let found = |database| {
+            let question = Question::of(&config, database)?;
+            Some((question.auth_user, question.auth_query, question.database))
+        };
+        assert_eq!(found("app"), Some(("asker", "q", "app")));
+        assert_eq!(found("own"), Some(("mine", "r", "app")));
+        assert_eq!(found("none"), None);
+        assert_eq!(found("pgbouncer"), None);
+    }
+
+    /// Any name is a database here: clients that are nobody could name as many as they like.
+    #[tokio::test]
+    async fn pools_are_bounded_and_lead_where_the_configuration_says() {
+        let text = |host: &str| {
+            format!(
+                "[paceline]\nauth_user = \"a\"\n[databases.\"*\"]\nprimary = \"postgres://{host}\"\n"
+            )
+        };
+        let (old, new) = (config(&text("old")), config(&text("new")));
+        let proxy = Arc::new(Proxy::new(old.clone()));
+        let pool = |config: &Config, name: &str| {
+            let question = Question::of(config, name).unwrap();
+            proxy.gate.askers.pool(&proxy, config, &question).unwrap()
+        };
+        let kept = pool(&old, "kept");
+        for n in 0..2 * POOLS_MAX {
+            pool(&old, &n.to_string());
+        }
+        assert!(proxy.gate.pools().len() <= POOLS_MAX);
+        assert!(Arc::ptr_eq(&kept, &pool(&old, "kept")));
+        let moved = pool(&new, "kept");
+        assert_eq!(moved.address().upstream, new.databases["*"].primary);
+    }
+
+    #[test]
+    fn an_answer_is_one_user_and_its_secret() {
+        let row = |name: Option<&str>, secret: Option<&str>| {
+            vec![vec![name.map(str::to_owned), secret.map(str::to_owned)]]
+        };
+        assert_eq!(read(&Vec::new(), "u"), Ok(None));
+        assert_eq!(read(&row(None, Some("p")), "u"), Ok(None));
+        assert_eq!(read(&row(Some("u"), None), "u"), Ok(Some(Secret::None)));
+        assert_eq!(
+            read(&row(Some("u"), Some("p")), "u"),
+            Ok(Some(Secret::read("p")))
+        );
+        assert!(read(&row(Some("v"), Some("p")), "u").is_err());
+        assert!(read(&vec![vec![None]], "u").is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! Who is vouched for, and from where.
+
+use super::*;
+
+fn visitor(address: &str) -> Visitor {
+    Visitor {
+        origin: Origin::Tcp(address.parse().unwrap()),
+        encrypted: true,
+        certified_names: vec!["rider".to_owned(), "rider.example".to_owned()],
+        end_point: None,
+    }
+}
+
+/// Whether a client is let in that is asked nothing.
+async fn vouched(settings: &[&str], visitor: &Visitor, map: Option<&str>, user: &str) -> bool {
+    let mut config = Config::default();
+    settings
+        .iter()
+        .for_each(|setting| config.set(setting).unwrap());
+    let config = Arc::new(config);
+    let proxy = Arc::new(Proxy::new((*config).clone()));
+    let records = Records {
+        users: Some(
+            [
+                ("rider".to_owned(), Secret::None),
+                ("root".to_owned(), Secret::None),
+            ]
+            .into(),
+        ),
+        ..Records::default()
+    };
+    let attempt = Attempt {
+        proxy: &proxy,
+        config: &config,
+        records: &records,
+        visitor,
+        database: "app",
+        user,
+    };
+    let Ok(mut method) = attempt.method() else {
+        return false;
+    };
+    if let Method::Cert(by) | Method::Peer(by) = &mut method {
+        *by = map.map(|text| ident::read(text).unwrap()["m"].clone());
+    }
+    let known = attempt.stored().await.ok().flatten().is_some();
+    attempt.vouched_for(&method, known).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_certificate_vouches_for_its_names() {
+    let cert = ["auth_type=cert"];
+    let here = visitor("10.0.0.1");
+    assert!(vouched(&cert, &here, None, "rider").await);
+    assert!(!vouched(&cert, &here, None, "root").await);
+    // A name of it, but nobody here.
+    assert!(!vouched(&cert, &here, None, "rider.example").await);
+    assert!(vouched(&cert, &here, Some("m rider.example root"), "root").await);
+    assert!(!vouched(&cert, &here, Some("m rider.example root"), "rider").await);
+    let without = Visitor {
+        certified_names: Vec::new(),
+        ..here
+    };
+    assert!(!vouched(&cert, &without, None, "rider").await);
+}
+
+#[tokio::test]
+async fn the_system_vouches_for_its_users_on_its_socket() {
+    let peer = ["auth_type=peer"];
+    let root = Visitor {
+        origin: Origin::Unix(0),
+        ..visitor("127.0.0.1")
+    };
+    assert!(vouched(&peer, &root, None, "root").await);
+    assert!(!vouched(&peer, &root, None, "rider").await);
+    assert!(vouched(&peer, &root, Some("m root all"), "rider").await);
+    assert!(!vouched(&peer, &visitor("127.0.0.1"), None, "rider").await);
+}
+
+/// Also when the configuration was another when we began to listen.
+#[tokio::test]
+async fn trust_ends_at_this_machine_unless_it_must_not() {
+    let (here, there) = (visitor("127.0.0.1"), visitor("10.0.0.1"));
+    assert!(vouched(&["auth_type=trust"], &here, None, "rider").await);
+    assert!(!vouched(&["auth_type=trust"], &here, None, "nobody").await);
+    assert!(!vouched(&["auth_type=trust"], &there, None, "rider").await);
+    let open = ["auth_type=trust", "auth_trust_remote=on"];
+    assert!(vouched(&open, &there, None, "rider").await);
+}

@@ -1,0 +1,133 @@
+//! What no key can say alone: whether the ways in and the proofs that are asked for fit together.
+
+use super::error::{ConfigError, Problem, Wrong};
+use super::settings::AuthType;
+use super::{Config, Database};
+
+impl Config {
+    /// Refuses a configuration by which anybody could log in from elsewhere, or nobody at all. `place` names it in messages.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`], with what to do instead.
+    pub(crate) fn check_access(&self, place: &str) -> Result<(), ConfigError> {
+        match self.misfit() {
+            None => Ok(()),
+            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
+        }
+    }
+
+    fn misfit(&self) -> Option<Wrong> {
+        let login = &self.paceline.login;
+        let listen = self.paceline.listening.listen;
+        let remote = !listen.ip().to_canonical().is_loopback();
+        let auth_type = login.auth_type.name();
+        match login.auth_type {
+            AuthType::Trust | AuthType::Any if remote && !login.auth_trust_remote => {
+                Some(Wrong::OpenToAll { listen, auth_type })
+            }
+            AuthType::Any => self
+                .without_user()
+                .map(|database| Wrong::NoForcedUser { database }),
+            AuthType::Hba if login.auth_hba_file.is_none() => Some(Wrong::NoHbaFile),
+            AuthType::Md5 | AuthType::ScramSha256 | AuthType::Plain if !self.knows_users() => {
+                Some(Wrong::NoUsers { auth_type })
+            }
+            _ => None,
+        }
+    }
+
+    /// A database that no user is configured for; also all of the embedded PostgreSQL's.
+    fn without_user(&self) -> Option<String> {
+        let mut databases = self.databases.iter();
+        match databases.find(|(_, database)| database.primary.user.is_none()) {
+            Some((name, _)) => Some(name.clone()),
+            None => self
+                .databases
+                .is_empty()
+                .then(|| super::ANY_DATABASE.to_owned()),
+        }
+    }
+
+    /// Whether there is any place to look users up.
+    fn knows_users(&self) -> bool {
+        let login = &self.paceline.login;
+        let asks = |database: &Database| database.login.auth_user.is_some();
+        login.auth_file.is_some()
+            || !login.auth_user.is_empty()
+            || self.databases.values().any(asks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATABASE: &str = "[databases.app]\nprimary = \"postgres://app@h/app\"\n";
+
+    fn misfit(text: &str, databases: &str) -> Option<String> {
+        let text = format!("[paceline]\n{text}\n{databases}");
+        let config = Config::from_toml(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+        config
+            .check_access("test")
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_a_proof_only_loopback_is_listened_on() {
+        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1"] {
+            for auth_type in ["trust", "any"] {
+                let text = format!("listen = \"{address}\"\nauth_type = \"{auth_type}\"");
+                let told = misfit(&text, DATABASE).unwrap();
+                let what = format!("refusing to listen on {address}: client login is {auth_type}");
+                assert!(
+                    told.contains(&what) && told.contains("scram-sha-256"),
+                    "{told}"
+                );
+                let wanted = format!("{text}\nauth_trust_remote = true");
+                assert_eq!(misfit(&wanted, DATABASE), None);
+            }
+            let text = format!(
+                "listen = \"{address}\"\nauth_type = \"scram-sha-256\"\nauth_file = \"/u\""
+            );
+            assert_eq!(misfit(&text, DATABASE), None);
+            let text =
+                format!("listen = \"{address}\"\nauth_type = \"hba\"\nauth_hba_file = \"/h\"");
+            assert_eq!(misfit(&text, DATABASE), None);
+        }
+        for address in ["127.0.0.2:0", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(misfit(&format!("listen = \"{address}\""), DATABASE), None);
+        }
+    }
+
+    #[test]
+    fn a_login_that_nobody_could_pass_is_refused() {
+        for (text, what) in [
+            ("auth_type = \"md5\"", "set auth_file or auth_user"),
+            (
+                "auth_type = \"scram-sha-256\"",
+                "set auth_file or auth_user",
+            ),
+            ("auth_type = \"plain\"", "set auth_file or auth_user"),
+            ("auth_type = \"hba\"", "set auth_hba_file"),
+        ] {
+            let told = misfit(text, DATABASE).unwrap();
+            assert!(told.contains(what), "{told}");
+        }
+        let asked = format!("{DATABASE}auth_user = \"asker\"");
+        assert_eq!(misfit("auth_type = \"md5\"", &asked), None);
+        assert_eq!(
+            misfit("auth_type = \"md5\"\nauth_user = \"a\"", DATABASE),
+            None
+        );
+    }
+
+    #[test]
+    fn any_needs_a_user_for_every_database() {
+        assert_eq!(misfit("auth_type = \"any\"", DATABASE), None);
+        for databases in ["", "[databases.\"*\"]\nprimary = \"postgres://h\""] {
+            let told = misfit("auth_type = \"any\"", databases).unwrap();
+            assert!(told.contains("database * names no other"), "{told}");
+        }
+    }
+}
