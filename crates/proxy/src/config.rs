@@ -21,9 +21,10 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Settings, keys};
+pub(crate) use settings::{Settings, State, keys};
 pub(crate) use upstream::{Host, Upstream};
 
+use paceline_line::ride::{Keeping, StatePolicy};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(crate) struct Database {
     pub(crate) default_pool_size: Option<usize>,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
+    /// Replaces `session_state` of [`Settings::state`] for this database.
+    pub(crate) session_state: Option<Keeping>,
     /// What is different for one user of this database, by the user name that the client gives.
     pub(crate) users: BTreeMap<String, UserOverride>,
 }
@@ -63,6 +66,8 @@ pub(crate) struct UserOverride {
     pub(crate) hotspot_for_autocommit: Option<bool>,
     /// Replaces the database's `default_pool_size`.
     pub(crate) default_pool_size: Option<usize>,
+    /// Replaces the database's `session_state`.
+    pub(crate) session_state: Option<Keeping>,
 }
 
 impl Database {
@@ -72,6 +77,7 @@ impl Database {
             primary,
             default_pool_size: None,
             hotspot_for_autocommit: None,
+            session_state: None,
             users: BTreeMap::new(),
         }
     }
@@ -159,6 +165,18 @@ impl Config {
         of_user
             .or(database.default_pool_size)
             .unwrap_or(self.paceline.pooling.default_pool_size)
+    }
+
+    /// What becomes of state that cannot follow `user` (as the client names itself) on `database`.
+    pub(crate) fn state_policy(&self, database: &Database, user: &str) -> StatePolicy {
+        let of_user = database.users.get(user).and_then(|user| user.session_state);
+        let state = &self.paceline.state;
+        StatePolicy {
+            keeping: of_user
+                .or(database.session_state)
+                .unwrap_or(state.session_state),
+            extra: state.asked_parameters(),
+        }
     }
 
     /// Whether un-hinted autocommit statements of `user` (as the client names itself) on `database` may travel together.

@@ -21,6 +21,7 @@ use crate::trip;
 use known::Known;
 use paceline_line::learned::Policy;
 use paceline_line::line::{Departure, Entry, Key, Keys, Limits, Line, Slip, Ticket};
+use paceline_line::ride::StatePolicy;
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
@@ -51,6 +52,8 @@ pub(crate) struct Pool {
     pub(crate) address: Arc<Address>,
     /// What may travel together.
     pub(crate) policy: Policy,
+    /// What becomes of session state that cannot follow its client.
+    pub(crate) state: StatePolicy,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
     size: usize,
@@ -91,7 +94,13 @@ struct Inner {
 
 impl Pool {
     /// A pool without connections.
-    pub(crate) fn new(proxy: Arc<Proxy>, address: Address, policy: Policy, size: usize) -> Self {
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        address: Address,
+        policy: Policy,
+        state: StatePolicy,
+        size: usize,
+    ) -> Self {
         let config = proxy.config();
         let settings = &config.paceline;
         let limits = Limits {
@@ -102,6 +111,7 @@ impl Pool {
         Self {
             address: Arc::new(address),
             policy,
+            state,
             labels: OnceLock::new(),
             size,
             inner: Mutex::new(Inner {

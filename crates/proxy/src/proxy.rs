@@ -102,7 +102,8 @@ impl Proxy {
             database: on_server,
         };
         let size = config.pool_size(entry, user);
-        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));
+        let state = config.state_policy(entry, user);
+        let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, state, size));
         pools.insert(key, Arc::clone(&pool));
         Some(pool)
     }

@@ -81,9 +81,26 @@ impl ErrorResponse {
         self
     }
 
+    /// Something that its client should know of; nothing has failed. It goes out by [`ErrorResponse::write_notice`].
+    pub fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity: "WARNING",
+            ..Self::error(sqlstate, message)
+        }
+    }
+
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
-        frame::write(out, b'E', |out| {
+        self.write_as(b'E', out);
+    }
+
+    /// Appends it as a `NoticeResponse`.
+    pub fn write_notice(&self, out: &mut BytesMut) {
+        self.write_as(b'N', out);
+    }
+
+    fn write_as(&self, tag: u8, out: &mut BytesMut) {
+        frame::write(out, tag, |out| {
             let mut field = |code: u8, value: &str| {
                 out.put_u8(code);
                 out.put_slice(value.as_bytes());

@@ -47,6 +47,8 @@ struct Relay<'a> {
     room: Option<Room>,
     /// Rest of a client's message whose body nobody inspects (CopyData).
     copy_data_left: usize,
+    /// The ride's first unit, as long as it may have to be carried out again.
+    first: Option<Bytes>,
 }
 
 /// What becomes of the server connection.
@@ -92,6 +94,7 @@ impl Client {
             (None, None) => self.ride_on(conn, unit, wrap).await,
         };
         whereabouts.leave_server().await;
+        let spent = seat.conn().is_some_and(|conn| conn.side.spent);
         let mut ended = match outcome {
             Ok(ended) => ended,
             Err((Fate::Reuse, end)) => {
@@ -101,6 +104,8 @@ impl Client {
             Err((Fate::Drop, end)) => return Err(end),
         };
         match watched {
+            // Dropped, it is not used again.
+            _ if spent => drop(seat),
             None => seat.leave(),
             Some((unit, question)) => {
                 let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
@@ -132,7 +137,7 @@ impl Client {
             Err(_) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
         }
         let mut relay = Relay::board(self, conn, wrap);
-        relay.take_unit(unit);
+        relay.begin(unit);
         relay.run_to_end().await
     }
 
@@ -196,6 +201,23 @@ impl<'a> Relay<'a> {
             unread: 0,
             room: None,
             copy_data_left: 0,
+            first: None,
+        }
+    }
+
+    /// The unit that the ride is for.
+    fn begin(&mut self, unit: &Bytes) {
+        self.ride.can_be_repeated();
+        self.first = Some(unit.clone());
+        self.take_unit(unit);
+    }
+
+    /// It met a plan that no longer fits, and nobody knows.
+    fn repeat(&mut self) {
+        if self.ride.take_repeat()
+            && let Some(unit) = self.first.take()
+        {
+            self.take_unit(&unit);
         }
     }
 
@@ -221,6 +243,13 @@ impl<'a> Relay<'a> {
         if !accepted.is_empty() {
             self.client.pool.accepted(accepted, settings);
         }
+        for kept in self.ride.warned() {
+            tracing::warn!(
+                database = %self.client.pool.address.database,
+                user = %self.client.pool.address.user,
+                "{kept} is lost at the end of the transaction (session_state = warn)"
+            );
+        }
         relayed?;
         Ok(Ended {
             to_client: self.to_client,
@@ -235,6 +264,7 @@ impl<'a> Relay<'a> {
         loop {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
             self.take_server_input()?;
+            self.repeat();
             self.flush()?;
             if self.is_over() {
                 return Ok(());
@@ -292,6 +322,7 @@ impl<'a> Relay<'a> {
                 self.client_end = Some(End::Left);
                 break;
             }
+            self.ride.goes_on();
             self.take_unit(&message);
         }
         Ok(())
@@ -431,6 +462,7 @@ fn with_desk<R>(
         book: &client.proxy.book,
         console: &board,
         taints: &taints,
+        state: &pool.state,
     };
     work(&mut desk)
 }

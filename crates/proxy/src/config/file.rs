@@ -7,20 +7,25 @@ use toml::de::{DeTable, DeValue};
 
 use super::declared::LISTS;
 use super::error::{ConfigError, Problem, Wrong};
-use super::settings::{Key, POOL_SIZE};
+use super::settings::{self, Key, POOL_SIZE};
 use super::suggest;
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, UserOverride};
 
 const TABLES: [&str; 2] = ["paceline", "databases"];
-const DATABASE_KEYS: [&str; 4] = [
+const DATABASE_KEYS: [&str; 5] = [
     "primary",
     "default_pool_size",
     "hotspot_for_autocommit",
+    "session_state",
     "users",
 ];
-const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+const USER_KEYS: [&str; 3] = [
+    "default_pool_size",
+    "hotspot_for_autocommit",
+    "session_state",
+];
 
 /// A key or value and where it stands in the text.
 type Entry<'a, 'i> = (
@@ -130,6 +135,7 @@ impl Reader {
         let mut primary = None;
         let mut default_pool_size = None;
         let mut hotspot_for_autocommit = None;
+        let mut session_state = None;
         let mut users = BTreeMap::new();
         let before = self.problems.len();
         for (key, written) in self.entries(&table, content) {
@@ -141,6 +147,9 @@ impl Reader {
                 "hotspot_for_autocommit" => {
                     hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                "session_state" => {
+                    session_state = self.value("session_state", written, settings::session_state);
                 }
                 "users" => {
                     let table = format!("{table}.users");
@@ -167,6 +176,7 @@ impl Reader {
             primary,
             default_pool_size,
             hotspot_for_autocommit,
+            session_state,
             users,
         })
     }
@@ -181,6 +191,10 @@ impl Reader {
                 "hotspot_for_autocommit" => {
                     of_user.hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
+                }
+                "session_state" => {
+                    of_user.session_state =
+                        self.value("session_state", written, settings::session_state);
                 }
                 _ => self.unknown_key(key, table, &USER_KEYS),
             }

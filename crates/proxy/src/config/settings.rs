@@ -22,7 +22,8 @@ use login::Login;
 use operation::Operation;
 pub(super) use pooling::POOL_SIZE;
 use pooling::Pooling;
-use state::State;
+pub(crate) use state::State;
+pub(super) use state::session_state;
 use timeouts::Timeouts;
 
 /// The `[paceline]` table, checked. What a key means, its unit and its limits: [`keys`].
