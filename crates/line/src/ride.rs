@@ -6,9 +6,14 @@
 //!
 //! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
 
+mod change;
 mod expect;
 mod inward;
+mod journal;
+mod keep;
+mod named;
 mod outward;
+mod repeat;
 
 use crate::server::ServerSide;
 use crate::session::Session;
@@ -17,11 +22,16 @@ use crate::show::Console;
 use crate::strategy::share::Underway;
 use crate::template::{Template, Templates};
 use crate::unit::Form;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use change::Unseen;
 use expect::Expect;
-use paceline_sql::{Hints, SessionChange};
+use journal::Journal;
+pub use keep::{Keeping, StatePolicy};
+use named::Moved;
+use paceline_sql::{Hints, Kept, SessionChange};
 use paceline_wire::backend::Status;
-use std::collections::{HashMap, VecDeque};
+use repeat::Repeat;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -41,6 +51,8 @@ pub struct Desk<'a> {
     pub console: &'a dyn Console,
     /// Does this template call functions that may change the session in ways its text does not tell?
     pub taints: &'a dyn Fn(&Template) -> bool,
+    /// What becomes of state that cannot follow its client.
+    pub state: &'a StatePolicy,
 }
 
 /// How a hinted unit that is not in a transaction gets one, so that it can be undone.
@@ -73,11 +85,21 @@ pub struct Ride {
     /// What the unit under way has shown so far.
     unit: Progress,
     /// Statements bound to portals.
-    portals: HashMap<Box<[u8]>, Arc<Template>>,
-    /// Why the client keeps this server beyond its transaction.
-    pinned: Option<&'static str>,
+    portals: HashMap<Box<[u8]>, Portal>,
+    /// Settings that the transaction may still undo.
+    journal: Journal,
+    /// What the client keeps this server for beyond its transaction.
+    kept: Vec<Kept>,
     /// The client keeps this server whatever it does (`pool_mode` session).
     stays: bool,
+    /// What the client was warned of.
+    warned: Vec<Kept>,
+    /// What may have changed the session since it was idle, unseen.
+    unseen: Unseen,
+    /// Settings that the server has reported since the session was idle, as they were before.
+    reported: BTreeMap<String, Option<String>>,
+    /// May the ride's first unit be carried out once more?
+    repeat: Repeat,
     /// The wrap of the ride's first unit.
     wrap: Wrap,
     /// The server said that it ends the connection.
@@ -86,6 +108,14 @@ pub struct Ride {
     accepted: Vec<u64>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
+}
+
+/// A statement with its values.
+#[derive(Debug)]
+struct Portal {
+    template: Arc<Template>,
+    /// What it sets, where a value decides.
+    sets: Vec<SessionChange>,
 }
 
 /// The rest of a body that passes unseen.
@@ -100,10 +130,14 @@ enum Body {
 struct Progress {
     /// An ErrorResponse came.
     failed: bool,
-    /// Session changes whose statements have completed.
-    changes: Vec<SessionChange>,
-    /// BEGIN, COMMIT, … completed.
-    moved_block: bool,
+    /// The client may have let go of what it keeps.
+    lets_go: bool,
+    /// Settings that the session began with, and a RESET took away on the server.
+    taken_away: Vec<String>,
+    /// Where the text that went to the server differs from the client's.
+    moved: Option<Moved>,
+    /// What the server reported since then: the client is told the last of it.
+    statuses: Vec<(String, Bytes)>,
     /// Hints of the last statement that completed.
     hints: Hints,
     /// A statement that failed wants its transaction rolled back.
@@ -132,17 +166,21 @@ impl Ride {
     /// first.
     pub fn board(desk: &mut Desk<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut ride = Self::expecting([], wrap);
-        for name in desk.server.take_leftovers() {
-            paceline_wire::frontend::Target::Statement(&name)
-                .write(out, paceline_wire::frontend::tag::CLOSE);
-            ride.expect.push_back(Expect::OwnClose { closed: None });
-        }
+        ride.close_leftovers(desk, out);
         if wrap == Wrap::Begin {
             paceline_wire::frontend::write_query(out, "BEGIN");
             desk.server.unnamed = None;
             ride.expect.push_back(Expect::OwnQuery);
         }
         ride
+    }
+
+    fn close_leftovers(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        for name in desk.server.take_leftovers() {
+            paceline_wire::frontend::Target::Statement(&name)
+                .write(out, paceline_wire::frontend::tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
     }
 
     /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
@@ -169,8 +207,13 @@ impl Ride {
             body: Body::Forward(0),
             unit: Progress::default(),
             portals: HashMap::new(),
-            pinned: None,
+            journal: Journal::default(),
+            kept: Vec::new(),
             stays: false,
+            warned: Vec::new(),
+            unseen: Unseen::default(),
+            reported: BTreeMap::new(),
+            repeat: Repeat::default(),
             wrap,
             fatal: false,
             saw_error: false,
@@ -186,7 +229,7 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.is_quiet() && self.status == Status::Idle && self.pinned.is_none() && !self.stays
+        self.is_quiet() && self.status == Status::Idle && self.kept.is_empty() && !self.stays
     }
 
     /// The client has got only the beginning of a message.
@@ -214,9 +257,14 @@ impl Ride {
         self.status
     }
 
-    /// Why the client keeps its server.
-    pub fn pinned(&self) -> Option<&'static str> {
-        self.pinned
+    /// What the client keeps its server for.
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// What the client was warned of (`session_state = warn`).
+    pub fn warned(&self) -> &[Kept] {
+        &self.warned
     }
 
     /// The server ended the connection with a message.

@@ -5,7 +5,7 @@ use crate::settings::Settings;
 use crate::template::Template;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// In front of the names under which Paceline prepares statements on servers.
@@ -26,6 +26,10 @@ pub struct ServerSide {
     pub tainted: bool,
     /// Paceline itself has set [`LIMITS`] there.
     pub limited: bool,
+    /// It has what no reset takes away: nobody else may have this connection.
+    pub spent: bool,
+    /// Parameters as the server reported them last.
+    pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit.
     leftovers: Vec<Vec<u8>>,
 }
@@ -104,6 +108,8 @@ impl ServerSide {
             settings,
             tainted: false,
             limited: false,
+            spent: false,
+            reported: BTreeMap::new(),
             leftovers: Vec::new(),
         }
     }
@@ -233,6 +239,11 @@ impl ServerSide {
         if !self.leftovers.iter().any(|left| left == name) {
             self.leftovers.push(name.to_vec());
         }
+    }
+
+    /// Is there a statement of that name that must go?
+    pub fn is_left(&self, name: &[u8]) -> bool {
+        self.leftovers.iter().any(|left| left == name)
     }
 
     /// Names to close before anything else.

@@ -18,6 +18,9 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
+/// Most prepared statements of one client; one more is refused.
+pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
+
 /// A client's session.
 #[derive(Debug)]
 pub struct Session {
@@ -67,6 +70,11 @@ impl Session {
         let mut all = self.prepared.iter();
         all.find(|(_, known)| known.statement_id == statement)
             .map(|(name, _)| &**name)
+    }
+
+    /// It has no room for another statement.
+    pub fn is_full(&self) -> bool {
+        self.prepared.len() >= CLIENT_STATEMENTS_MAX
     }
 
     /// The client prepared a statement.
@@ -313,7 +321,7 @@ impl Session {
     ) -> Option<Undo> {
         let parse = Parse::read(frame.body()).ok()?;
         let text = std::str::from_utf8(parse.text).ok()?;
-        if self.statement(parse.name).is_some() {
+        if self.statement(parse.name).is_some() || self.is_full() {
             return None;
         }
         let template = templates.prepared(&without_bare_hints(text), parse.types);

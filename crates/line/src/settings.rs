@@ -32,19 +32,22 @@ impl Settings {
     }
 
     /// SQL that sets again what the client has set of these.
-    pub fn own_sql(&self, names: &[&str]) -> String {
-        let own = names.iter().filter_map(|name| self.sets.get(*name));
+    pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
+        let own = names.iter().filter_map(|name| self.sets.get(name.as_ref()));
         own.map(|sql| format!("{sql}; ")).collect()
     }
 
-    /// SQL that sets again what a RESET has taken away from settings that the session began with.
-    pub fn restore_sql(&self, change: &SessionChange) -> Option<String> {
+    /// Of settings that the session began with, those that a RESET on its server takes away from it.
+    pub fn taken_away(&self, change: &SessionChange) -> Vec<String> {
         match change {
-            SessionChange::Reset { name } => self.sets.get(name).cloned(),
-            SessionChange::ResetAll | SessionChange::DiscardAll if !self.sets.is_empty() => {
-                Some(self.sets.values().cloned().collect::<Vec<_>>().join("; "))
+            SessionChange::Reset { name } => {
+                let known = self.sets.get_key_value(name);
+                known.map(|(name, _)| name.clone()).into_iter().collect()
             }
-            _ => None,
+            SessionChange::ResetAll | SessionChange::DiscardAll => {
+                self.sets.keys().cloned().collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -116,15 +119,15 @@ impl SettingsBook {
         match change {
             SessionChange::Set { name, sql } => {
                 sets.insert(name.clone(), sql.clone());
+                give_up_role(&mut sets, name);
             }
-            SessionChange::Reset { name } => match base.sets.get(name) {
-                Some(sql) => {
-                    sets.insert(name.clone(), sql.clone());
-                }
-                None => {
-                    sets.remove(name);
-                }
-            },
+            SessionChange::Reset { name } => {
+                match base.sets.get(name) {
+                    Some(sql) => sets.insert(name.clone(), sql.clone()),
+                    None => sets.remove(name),
+                };
+                give_up_role(&mut sets, name);
+            }
             SessionChange::ResetAll => {
                 let identities = sets
                     .into_iter()
@@ -134,10 +137,7 @@ impl SettingsBook {
                 sets = kept;
             }
             SessionChange::DiscardAll => return Arc::clone(base),
-            SessionChange::DeallocateAll
-            | SessionChange::Deallocate { .. }
-            | SessionChange::Pin(_)
-            | SessionChange::Taint => return Arc::clone(settings),
+            _ => return Arc::clone(settings),
         }
         self.intern(sets)
     }
@@ -160,6 +160,13 @@ impl SettingsBook {
         });
         known.insert(sets, Arc::downgrade(&settings));
         settings
+    }
+}
+
+/// Who takes another identity has no role any more.
+fn give_up_role(sets: &mut BTreeMap<String, String>, name: &str) {
+    if name == "session_authorization" {
+        sets.remove("role");
     }
 }
 
@@ -202,6 +209,19 @@ mod tests {
                 .contains("RESET ALL")
         );
         assert!(a.adopt_sql(&a, true).unwrap().contains("RESET ALL"));
+    }
+
+    #[test]
+    fn another_identity_has_no_role() {
+        let book = SettingsBook::default();
+        let role = book.after(&book.none(), &book.none(), &set("role", "r"));
+        let reset = SessionChange::Reset {
+            name: "session_authorization".into(),
+        };
+        assert!(book.after(&role, &book.none(), &reset).is_empty());
+        let other = book.after(&role, &book.none(), &set("session_authorization", "s"));
+        let sql = other.adopt_sql(&book.none(), false).unwrap();
+        assert!(!sql.contains("role"), "{sql}");
     }
 
     #[test]

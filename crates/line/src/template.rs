@@ -1,6 +1,6 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
-use paceline_sql::{Effect, Literal, LiteralKind, Statement};
+use paceline_sql::{Effect, Literal, LiteralKind, Named, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -84,6 +84,16 @@ impl Template {
     /// What it means depends on when it was parsed.
     pub fn names_moment(&self) -> bool {
         self.statement.as_ref().is_some_and(|s| s.names_moment)
+    }
+
+    /// What it does with a prepared statement that it calls by name.
+    pub fn named(&self) -> Option<&Named> {
+        self.statement.as_ref()?.named.as_ref()
+    }
+
+    /// It is not looked at because it only changes rows (see [`BULK_BYTES_MIN`]).
+    pub fn is_bulk(&self) -> bool {
+        self.statement.is_none() && is_bulk(&self.text)
     }
 
     /// It calls functions, or nobody knows.
@@ -302,9 +312,10 @@ impl Templates {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
-        let literals_matter = match statement.as_ref().map(|s| &s.effect) {
-            Some(Effect::Session(_)) | None => true,
-            Some(_) => false,
+        let literals_matter = match statement.as_ref() {
+            Some(s) if matches!(s.effect, Effect::Session(_)) => true,
+            Some(s) => moves_name(s, normal, text),
+            None => true,
         };
         if literals_matter {
             self.remember(normal, types, Known::ByWholeText);
@@ -347,6 +358,14 @@ impl Templates {
     fn remember(&self, text: &str, types: &[u8], what: Known) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(TextKey(text.to_owned(), types.to_vec()), what);
+    }
+}
+
+/// Does a literal stand before the name of the statement that is executed?
+fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
+    match &statement.named {
+        Some(Named::Execute { at, .. }) => normal.get(..at.end) != text.get(..at.end),
+        _ => false,
     }
 }
 

@@ -24,7 +24,8 @@ pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use settings::{
-    AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode, keys,
+    AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode,
+    State, keys,
 };
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;

@@ -14,7 +14,6 @@ use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::startup::{self, Startup};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,8 +57,6 @@ pub(crate) struct ServerConn {
     pub(crate) side: ServerSide,
     /// What has come and was not taken.
     pub(crate) input: BytesMut,
-    /// Parameters as the server reported them last.
-    parameters: BTreeMap<String, String>,
     /// Names this backend in cancel requests.
     pub(crate) key: BackendKey,
     /// The era of its pool that it is of, if it is a pool's.
@@ -274,7 +271,6 @@ impl ServerConn {
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
-            parameters: BTreeMap::new(),
             key: BackendKey::new(address),
             bond: None,
             idle_since: now,
@@ -349,13 +345,13 @@ impl ServerConn {
     fn note_parameter(&mut self, message: &[u8]) {
         let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
         if let Ok((name, value)) = backend::read_parameter_status(body) {
-            self.parameters.insert(name.to_owned(), value.to_owned());
+            self.side.reported.insert(name.to_owned(), value.to_owned());
         }
     }
 
     /// Parameters that the server reports to every client that logs in.
     pub(crate) fn parameters(&self) -> Vec<(String, String)> {
-        self.parameters.clone().into_iter().collect()
+        self.side.reported.clone().into_iter().collect()
     }
 
     /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.

@@ -3,15 +3,19 @@
 //! Judged by the text alone. A user-defined function may do anything inside; whoever needs to be sure about functions
 //! asks the catalog about [`Statement::functions`](crate::Statement::functions).
 
+mod kept;
+mod setting;
 #[cfg(test)]
 mod tests;
 
 use pg_query::NodeEnum;
-use pg_query::protobuf::{DefElem, DiscardMode, VariableSetKind, VariableSetStmt};
+use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtKind};
 
 use crate::name::Name;
-use crate::parser;
 use crate::tree::Record;
+pub use kept::Kept;
+use setting::{changes_of_plain_calls, changes_of_set};
+pub use setting::{set_config_sql, set_to};
 
 /// What a text does to data and session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,10 +37,17 @@ pub enum SessionChange {
     /// A setting takes a value that lasts.
     Set {
         /// The setting, in lower case. `SET NAMES` sets `client_encoding`, `SET TIME ZONE` sets `timezone`, and
-        /// `SET SESSION CHARACTERISTICS` goes by the name `session characteristics`.
+        /// `SET SESSION CHARACTERISTICS` the defaults of what it names.
         name: String,
         /// A text that sets it again.
         sql: String,
+    },
+    /// A setting takes the value of a parameter, which lasts (see [`set_to`]).
+    SetTo {
+        /// The setting, in lower case.
+        name: String,
+        /// The number of the parameter, from 1; it is a text.
+        parameter: usize,
     },
     /// A setting goes back to its default.
     Reset {
@@ -54,10 +65,31 @@ pub enum SessionChange {
         /// The SQL-level name of the prepared statement.
         name: String,
     },
-    /// The client must keep its server from now on; the text says for what.
-    Pin(&'static str),
-    /// It may change settings in a way the text does not tell.
+    /// Only the server that carries it out has this from now on.
+    Pin(Kept),
+    /// Something that only its server has may be gone afterwards.
+    LetGo,
+    /// It may change the session in a way the text does not tell.
     Taint,
+    /// It calls functions that may. (The catalog tells, not the text.)
+    Called,
+    /// `SAVEPOINT name`
+    Savepoint {
+        /// The savepoint.
+        name: String,
+    },
+    /// `RELEASE name`
+    Release {
+        /// The savepoint.
+        name: String,
+    },
+    /// `ROLLBACK TO name`
+    RollbackTo {
+        /// The savepoint.
+        name: String,
+    },
+    /// What follows is what the next statement of the text changes.
+    Next,
 }
 
 /// DECLARE's option bit for WITH HOLD (`CURSOR_OPT_HOLD`).
@@ -65,7 +97,14 @@ const CURSOR_OPT_HOLD: i32 = 0x0020;
 
 /// The effect of a text's statements together.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
-    let changes: Vec<SessionChange> = statements.iter().flat_map(session_changes).collect();
+    let mut changes = Vec::new();
+    for (place, statement) in statements.iter().enumerate() {
+        changes.extend((place > 0).then_some(SessionChange::Next));
+        changes.extend(session_changes(statement));
+    }
+    while changes.last() == Some(&SessionChange::Next) {
+        changes.pop();
+    }
     if !changes.is_empty() {
         return Effect::Session(changes);
     }
@@ -111,6 +150,9 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
             _ => Vec::new(),
         };
     }
+    if let Some(changes) = changes_of_plain_calls(statement) {
+        return changes;
+    }
     let mut changes = Vec::new();
     let tree = Record::of(&pg_query::Node {
         node: Some(statement.clone()),
@@ -140,104 +182,37 @@ fn is_off(option: &DefElem) -> bool {
 }
 
 /// What a statement changes by being what it is.
-fn change_of_statement(statement: &NodeEnum) -> Option<SessionChange> {
-    match statement {
-        NodeEnum::VariableSetStmt(set) => change_of_set(set),
+fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
+    let change = match statement {
+        NodeEnum::VariableSetStmt(set) => return changes_of_set(set),
         NodeEnum::DiscardStmt(discard) if discard.target() == DiscardMode::DiscardAll => {
-            Some(SessionChange::DiscardAll)
+            SessionChange::DiscardAll
         }
-        NodeEnum::DeallocateStmt(deallocate) if deallocate.isall => {
-            Some(SessionChange::DeallocateAll)
-        }
-        NodeEnum::DeallocateStmt(deallocate) => Some(SessionChange::Deallocate {
+        NodeEnum::DeallocateStmt(deallocate) if deallocate.isall => SessionChange::DeallocateAll,
+        NodeEnum::DeallocateStmt(deallocate) => SessionChange::Deallocate {
             name: deallocate.name.clone(),
-        }),
-        NodeEnum::ListenStmt(_) => Some(SessionChange::Pin("LISTEN")),
-        NodeEnum::PrepareStmt(_) => Some(SessionChange::Pin("PREPARE")),
-        NodeEnum::LoadStmt(_) => Some(SessionChange::Pin("LOAD")),
-        NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {
-            Some(SessionChange::Pin("DECLARE WITH HOLD"))
-        }
-        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => Some(SessionChange::Taint),
-        _ => None,
-    }
-}
-
-/// SET and RESET in all their forms.
-fn change_of_set(set: &VariableSetStmt) -> Option<SessionChange> {
-    if set.is_local {
-        return None;
-    }
-    let name = set.name.to_ascii_lowercase();
-    match set.kind() {
-        VariableSetKind::VarResetAll => Some(SessionChange::ResetAll),
-        VariableSetKind::VarSetMulti if name == "session characteristics" => {
-            Some(SessionChange::Set {
-                sql: text_of_set(set)?,
-                name,
-            })
-        }
-        // SET TRANSACTION, and what only ever lasts as long as a transaction.
-        VariableSetKind::VarSetMulti => None,
-        _ if matches!(
-            name.as_str(),
-            "transaction_isolation" | "transaction_read_only" | "transaction_deferrable"
-        ) =>
-        {
-            None
-        }
-        VariableSetKind::VarReset | VariableSetKind::VarSetDefault => {
-            Some(SessionChange::Reset { name })
-        }
-        VariableSetKind::VarSetValue => Some(change_of_value(set, name)),
-        _ => Some(SessionChange::Taint),
-    }
-}
-
-/// `SET name TO value`.
-fn change_of_value(set: &VariableSetStmt, name: String) -> SessionChange {
-    let values: Vec<String> = set
-        .args
-        .iter()
-        .filter_map(|arg| match &arg.node {
-            Some(NodeEnum::AConst(_)) => {
-                Some(Record::of(arg).record("val")?.text("sval").to_owned())
-            }
-            _ => None,
-        })
-        .collect();
-    let is_temporary_schema = |value: &String| {
-        value
-            .split(',')
-            .any(|part| is_temporary(part.trim().trim_matches('"')))
-    };
-    match name.as_str() {
-        "role" if values.iter().any(|value| value == "none") => SessionChange::Reset { name },
-        "search_path" if values.iter().any(is_temporary_schema) => {
-            SessionChange::Pin("temporary schema")
-        }
-        // A seed starts a sequence that only this session's server goes on with.
-        "seed" => SessionChange::Pin("SET seed"),
-        _ => match text_of_set(set) {
-            Some(sql) => SessionChange::Set { name, sql },
-            None => SessionChange::Taint,
         },
-    }
+        NodeEnum::TransactionStmt(control) => return change_of_savepoint(control),
+        NodeEnum::ListenStmt(_) => SessionChange::Pin(Kept::Listening),
+        NodeEnum::PrepareStmt(_) => SessionChange::Pin(Kept::Prepared),
+        NodeEnum::LoadStmt(_) => SessionChange::Pin(Kept::Library),
+        NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {
+            SessionChange::Pin(Kept::Cursor)
+        }
+        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => SessionChange::Taint,
+        _ => return Vec::new(),
+    };
+    vec![change]
 }
 
-/// A text that sets it again, if the deparser's text provably means the same.
-fn text_of_set(set: &VariableSetStmt) -> Option<String> {
-    let sql = parser::deparse(NodeEnum::VariableSetStmt(set.clone())).ok()?;
-    let again = parser::parse(&sql).ok()?;
-    match again
-        .stmts
-        .into_iter()
-        .filter_map(|raw| raw.stmt?.node)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        [NodeEnum::VariableSetStmt(same)] if Record::of(same) == Record::of(set) => Some(sql),
-        _ => None,
+/// Savepoints; what begins and ends a transaction, its answer tells.
+fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
+    let name = control.savepoint_name.clone();
+    match control.kind() {
+        TransactionStmtKind::TransStmtSavepoint => vec![SessionChange::Savepoint { name }],
+        TransactionStmtKind::TransStmtRelease => vec![SessionChange::Release { name }],
+        TransactionStmtKind::TransStmtRollbackTo => vec![SessionChange::RollbackTo { name }],
+        _ => Vec::new(),
     }
 }
 
@@ -246,10 +221,10 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
     match node.kind {
         "FuncCall" => change_of_call(node),
         "RangeVar" if node.text("relpersistence") == "t" => {
-            Some(SessionChange::Pin("temporary table"))
+            Some(SessionChange::Pin(Kept::Temporary))
         }
         "RangeVar" if is_temporary(node.text("schemaname")) => {
-            Some(SessionChange::Pin("temporary schema"))
+            Some(SessionChange::Pin(Kept::Temporary))
         }
         // A rule on this view calls set_config.
         "UpdateStmt"
@@ -261,7 +236,7 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
         }
         // Qualified names of everything that is neither a table, a constant nor a column.
         "AConst" | "ColumnRef" => None,
-        _ => has_temporary_name(node).then_some(SessionChange::Pin("temporary schema")),
+        _ => has_temporary_name(node).then_some(SessionChange::Pin(Kept::Temporary)),
     }
 }
 
@@ -294,14 +269,14 @@ fn is_temporary(schema: &str) -> bool {
 fn change_of_call(call: &Record) -> Option<SessionChange> {
     let name = Name::from_parts(call.names("funcname"))?;
     if name.schema.as_deref().is_some_and(is_temporary) {
-        return Some(SessionChange::Pin("temporary schema"));
+        return Some(SessionChange::Pin(Kept::Temporary));
     }
     match name.name.as_str() {
         // Extensions live in any schema.
         "dblink_connect" | "dblink_connect_u" => {
-            return Some(SessionChange::Pin("dblink connection"));
+            return Some(SessionChange::Pin(Kept::Dblink));
         }
-        "set_limit" => return Some(SessionChange::Pin("set_limit")),
+        "set_limit" => return Some(SessionChange::Pin(Kept::Limit)),
         _ if !name.may_be_system() => return None,
         _ => {}
     }
@@ -309,13 +284,16 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_advisory_lock"
         | "pg_advisory_lock_shared"
         | "pg_try_advisory_lock"
-        | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin("advisory lock")),
+        | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin(Kept::AdvisoryLock)),
+        "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
+            Some(SessionChange::LetGo)
+        }
         "set_config" if is_true(call.list("args").nth(2)) => None,
-        "set_config" => Some(SessionChange::Pin("set_config")),
-        "setseed" => Some(SessionChange::Pin("setseed")),
-        "currval" | "lastval" => Some(SessionChange::Pin("sequence value")),
+        "set_config" => Some(SessionChange::Pin(Kept::Setting)),
+        "setseed" => Some(SessionChange::Pin(Kept::Seed)),
+        "currval" | "lastval" => Some(SessionChange::Pin(Kept::Sequence)),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
-            Some(SessionChange::Pin("replication slot"))
+            Some(SessionChange::Pin(Kept::ReplicationSlot))
         }
         _ => None,
     }

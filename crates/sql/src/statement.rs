@@ -8,6 +8,7 @@ use crate::effect::{self, Effect};
 use crate::hints::{self, Hints};
 use crate::merge::{self, Insert};
 use crate::name::Name;
+use crate::named::{self, Named};
 use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::take::{self, Take};
@@ -50,6 +51,8 @@ pub struct Statement {
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
     pub needs_constants: bool,
+    /// What it does with a prepared statement that it calls by name.
+    pub named: Option<Named>,
 }
 
 /// Parses a text, possibly with `$n` parameters.
@@ -82,6 +85,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
+        named: named::of_statements(sql, &statements),
         effect,
     })
 }

@@ -261,16 +261,16 @@ pub fn write_negotiate_version(out: &mut BytesMut, options: &[String]) {
     });
 }
 
-/// Appends an `ErrorResponse` like the one with this body, but for its message.
-pub fn write_error_with_message(body: &[u8], message: &str, out: &mut BytesMut) {
+/// Appends an `ErrorResponse` like the one with this body, but for one field (as in [`error_field`]).
+pub fn write_error_with(body: &[u8], field: u8, text: &str, out: &mut BytesMut) {
     frame::write(out, tag::ERROR_RESPONSE, |out| {
         let mut r = Reader::new(body);
         while let (Ok(code @ 1..), Ok(value)) = (r.u8(), r.cstr()) {
             out.put_u8(code);
             put_cstr(
                 out,
-                if code == b'M' {
-                    message.as_bytes()
+                if code == field {
+                    text.as_bytes()
                 } else {
                     value
                 },

@@ -98,10 +98,18 @@ impl ErrorResponse {
         self
     }
 
-    /// Appends the message.
+    /// Something that its client should know of; nothing has failed.
+    pub fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity: "WARNING",
+            ..Self::error(sqlstate, message)
+        }
+    }
+
+    /// Appends the message: a `NoticeResponse` where nothing has failed.
     pub fn write(&self, out: &mut BytesMut) {
         let tag = match self.severity {
-            "NOTICE" => b'N',
+            "NOTICE" | "WARNING" => b'N',
             _ => b'E',
         };
         frame::write(out, tag, |out| {

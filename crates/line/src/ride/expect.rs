@@ -1,8 +1,12 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
+use super::keep::{Question, Refusal};
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
+use bytes::BytesMut;
 use paceline_sql::{Hints, SessionChange};
+use paceline_wire::backend::{self, tag};
+use paceline_wire::frame;
 
 /// An answer that is due.
 #[derive(Debug)]
@@ -18,18 +22,35 @@ pub(super) enum Expect {
     OwnQuery,
     /// Paceline's own end of a hinted transaction.
     Ending,
-    /// The client's `Parse`, sent on.
+    /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
+    Restoring,
+    /// Paceline's own `Query` about what the session has on its server.
+    Asking(Question),
+    /// The `Sync` behind what the client's `EXECUTE` needs; then that goes out.
+    Then {
+        query: BytesMut,
+        changes: Vec<SessionChange>,
+        hints: Hints,
+    },
+    /// Something that fails, in place of what the client may not have.
+    Refused {
+        why: Refusal,
+        query: bool,
+    },
+    /// The client's `Parse`, sent on, or its `PREPARE`, sent as a `Parse`.
     Parse {
         key: Option<StatementKey>,
         undo: Undo,
+        says: Says,
     },
     /// A `Parse` that the client knows nothing of.
     OwnParse {
         key: Option<StatementKey>,
     },
-    /// The client's `Parse` of a statement that the server has already.
-    ParseDone {
+    /// What no server needs to do: statements that it has already, or keeps though the client does not.
+    Done {
         undo: Undo,
+        says: Says,
     },
     /// A `Close` that the client knows nothing of.
     OwnClose {
@@ -37,10 +58,6 @@ pub(super) enum Expect {
     },
     /// The client's `Close` of a portal.
     Close,
-    /// The client's `Close` of a statement: servers keep theirs.
-    CloseDone {
-        undo: Undo,
-    },
     /// The client's `Bind` of a statement that the server has.
     Bind {
         key: Option<StatementKey>,
@@ -56,6 +73,35 @@ pub(super) enum Expect {
     Sync,
 }
 
+/// How the client is told that its wish about a statement's name was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// `ParseComplete`
+    Parsed,
+    /// `CloseComplete`
+    Closed,
+    /// `CommandComplete` of `PREPARE`
+    Prepared,
+    /// `CommandComplete` of `DEALLOCATE`
+    Deallocated,
+}
+
+impl Says {
+    pub(super) fn write(self, out: &mut BytesMut) {
+        match self {
+            Self::Parsed => frame::write_empty(out, tag::PARSE_COMPLETE),
+            Self::Closed => frame::write_empty(out, tag::CLOSE_COMPLETE),
+            Self::Prepared => backend::write_command_complete(out, "PREPARE"),
+            Self::Deallocated => backend::write_command_complete(out, "DEALLOCATE"),
+        }
+    }
+
+    /// Told before anything was carried out, and worth nothing by itself.
+    pub(super) fn is_preliminary(self) -> bool {
+        matches!(self, Self::Parsed | Self::Closed)
+    }
+}
+
 impl Expect {
     /// Ends with ReadyForQuery.
     pub(super) fn is_boundary(&self) -> bool {
@@ -65,6 +111,10 @@ impl Expect {
                 | Self::Deallocate
                 | Self::OwnQuery
                 | Self::Ending
+                | Self::Restoring
+                | Self::Asking(_)
+                | Self::Then { .. }
+                | Self::Refused { query: true, .. }
                 | Self::FunctionCall
                 | Self::Sync
         )
@@ -74,7 +124,12 @@ impl Expect {
     pub(super) fn is_own(&self) -> bool {
         matches!(
             self,
-            Self::OwnQuery | Self::Ending | Self::OwnParse { .. } | Self::OwnClose { .. }
+            Self::OwnQuery
+                | Self::Ending
+                | Self::Restoring
+                | Self::Asking(_)
+                | Self::OwnParse { .. }
+                | Self::OwnClose { .. }
         )
     }
 
@@ -86,14 +141,11 @@ impl Expect {
         }
     }
 
-    /// Even if it fails, it may leave something behind in the session.
-    pub(super) fn may_leave_something(&self) -> bool {
-        let leaves = |c: &SessionChange| matches!(c, SessionChange::Pin(_) | SessionChange::Taint);
+    /// Even if it fails, it may leave this behind in the session.
+    pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {
-            Self::Query { changes, .. } | Self::Execute { changes, .. } => {
-                changes.iter().any(leaves)
-            }
-            _ => false,
+            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes,
+            _ => &[],
         }
     }
 }

@@ -1,33 +1,24 @@
 //! From the server to the client.
 
-use super::{Body, Desk, Ending, Expect, Ride, Wrap};
-use crate::server::NAME_PREFIX;
-use crate::session::Session;
+use super::change::next_changes;
+use super::{Body, Desk, Ending, Expect, Progress, Ride, Wrap};
+use crate::server::{NAME_PREFIX, StatementKey};
 use crate::strategy::fold::not_exactly;
 use crate::strategy::is_stale_plan;
 use bytes::{Buf, BufMut, BytesMut};
-use paceline_sql::{Hints, SessionChange};
+use paceline_sql::Hints;
 use paceline_wire::backend::{self, Status, tag};
-use paceline_wire::{Frame, Header, WireError, frame, frontend};
-use std::sync::Arc;
+use paceline_wire::{ErrorResponse, Frame, Header, WireError, frontend};
 
 /// What happens to a message of the server.
-enum Pass {
+pub(super) enum Pass {
     Forward,
     Swallow,
+    /// The client is told this instead.
+    Instead(ErrorResponse),
     /// Kept until the transaction has ended as the hint wants.
     Hold,
 }
-
-/// CommandComplete of statements that begin or end transaction blocks.
-const BLOCK_COMMANDS: [&[u8]; 6] = [
-    b"BEGIN\0",
-    b"START TRANSACTION\0",
-    b"COMMIT\0",
-    b"ROLLBACK\0",
-    b"SAVEPOINT\0",
-    b"PREPARE TRANSACTION\0",
-];
 
 /// Rows and copied data: their bodies are nobody's business.
 fn is_unseen(header: Header) -> bool {
@@ -62,8 +53,10 @@ impl Ride {
             let Some(header) = Header::read(input)? else {
                 break;
             };
-            if is_unseen(header) {
+            let seen = matches!(self.expect.front(), Some(Expect::Asking(_)));
+            if is_unseen(header) && !seen {
                 self.pass_held(to_client);
+                self.repeat.answered();
                 let unseen = unseen_len(input)?;
                 let swallow = self.expect.front().is_some_and(Expect::is_own);
                 self.body = match swallow {
@@ -84,10 +77,14 @@ impl Ride {
                 Pass::Forward => {
                     self.pass_held(to_client);
                     match header.tag {
-                        tag::ERROR_RESPONSE => desk.write_error(frame, to_client),
-                        _ => to_client.put_slice(&message),
+                        tag::ERROR_RESPONSE => self.write_error(frame, desk, to_client),
+                        tag => {
+                            self.repeat.passes(tag);
+                            to_client.put_slice(&message);
+                        }
                     }
                 }
+                Pass::Instead(error) => error.write(to_client),
                 Pass::Hold => {
                     self.pass_held(to_client);
                     self.unit.held.put_slice(&message);
@@ -102,16 +99,10 @@ impl Ride {
 
     /// Answers to the client's messages that no server needs to give.
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
-        loop {
-            match self.expect.front() {
-                Some(Expect::ParseDone { .. }) => {
-                    frame::write_empty(to_client, tag::PARSE_COMPLETE)
-                }
-                Some(Expect::CloseDone { .. }) => {
-                    frame::write_empty(to_client, tag::CLOSE_COMPLETE)
-                }
-                _ => return,
-            }
+        while let Some(Expect::Done { says, .. }) = self.expect.front() {
+            let says = *says;
+            self.pass_held(to_client);
+            self.repeat.tell(says, to_client);
             self.expect.pop_front();
         }
     }
@@ -156,28 +147,47 @@ impl Ride {
     ) -> Result<Pass, WireError> {
         // Not answers to anything.
         match frame.tag {
-            tag::NOTICE_RESPONSE | tag::PARAMETER_STATUS => {
-                let own = matches!(self.expect.front(), Some(Expect::OwnQuery | Expect::Ending));
+            tag::NOTICE_RESPONSE => {
+                let own = self.expect.front().is_some_and(Expect::is_own);
                 return Ok(if own { Pass::Swallow } else { Pass::Forward });
             }
+            tag::PARAMETER_STATUS => return Ok(self.reported(frame, desk)),
             tag::NOTIFICATION_RESPONSE => return Ok(Pass::Forward),
             tag::ERROR_RESPONSE => return Ok(self.error(frame, desk)),
             tag::READY_FOR_QUERY => return self.ready(frame, desk, to_client, to_server),
             _ => {}
         }
         let pass = match (frame.tag, self.expect.front_mut()) {
-            (_, Some(Expect::OwnQuery | Expect::Ending)) => Pass::Swallow,
+            (tag::DATA_ROW, Some(Expect::Asking(question))) => {
+                let question = std::mem::take(question);
+                self.answered(question, frame, desk);
+                Pass::Swallow
+            }
+            (
+                _,
+                Some(Expect::OwnQuery | Expect::Ending | Expect::Restoring | Expect::Asking(_)),
+            ) => Pass::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
                 backend::write_command_complete(to_client, "DEALLOCATE");
                 Pass::Swallow
             }
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
                 let own = front.is_own();
-                if let Expect::Parse { key: Some(key), .. } = front {
-                    self.accepted.push(key.template());
+                let mut says = None;
+                if let Expect::Parse { key, says: how, .. } = front {
+                    self.accepted.extend(key.map(StatementKey::template));
+                    says = Some(*how);
                 }
                 self.expect.pop_front();
-                if own { Pass::Swallow } else { Pass::Forward }
+                match says {
+                    Some(says) => {
+                        self.pass_held(to_client);
+                        self.repeat.tell(says, to_client);
+                    }
+                    None if own => {}
+                    None => return Ok(Pass::Forward),
+                }
+                Pass::Swallow
             }
             (tag::BIND_COMPLETE, Some(Expect::Bind { .. }))
             | (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe)) => {
@@ -188,11 +198,12 @@ impl Ride {
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
                 Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints }),
             ) => {
-                let (changes, hints) = (std::mem::take(changes), *hints);
+                let (changes, hints) = (next_changes(changes), *hints);
                 if let Some(Expect::Execute { .. }) = self.expect.front() {
                     self.expect.pop_front();
                 }
-                self.complete(frame, changes, hints)
+                self.change(frame.body(), &changes, desk, to_client);
+                self.complete(frame, hints)
             }
             (tag::COPY_IN_RESPONSE, _) => {
                 self.start_copy_in();
@@ -203,9 +214,7 @@ impl Ride {
         Ok(pass)
     }
 
-    fn complete(&mut self, frame: Frame<'_>, changes: Vec<SessionChange>, hints: Hints) -> Pass {
-        self.unit.changes.extend(changes);
-        self.unit.moved_block |= BLOCK_COMMANDS.contains(&frame.body());
+    fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Pass {
         self.unit.hints = hints;
         self.unit.rows = backend::affected_rows(frame.body());
         if hints == Hints::default() {
@@ -246,26 +255,36 @@ impl Ride {
             self.fatal = true;
             return Pass::Forward;
         }
+        if let Some(Expect::Asking(_)) = self.expect.front() {
+            return Pass::Swallow;
+        }
         self.copy_in = false;
-        self.saw_error = true;
-        self.unit.failed = true;
+        if let Some(Expect::Refused { why, .. }) = self.expect.front() {
+            let error = why.error();
+            self.fail(desk);
+            return Pass::Instead(error);
+        }
+        let stale = is_stale_plan(frame.body());
+        if stale && self.may_repeat() {
+            self.repeat.is_due();
+            self.retire_plans(desk);
+            self.fail(desk);
+            return Pass::Swallow;
+        }
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
-        // A statement that fails keeps the locks that it took for its session, and may have done more.
-        desk.server.tainted |= self.expect.front().is_some_and(Expect::may_leave_something);
-        if is_stale_plan(frame.body()) {
-            desk.server.retire_all();
-            self.portals
-                .values()
-                .for_each(|template| desk.templates.retire(template));
+        if matches!(self.expect.front(), Some(Expect::Restoring)) {
+            desk.server.tainted = true;
+        }
+        self.leave_behind(desk);
+        if stale {
+            self.retire_plans(desk);
         }
         if let Some(Expect::Bind { key: Some(key) }) = self.expect.front() {
             // It may have been prepared for a table that has changed since: its parameters had other types then.
             desk.server.retire(*key);
         }
-        if self.expect.front().is_some_and(|e| !e.is_boundary()) {
-            self.skip_to_sync(desk);
-        }
+        self.fail(desk);
         if ending && self.unit.ending != Some(Ending::Commit) {
             return Pass::Swallow;
         }
@@ -275,13 +294,48 @@ impl Ride {
         Pass::Forward
     }
 
+    /// An error speaks of places in the text that the client sent.
+    fn write_error(&self, error: Frame<'_>, desk: &Desk<'_>, out: &mut BytesMut) {
+        let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
+        let moved = self.unit.moved.zip(position);
+        match moved {
+            None => desk.write_error(error, out),
+            Some((moved, position)) => {
+                let position = moved.back(position).to_string();
+                let mut own = BytesMut::new();
+                backend::write_error_with(error.body(), b'P', &position, &mut own);
+                let own = Frame {
+                    tag: error.tag,
+                    bytes: &own,
+                };
+                desk.write_error(own, out);
+            }
+        }
+    }
+
+    fn fail(&mut self, desk: &mut Desk<'_>) {
+        self.saw_error = true;
+        self.unit.failed = true;
+        if self.expect.front().is_some_and(|e| !e.is_boundary()) {
+            self.skip_to_sync(desk);
+        }
+    }
+
+    /// Plans on the server no longer fit their tables.
+    fn retire_plans(&mut self, desk: &mut Desk<'_>) {
+        desk.server.retire_all();
+        self.portals
+            .values()
+            .for_each(|portal| desk.templates.retire(&portal.template));
+    }
+
     /// In the extended protocol the server skips everything, a Query too, up to the next Sync.
     fn skip_to_sync(&mut self, desk: &mut Desk<'_>) {
         let mut undone = Vec::new();
         while self
             .expect
             .front()
-            .is_some_and(|e| !matches!(e, Expect::Sync))
+            .is_some_and(|e| !matches!(e, Expect::Sync | Expect::Then { .. }))
         {
             undone.extend(self.expect.pop_front());
         }
@@ -299,8 +353,24 @@ impl Ride {
     ) -> Result<Pass, WireError> {
         self.status = Status::read(frame.body())?;
         let expected = self.expect.pop_front();
-        if matches!(expected, Some(Expect::OwnQuery)) {
-            return Ok(Pass::Swallow);
+        match expected {
+            Some(Expect::OwnQuery) => return Ok(Pass::Swallow),
+            Some(Expect::Asking(_)) => return Ok(Pass::Swallow),
+            Some(Expect::Then {
+                query,
+                changes,
+                hints,
+            }) if !self.unit.failed => {
+                to_server.put_slice(&query);
+                self.expect.push_front(Expect::Query { changes, hints });
+                return Ok(Pass::Swallow);
+            }
+            _ if self.repeat.begins() => {
+                self.unit = Progress::default();
+                self.saw_error = false;
+                return Ok(Pass::Swallow);
+            }
+            _ => {}
         }
         let ended = matches!(expected, Some(Expect::Ending));
         if !ended && let Some(ending) = self.ending() {
@@ -308,7 +378,14 @@ impl Ride {
             self.end_transaction(ending, desk, to_client, to_server);
             return Ok(Pass::Swallow);
         }
+        self.settle_settings(desk);
+        let restored = matches!(expected, Some(Expect::Restoring));
+        if !restored && self.restore(desk, to_server) {
+            return Ok(Pass::Swallow);
+        }
         self.release_held(to_client);
+        let statuses = self.unit.statuses.drain(..);
+        statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(desk, to_server);
         Ok(Pass::Forward)
     }
@@ -378,73 +455,6 @@ impl Ride {
         let held = std::mem::take(&mut self.unit.held);
         to_client.put_slice(&held);
     }
-
-    /// The unit is over: what it changed in the session holds now.
-    fn settle(&mut self, desk: &mut Desk<'_>, to_server: &mut BytesMut) {
-        let unit = std::mem::take(&mut self.unit);
-        let before = std::mem::replace(&mut self.status_before, self.status);
-        self.wrap = Wrap::No;
-        if self.status == Status::Idle {
-            self.portals.clear();
-        }
-        let certain = !unit.failed
-            && !unit.moved_block
-            && before == Status::Idle
-            && self.status == Status::Idle;
-        for change in &unit.changes {
-            self.apply(change, certain, desk);
-        }
-        // RESET goes back to the server's own defaults: the next ride puts the client's in force again, and a client
-        // that stays here needs them now.
-        if (self.pinned.is_some() || self.stays) && certain {
-            let restore = unit
-                .changes
-                .iter()
-                .filter_map(|c| desk.session.base.restore_sql(c));
-            for sql in restore {
-                frontend::write_query(to_server, &sql);
-                desk.server.unnamed = None;
-                self.expect.push_back(Expect::OwnQuery);
-            }
-        }
-    }
-
-    fn apply(&mut self, change: &SessionChange, certain: bool, desk: &mut Desk<'_>) {
-        match change {
-            SessionChange::Pin(why) => self.pinned = Some(why),
-            SessionChange::Taint => desk.server.tainted = true,
-            SessionChange::Deallocate { name } => desk.server.forget_name(name),
-            SessionChange::DeallocateAll => {
-                desk.session.close_all();
-                desk.server.forget_all();
-            }
-            SessionChange::DiscardAll => {
-                desk.session.close_all();
-                desk.server.forget_all();
-                desk.session.settings = Arc::clone(&desk.session.base);
-                desk.server.settings = match self.stays {
-                    // They are put in force again at once.
-                    true => Arc::clone(&desk.session.base),
-                    false => desk.book.none(),
-                };
-                self.pinned = None;
-            }
-            SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
-                if !certain {
-                    // Whether it holds depends on how its transaction ends.
-                    self.pinned = Some("a setting changed inside a transaction");
-                    return;
-                }
-                let Session { settings, base, .. } = &mut *desk.session;
-                *settings = desk.book.after(settings, base, change);
-                // RESET on the server goes back to its own defaults, not to the client's.
-                match change {
-                    SessionChange::Set { .. } => desk.server.settings = Arc::clone(settings),
-                    _ => desk.server.tainted = true,
-                }
-            }
-        }
-    }
 }
 
 impl Desk<'_> {
@@ -460,7 +470,7 @@ impl Desk<'_> {
         match found {
             Some((server, client)) => {
                 let text = message.replacen(server, &client, 1);
-                backend::write_error_with_message(error.body(), &text, out);
+                backend::write_error_with(error.body(), b'M', &text, out);
             }
             None => out.put_slice(error.bytes),
         }
@@ -481,7 +491,7 @@ impl Desk<'_> {
 /// Takes back what an expectation has promised.
 fn take_back(expect: Expect, desk: &mut Desk<'_>) {
     match expect {
-        Expect::Parse { key, undo } => {
+        Expect::Parse { key, undo, .. } => {
             key.into_iter().for_each(|key| desk.server.forget(key));
             if key.is_none() {
                 desk.server.unnamed = None;
@@ -492,7 +502,7 @@ fn take_back(expect: Expect, desk: &mut Desk<'_>) {
             Some(key) => desk.server.forget(key),
             None => desk.server.unnamed = None,
         },
-        Expect::ParseDone { undo } | Expect::CloseDone { undo } => desk.session.undo(undo),
+        Expect::Done { undo, .. } => desk.session.undo(undo),
         Expect::OwnClose {
             closed: Some(closed),
         } => desk.server.remember(closed),

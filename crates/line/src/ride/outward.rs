@@ -1,11 +1,13 @@
 //! From the client to the server.
 
+use super::expect::Says;
 use super::{Desk, Expect, Ride};
 use crate::server::{NAME_PREFIX, StatementKey};
+use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Effect, Hints, SessionChange};
+use paceline_sql::{Kept, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -15,8 +17,8 @@ use std::sync::Arc;
 
 /// A statement of the client, as the server knows it.
 #[derive(Default)]
-struct Known {
-    name: Vec<u8>,
+pub(super) struct Known {
+    pub(super) name: Vec<u8>,
     /// If it is shared with other clients.
     key: Option<StatementKey>,
 }
@@ -39,7 +41,13 @@ impl Ride {
             tag::QUERY => self.query(frame, desk, out),
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {
-                Ok(parse) => self.parse(parse, desk, out),
+                Ok(parse) => {
+                    if self.repeat.renews() {
+                        // The client has it already: it is taken anew.
+                        desk.session.close(parse.name);
+                    }
+                    self.parse(parse, desk, out);
+                }
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
@@ -56,9 +64,10 @@ impl Ride {
             },
             tag::EXECUTE => {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
-                let template = self.portals.get(portal).cloned();
-                let (changes, hints) = what_it_does(template.as_deref(), desk);
-                self.pass(frame, Expect::Execute { changes, hints }, out);
+                if !self.portal_by_name(portal, desk, out) {
+                    let (changes, hints) = self.what_portal_does(portal, desk);
+                    self.pass(frame, Expect::Execute { changes, hints }, out);
+                }
             }
             tag::FUNCTION_CALL => {
                 desk.server.tainted = true;
@@ -88,12 +97,18 @@ impl Ride {
         desk.server.unnamed = None;
         desk.session.close_unnamed();
         let Ok(text) = Reader::new(frame.body()).str() else {
-            let (changes, hints) = what_it_does(None, desk);
+            let (changes, hints) = desk.what_it_does(None);
             return self.pass(frame, Expect::Query { changes, hints }, out);
         };
         let plain = own_text(text, desk);
         let template = desk.templates.simple(&plain).template;
-        let (changes, hints) = what_it_does(Some(&template), desk);
+        if self.query_by_name(&plain, &template, desk, out) {
+            return;
+        }
+        let (changes, hints) = desk.what_it_does(Some(&template));
+        if let Some(kept) = self.refused(&changes, desk) {
+            return self.refuse_query(kept, out);
+        }
         let single = template
             .statement
             .as_ref()
@@ -117,43 +132,46 @@ impl Ride {
             .map(|text| own_text(text, desk).into_owned());
         let Some(text) = known else {
             // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
-            self.pinned = Some("a statement that is not UTF-8");
+            self.pin(Kept::NotText);
             let undo = desk.session.close(parse.name);
             parse.write(out);
-            self.expect.push_back(Expect::Parse { key: None, undo });
-            return;
+            return self.expect_parse(undo);
         };
-        let template = desk.templates.prepared_now(&text, parse.types);
-        if parse.name.is_empty() {
-            Parse {
-                text: text.as_bytes(),
-                ..parse
-            }
-            .write(out);
-            desk.server.unnamed = Some(template.statement_id);
-            let undo = desk.session.prepare(b"", template);
-            self.expect.push_back(Expect::Parse { key: None, undo });
-        } else if desk.session.statement(parse.name).is_some() {
-            self.parse_again(parse, desk, out);
-        } else {
-            let ensured = desk.server.ensure((&*template).into(), out);
-            let undo = desk.session.prepare(parse.name, template);
-            self.expect
-                .extend(ensured.closed.map(|closed| Expect::OwnClose {
-                    closed: Some(closed),
-                }));
-            self.expect.push_back(match ensured.parsed {
-                true => Expect::Parse {
-                    key: Some(ensured.key),
-                    undo,
-                },
-                false => Expect::ParseDone { undo },
-            });
+        let parse = Parse {
+            text: text.as_bytes(),
+            ..parse
+        };
+        if !parse.name.is_empty() {
+            return self.parse_named(parse, Says::Parsed, desk, out);
         }
+        let template = desk.templates.prepared_now(&text, parse.types);
+        let outgoing = self.outgoing(&template, desk, out);
+        Parse {
+            text: outgoing.text.as_bytes(),
+            ..parse
+        }
+        .write(out);
+        desk.server.unnamed = Some(outgoing.statement_id);
+        let undo = desk.session.prepare(b"", template);
+        self.expect_parse(undo);
+    }
+
+    /// A `Parse` of the client was written, of a statement that it shares with nobody.
+    fn expect_parse(&mut self, undo: Undo) {
+        self.expect.push_back(Expect::Parse {
+            key: None,
+            undo,
+            says: Says::Parsed,
+        });
     }
 
     /// A name that the client uses already: PostgreSQL itself raises the error, under the client's name.
-    fn parse_again(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+    pub(super) fn parse_again(
+        &mut self,
+        parse: Parse<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
         let undo = desk.session.prepare(parse.name, keep(desk, parse.name));
         let name = foreign(parse.name);
         let parse = Parse {
@@ -169,16 +187,14 @@ impl Ride {
         self.expect.push_back(Expect::OwnParse { key: None });
         parse.write(out);
         desk.server.leave(parse.name);
-        self.expect.push_back(Expect::Parse { key: None, undo });
+        self.expect_parse(undo);
     }
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         let Known { name, key } = self.make_known(bind.statement, desk, out);
-        if let Some(template) = desk.session.statement(bind.statement) {
-            self.portals
-                .insert(bind.portal.into(), Arc::clone(template));
-        } else {
-            self.portals.remove(bind.portal);
+        match desk.session.statement(bind.statement) {
+            Some(template) => self.open_portal(&bind, template),
+            None => drop(self.portals.remove(bind.portal)),
         }
         BindNames {
             statement: &name,
@@ -206,20 +222,28 @@ impl Ride {
                 self.expect.push_back(Expect::Close);
             }
             Target::Statement(name) => {
+                self.repeat.renews();
                 let undo = desk.session.close(name);
-                self.expect.push_back(Expect::CloseDone { undo });
+                let says = Says::Closed;
+                self.expect.push_back(Expect::Done { undo, says });
             }
         }
     }
 
     /// Makes the client's statement known to the server.
-    fn make_known(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Known {
+    pub(super) fn make_known(
+        &mut self,
+        name: &[u8],
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Known {
         let Some(template) = desk.session.statement(name).cloned() else {
             return Known {
                 name: self.unknown(name, desk, out),
                 key: None,
             };
         };
+        let template = self.outgoing(&template, desk, out);
         if name.is_empty() {
             if desk.server.unnamed != Some(template.statement_id) {
                 Parse {
@@ -259,12 +283,22 @@ impl Ride {
             Target::Statement(b"").write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }
+        self.close_left(name, desk, out);
         foreign(name)
+    }
+
+    /// A placeholder of that name may still be there. (It is closed once more before the next ride: an error may make the
+    /// server skip this.)
+    pub(super) fn close_left(&mut self, name: &[u8], desk: &Desk<'_>, out: &mut BytesMut) {
+        if desk.server.is_left(name) {
+            Target::Statement(name).write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
     }
 }
 
 /// A client's own name, made different from the names that Paceline gives.
-fn foreign(name: &[u8]) -> Vec<u8> {
+pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
     if name.starts_with(NAME_PREFIX.as_bytes()) {
         name.push(b' ');
@@ -288,22 +322,6 @@ fn deallocates_known(changes: &[SessionChange], desk: &mut Desk<'_>) -> bool {
     let known = desk.session.statement(name.as_bytes()).is_some();
     desk.session.close(name.as_bytes());
     known
-}
-
-/// What a statement changes in the session, and its hints. An unknown one may change anything.
-fn what_it_does(template: Option<&Template>, desk: &Desk<'_>) -> (Vec<SessionChange>, Hints) {
-    let Some(template) = template else {
-        return (vec![SessionChange::Taint], Hints::default());
-    };
-    let mut changes = match template.effect() {
-        Some(Effect::Session(changes)) => changes.clone(),
-        Some(_) => Vec::new(),
-        None => vec![SessionChange::Taint],
-    };
-    if (desk.taints)(template) {
-        changes.push(SessionChange::Taint);
-    }
-    (changes, template.hints())
 }
 
 /// The statement behind a name the client is about to fail to take again.

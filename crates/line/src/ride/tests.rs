@@ -3,8 +3,11 @@
 mod copy;
 mod errors;
 mod hints;
+mod keeping;
+mod named;
 mod passing;
 mod prepared;
+mod repeat;
 mod settings;
 mod stage;
 mod underway;

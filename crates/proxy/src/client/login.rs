@@ -5,6 +5,7 @@ mod encryption;
 use super::Client;
 use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
+use crate::config::State;
 use crate::control::Phase;
 use crate::pool::{Full, Pool, Summons};
 use crate::proxy::Proxy;
@@ -130,7 +131,9 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
-    let settings = proxy.book.intern(settings_of(&startup)?);
+    let settings = proxy
+        .book
+        .intern(settings_of(&startup, &proxy.config().paceline.state)?);
     let parameters = welcome(&pool, &settings).await?;
     let registration = Cancels::register(proxy)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
@@ -205,10 +208,13 @@ fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
 }
 
 /// Settings in the start-up packet, as the SQL that sets them.
-fn settings_of(startup: &Startup) -> Result<BTreeMap<String, String>, Refusal> {
+fn settings_of(startup: &Startup, state: &State) -> Result<BTreeMap<String, String>, Refusal> {
     const NOT_SETTINGS: [&str; 4] = ["user", "database", "replication", "options"];
     let mut sets = BTreeMap::new();
     let mut set = |name: &str, value: &str| {
+        if state.ignores(name) {
+            return;
+        }
         let sql = match name.split_once('.') {
             Some((class, name)) => format!("{}.{}", quote_ident(class), quote_ident(name)),
             None => quote_ident(name),
@@ -223,7 +229,8 @@ fn settings_of(startup: &Startup) -> Result<BTreeMap<String, String>, Refusal> {
         };
         sets.insert(name.to_owned(), sql);
     };
-    for (name, value) in options(startup.get("options").unwrap_or_default())? {
+    let words = startup.get("options").filter(|_| !state.ignores("options"));
+    for (name, value) in options(words.unwrap_or_default())? {
         set(&name.to_ascii_lowercase(), &value);
     }
     for (name, value) in &startup.parameters {

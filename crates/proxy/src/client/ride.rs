@@ -55,6 +55,8 @@ struct Relay<'a> {
     clock: Option<Box<Clock>>,
     /// The client has said something since the clock was looked at.
     heard: bool,
+    /// The ride's first unit, as long as it may have to be carried out again.
+    first: Option<Bytes>,
 }
 
 /// What becomes of the server connection.
@@ -102,19 +104,22 @@ impl Client {
             (None, None) => self.ride_on(conn, unit, wrap).await,
         };
         whereabouts.leave_server().await;
+        let spent = seat.conn().is_some_and(|conn| conn.side.spent);
         let mut ended = match outcome {
             Ok(ended) => ended,
             Err((Fate::Reuse, end)) => {
                 seat.leave();
                 return Err(end);
             }
-            Err((Fate::Reset, end)) => {
+            Err((Fate::Reset, end)) if !spent => {
                 self.end_session(seat);
                 return Err(end);
             }
-            Err((Fate::Drop, end)) => return Err(end),
+            Err((Fate::Drop | Fate::Reset, end)) => return Err(end),
         };
         match watched {
+            // Dropped, it is not used again.
+            _ if spent => drop(seat),
             None => seat.leave(),
             Some((unit, question)) => {
                 let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
@@ -151,7 +156,7 @@ impl Client {
             }
         }
         let mut relay = Relay::board(self, conn, wrap);
-        relay.take_unit(unit);
+        relay.begin(unit);
         relay.run_to_end().await
     }
 
@@ -230,6 +235,23 @@ impl<'a> Relay<'a> {
             room: None,
             copy_data_left: 0,
             heard: false,
+            first: None,
+        }
+    }
+
+    /// The unit that the ride is for.
+    fn begin(&mut self, unit: &Bytes) {
+        self.ride.can_be_repeated();
+        self.first = Some(unit.clone());
+        self.take_unit(unit);
+    }
+
+    /// It met a plan that no longer fits, and nobody knows.
+    fn repeat(&mut self) {
+        if self.ride.take_repeat()
+            && let Some(unit) = self.first.take()
+        {
+            self.take_unit(&unit);
         }
     }
 
@@ -255,6 +277,14 @@ impl<'a> Relay<'a> {
         if !accepted.is_empty() {
             self.client.pool.accepted(accepted, settings);
         }
+        for kept in self.ride.warned() {
+            let address = self.client.pool.address();
+            tracing::warn!(
+                database = %address.database,
+                user = %address.user,
+                "{kept} is lost at the end of the transaction (session_state = warn)"
+            );
+        }
         relayed?;
         Ok(Ended {
             to_client: self.to_client,
@@ -272,6 +302,7 @@ impl<'a> Relay<'a> {
             if self.begins_transaction() {
                 return Err((Fate::Drop, self.refuse_transaction()));
             }
+            self.repeat();
             self.flush()?;
             if self.is_over() {
                 return Ok(());
@@ -332,6 +363,7 @@ impl<'a> Relay<'a> {
                 self.client_end = Some(End::Left);
                 break;
             }
+            self.ride.goes_on();
             self.take_unit(&message);
         }
         Ok(())
@@ -469,6 +501,7 @@ fn with_desk<R>(
     let taints = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
+    let terms = client.pool.terms();
     let config = client.proxy.config();
     let board = Board {
         settings: &config.paceline,
@@ -483,6 +516,7 @@ fn with_desk<R>(
         book: &client.proxy.book,
         console: &board,
         taints: &taints,
+        state: &terms.state,
     };
     work(&mut desk)
 }

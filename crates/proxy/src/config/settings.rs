@@ -24,7 +24,8 @@ use operation::Operation;
 pub(crate) use pooling::PoolMode;
 use pooling::Pooling;
 pub(super) use pooling::{CONNECTIONS, POOL_PART, POOL_SIZE};
-use state::State;
+pub(crate) use state::State;
+pub(super) use state::session_state;
 use timeouts::Timeouts;
 
 /// The `[paceline]` table, checked. What a key means, its unit and its limits: [`keys`].

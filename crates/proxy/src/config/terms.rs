@@ -3,9 +3,10 @@
 use super::Config;
 use super::Database;
 use super::error::Wrong;
-use super::settings::{CONNECTIONS, POOL_PART, POOL_SIZE, PoolMode, Settings, TIMEOUT_MAX};
+use super::settings::{self, CONNECTIONS, POOL_PART, POOL_SIZE, PoolMode, Settings, TIMEOUT_MAX};
 use super::value::{self, ValueError, Written};
 use crate::config::duration::BareUnit;
+use paceline_line::ride::{Keeping, StatePolicy};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) struct Terms {
     pub(crate) server_idle_timeout: Duration,
     /// Longest time in which a failed login is not tried again.
     pub(crate) server_login_retry: Duration,
+    /// What becomes of session state that cannot follow its client.
+    pub(crate) state: StatePolicy,
 }
 
 impl Terms {
@@ -77,6 +80,7 @@ pub(crate) struct Differences {
     idle_transaction_timeout: Option<Duration>,
     client_idle_timeout: Option<Duration>,
     server_lifetime: Option<Duration>,
+    session_state: Option<Keeping>,
 }
 
 /// Where something may be said.
@@ -105,6 +109,7 @@ pub(crate) struct TermKey {
 #[derive(Debug)]
 enum Kind {
     Mode,
+    State,
     Count(
         RangeInclusive<usize>,
         fn(&mut Differences) -> &mut Option<usize>,
@@ -124,6 +129,12 @@ pub(crate) static TERM_KEYS: &[TermKey] = &[
         alias: None,
         places: EVERYWHERE,
         kind: Kind::Mode,
+    },
+    TermKey {
+        name: "session_state",
+        alias: None,
+        places: EVERYWHERE,
+        kind: Kind::State,
     },
     TermKey {
         name: "pool_size",
@@ -242,6 +253,7 @@ impl TermKey {
                 let name = value::choice(written, PoolMode::NAMES)?;
                 differs.pool_mode = Some(PoolMode::named(name));
             }
+            Kind::State => differs.session_state = Some(settings::session_state(written)?),
             Kind::Count(limits, field) => *field(differs) = Some(value::count(written, limits)?),
             Kind::Time(field) => {
                 *field(differs) = Some(value::time(written, BareUnit::Seconds, TIMEOUT_MAX)?);
@@ -275,12 +287,16 @@ impl Differences {
                 .or(there.idle_transaction_timeout),
             client_idle_timeout: self.client_idle_timeout.or(there.client_idle_timeout),
             server_lifetime: self.server_lifetime.or(there.server_lifetime),
+            session_state: self.session_state.or(there.session_state),
         }
     }
 
     fn terms(&self, settings: &Settings) -> Terms {
         let Settings {
-            pooling, timeouts, ..
+            pooling,
+            timeouts,
+            state,
+            ..
         } = settings;
         let size = self.pool_size.unwrap_or(pooling.default_pool_size);
         let limit =
@@ -321,6 +337,10 @@ impl Differences {
             server_lifetime: or(self.server_lifetime, timeouts.server_lifetime),
             server_idle_timeout: timeouts.server_idle_timeout,
             server_login_retry: timeouts.server_login_retry,
+            state: StatePolicy {
+                keeping: self.session_state.unwrap_or(state.session_state),
+                extra: state.asked_parameters(),
+            },
         }
     }
 }

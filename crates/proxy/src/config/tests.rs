@@ -332,3 +332,29 @@ fn a_wrong_declaration_is_told_with_its_line() {
         assert_eq!(refused(text), expected);
     }
 }
+
+#[test]
+fn session_state_may_differ_by_database_and_user() {
+    let text = r#"
+        [paceline]
+        session_state = "warn"
+        track_extra_parameters = "IntervalStyle, search_path, app.User"
+        [databases.a]
+        primary = "postgres://host/a"
+        [databases.b]
+        primary = "postgres://host/b"
+        session_state = "error"
+        users.one.session_state = "track"
+    "#;
+    let config = Config::from_toml(text, "file").unwrap();
+    let keeping = |database: &str, user: &str| {
+        let (entry, _) = config.database(database).unwrap();
+        config.terms(entry, user).state.keeping
+    };
+    use paceline_line::ride::Keeping;
+    assert_eq!(keeping("a", "one"), Keeping::Warn);
+    assert_eq!(keeping("b", "other"), Keeping::Refuse);
+    assert_eq!(keeping("b", "one"), Keeping::Track);
+    let policy = config.terms(&config.databases["a"], "one").state;
+    assert_eq!(policy.extra, ["search_path", "app.user"]);
+}

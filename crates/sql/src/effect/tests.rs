@@ -1,6 +1,6 @@
 //! What texts do, by example.
 
-use super::{Effect, SessionChange};
+use super::{Effect, Kept, SessionChange};
 use crate::statement::parse;
 
 fn effect(sql: &str) -> Effect {
@@ -65,7 +65,6 @@ fn others() {
         ";",
         "BEGIN",
         "COMMIT",
-        "ROLLBACK TO SAVEPOINT a",
         "CREATE TABLE t (a int)",
         "COPY t FROM STDIN",
         "VACUUM t",
@@ -130,9 +129,9 @@ fn settings_are_set_again_by_their_text() {
         ("SET ROLE a", "role", "SET role TO a"),
         ("SET a.B = 1.5", "a.b", "SET \"a.b\" TO 1.5"),
         (
-            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
-            "session characteristics",
-            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "SELECT set_config('A.b', 'it''s', false)",
+            "a.b",
+            "SELECT pg_catalog.set_config('a.b', 'it''s', false)",
         ),
     ];
     for (sql, name, again) in cases {
@@ -220,11 +219,16 @@ fn what_binds_a_client_to_its_server() {
         "SELECT lastval()",
         "SELECT pg_advisory_lock(1)",
         "SELECT PG_CATALOG.pg_try_advisory_lock(1, 2)",
-        "SELECT set_config('a', 'b', false)",
+        "SELECT set_config('a', b, false) FROM t",
         "SELECT set_config('a', 'b', x) FROM t",
+        "SELECT set_config($1, 'b', false)",
+        "SELECT set_config('a', 'b', $1)",
+        "SELECT set_config('a', 'b', false) WHERE true",
+        "SELECT set_config('a', 'b', false), 1",
+        "SELECT set_config('search_path', 'a, pg_temp', false)",
+        "SELECT 1 WHERE set_config('a', 'b', false) IS NULL",
         "SELECT set_config('a', 'b', 'f')",
         "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
-        "EXPLAIN ANALYZE SELECT set_config('a', 'b', false)",
         "EXPLAIN (VERBOSE, ANALYZE on) SELECT pg_advisory_lock(1)",
         "EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1",
         "COPY (SELECT pg_advisory_lock(1)) TO STDOUT",
@@ -299,15 +303,11 @@ fn a_call_counts_wherever_it_stands() {
         "EXECUTE p(#)",
         "CREATE TABLE t AS SELECT #",
         "SELECT # FOR UPDATE",
-        "SELECT 1; SELECT #",
     ];
     for text in texts {
         let sql = text.replace('#', CALL);
         assert!(
-            matches!(
-                changes(&sql).first(),
-                Some(SessionChange::Pin("set_config"))
-            ),
+            changes(&sql).contains(&SessionChange::Pin(Kept::Setting)),
             "{sql}"
         );
         let harmless = text.replace('#', "set_config('a', 'b', true)");
@@ -339,8 +339,71 @@ fn several_statements_tell_all_changes_in_order() {
         changes(sql),
         [
             set("a.b", "SET \"a.b\" TO 1"),
+            SessionChange::Next,
+            SessionChange::Next,
             reset,
-            SessionChange::Pin("LISTEN")
+            SessionChange::Next,
+            SessionChange::Pin(Kept::Listening)
         ]
     );
+}
+
+#[test]
+fn characteristics_of_the_session_are_defaults_of_its_transactions() {
+    let sql = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY, NOT DEFERRABLE";
+    let expected = [
+        ("default_transaction_isolation", "repeatable read"),
+        ("default_transaction_read_only", "on"),
+        ("default_transaction_deferrable", "off"),
+    ];
+    let expected = expected.map(|(name, value)| set(name, &format!("SET {name} TO '{value}'")));
+    assert_eq!(changes(sql), expected);
+}
+
+#[test]
+fn a_parameter_may_be_the_value_of_a_setting() {
+    for value in ["$2", "$2::text"] {
+        let sql =
+            format!("SELECT set_config('a.b', 'x', false), set_config('c.d', {value}, false)");
+        let to = SessionChange::SetTo {
+            name: "c.d".to_owned(),
+            parameter: 2,
+        };
+        assert_eq!(changes(&sql)[1], to, "{sql}");
+    }
+    assert!(matches!(
+        super::set_to("c.d", None),
+        SessionChange::Reset { .. }
+    ));
+    assert!(matches!(
+        super::set_to("seed", Some("1")),
+        SessionChange::Pin(Kept::Seed)
+    ));
+}
+
+#[test]
+fn savepoints_are_told_by_name() {
+    let name = || "A b".to_owned();
+    assert_eq!(
+        changes("SAVEPOINT \"A b\""),
+        [SessionChange::Savepoint { name: name() }]
+    );
+    assert_eq!(
+        changes("RELEASE \"A b\""),
+        [SessionChange::Release { name: name() }]
+    );
+    assert_eq!(
+        changes("ROLLBACK TO \"A b\""),
+        [SessionChange::RollbackTo { name: name() }]
+    );
+}
+
+#[test]
+fn an_unlock_may_let_go() {
+    for sql in [
+        "SELECT pg_advisory_unlock_all()",
+        "SELECT 1 WHERE pg_advisory_unlock(1)",
+    ] {
+        assert_eq!(changes(sql), [SessionChange::LetGo], "{sql}");
+    }
 }

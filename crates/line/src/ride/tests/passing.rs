@@ -106,8 +106,8 @@ fn a_transaction_keeps_its_server() {
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
     assert!(stage.ride.is_quiet() && !stage.ride.is_over());
-    stage.client([query("SELEC")]);
-    stage.server([error("42601", "no"), ready('E')]);
+    stage.client([query("SELECT 1/0")]);
+    stage.server([error("22012", "no"), ready('E')]);
     assert_eq!(
         (stage.ride.status(), stage.ride.is_over()),
         (Status::Failed, false)
@@ -127,7 +127,7 @@ fn flush_gets_answers_before_the_unit_ends() {
     );
     let got = stage.server([parsed(), parameters(&[23]), no_data()]);
     assert_eq!(got, ["parsed", "parameters [23]", "no data"]);
-    assert!(stage.ride.awaits_client() && stage.ride.pinned().is_none());
+    assert!(stage.ride.awaits_client() && stage.ride.kept().is_empty());
     assert_eq!(
         stage.client([bind(""), execute(), sync()]),
         ["Bind unnamed", "Execute", "Sync"]

@@ -56,26 +56,73 @@ fn a_set_by_the_extended_protocol_is_followed_too() {
 }
 
 #[test]
-fn a_set_inside_a_transaction_pins_the_client() {
+fn a_set_inside_a_transaction_holds_from_its_commit_on() {
     let mut stage = Stage::new();
     run(&mut stage, "BEGIN", "BEGIN", 'T');
     run(&mut stage, "SET search_path TO a", "SET", 'T');
+    run(&mut stage, "SAVEPOINT s", "SAVEPOINT", 'T');
+    run(&mut stage, "SET search_path TO b", "SET", 'T');
+    assert_eq!(adopted(&stage), "SET search_path TO b; ");
+    run(&mut stage, "ROLLBACK TO s", "ROLLBACK", 'T');
+    assert_eq!(adopted(&stage), "SET search_path TO a; ");
+    assert_eq!(stage.server.settings.id, stage.session.settings.id);
     run(&mut stage, "COMMIT", "COMMIT", 'I');
-    assert!(stage.ride.pinned().is_some() && !stage.ride.is_over());
-    assert_eq!(adopted(&stage), "", "whether it holds is not known");
+    assert_eq!(adopted(&stage), "SET search_path TO a; ");
+    assert!(stage.ride.is_over(), "no reason to keep the server");
 }
 
 #[test]
-fn a_set_beside_block_commands_in_one_text_pins_the_client() {
+fn a_set_is_undone_with_its_transaction() {
     let mut stage = Stage::new();
-    stage.client([query("BEGIN; SET search_path TO a; ROLLBACK")]);
+    run(&mut stage, "BEGIN", "BEGIN", 'T');
+    run(&mut stage, "SET search_path TO a", "SET", 'T');
+    stage.client([query("SELECT 1/0")]);
+    stage.server([error("22012", "no"), ready('E')]);
+    run(&mut stage, "COMMIT", "ROLLBACK", 'I');
+    assert_eq!((adopted(&stage).as_str(), stage.ride.is_over()), ("", true));
+}
+
+#[test]
+fn a_commit_that_fails_undoes_what_was_set() {
+    let mut stage = Stage::new();
+    run(&mut stage, "BEGIN", "BEGIN", 'T');
+    run(&mut stage, "SET search_path TO a", "SET", 'T');
+    stage.client([query("COMMIT")]);
+    stage.server([error("23503", "deferred"), ready('I')]);
+    assert_eq!((adopted(&stage).as_str(), stage.ride.is_over()), ("", true));
+}
+
+#[test]
+fn each_statement_of_a_text_counts_when_it_has_completed() {
+    let mut stage = Stage::new();
+    stage.client([query(
+        "SET a.x = 1; COMMIT; SELECT 1; SET a.y = 2; SELECT 1/0; SET a.z = 3",
+    )]);
     stage.server([
+        complete("SET"),
+        complete("COMMIT"),
+        complete("SELECT 1"),
+        complete("SET"),
+        error("22012", "no"),
+        ready('I'),
+    ]);
+    assert_eq!(adopted(&stage), "SET \"a.x\" TO 1; ");
+}
+
+#[test]
+fn a_set_beside_block_commands_in_one_text_is_followed() {
+    let mut stage = Stage::new();
+    stage.client([query(
+        "SET search_path TO a; BEGIN; SET search_path TO b; ROLLBACK",
+    )]);
+    stage.server([
+        complete("SET"),
         complete("BEGIN"),
         complete("SET"),
         complete("ROLLBACK"),
         ready('I'),
     ]);
-    assert!(stage.ride.pinned().is_some());
+    assert_eq!((adopted(&stage).as_str(), stage.ride.is_over()), ("", true));
 }
 
 #[test]
@@ -87,32 +134,96 @@ fn set_local_is_nobodys_business() {
     assert!(stage.ride.is_over());
 }
 
-#[test]
-fn reset_goes_back_to_what_the_session_began_with() {
+/// A session that began with `search_path = a`, and has set it to `b`.
+fn with_base() -> Stage {
     let mut stage = Stage::new();
     run(&mut stage, "SET search_path TO a", "SET", 'I');
     stage.session.base = stage.session.settings.clone();
     run(&mut stage, "SET search_path TO b", "SET", 'I');
-    run(&mut stage, "RESET search_path", "RESET", 'I');
-    assert_eq!(stage.session.settings.id, stage.session.base.id);
-    assert!(
-        stage.server.tainted,
-        "the server went back to its own default"
-    );
+    stage
 }
 
 #[test]
-fn a_pinned_client_gets_its_own_defaults_back_at_once() {
-    let mut stage = Stage::new();
-    run(&mut stage, "SET search_path TO a", "SET", 'I');
-    stage.session.base = stage.session.settings.clone();
-    run(&mut stage, "LISTEN x", "LISTEN", 'I');
-    assert!(stage.ride.pinned().is_some());
-    run(&mut stage, "RESET search_path", "RESET", 'I');
-    assert_eq!(stage.own(), ["Query SET search_path TO a"]);
+fn reset_goes_back_to_what_the_session_began_with() {
+    let mut stage = with_base();
+    stage.client([query("RESET search_path")]);
+    let got = stage.server([
+        complete("RESET"),
+        status("search_path", "server's"),
+        ready('I'),
+    ]);
+    assert_eq!(got, ["RESET"], "not the last word");
+    assert_eq!(stage.own(), ["Query SET search_path TO a; "]);
     assert!(!stage.ride.is_quiet());
     let got = stage.server([complete("SET"), status("search_path", "a"), ready('I')]);
-    assert!(got.is_empty() && stage.ride.is_quiet(), "{got:?}");
+    assert_eq!(got, ["status search_path=a", "ready I"]);
+    assert_eq!(stage.session.settings.id, stage.session.base.id);
+    assert_eq!(stage.server.settings.id, stage.session.base.id);
+    assert!(stage.ride.is_over() && !stage.server.tainted);
+}
+
+#[test]
+fn reset_inside_a_transaction_goes_back_at_once_and_can_be_undone() {
+    let mut stage = with_base();
+    let before = stage.session.settings.id;
+    run(&mut stage, "BEGIN", "BEGIN", 'T');
+    run(&mut stage, "RESET ALL", "RESET", 'T');
+    assert_eq!(stage.own(), ["Query SET search_path TO a; "]);
+    assert_eq!(stage.server([complete("SET"), ready('T')]), ["ready T"]);
+    assert_eq!(stage.session.settings.id, stage.session.base.id);
+    run(&mut stage, "ROLLBACK", "ROLLBACK", 'I');
+    assert_eq!(stage.session.settings.id, before);
+    assert!(stage.ride.is_over() && stage.own().is_empty());
+}
+
+#[test]
+fn reset_of_what_the_session_did_not_begin_with_needs_nothing_more() {
+    let mut stage = with_base();
+    run(&mut stage, "SET timezone TO 'UTC'", "SET", 'I');
+    run(&mut stage, "RESET timezone", "RESET", 'I');
+    assert!(stage.ride.is_over() && stage.own().is_empty());
+}
+
+#[test]
+fn a_value_that_was_bound_is_followed() {
+    let mut stage = Stage::new();
+    stage.client([
+        parse("", "SELECT set_config('app.user', $1, false)"),
+        bind_values("", &[(false, Some(b"it's"))], &[]),
+        execute(),
+        sync(),
+    ]);
+    stage.server([
+        parsed(),
+        bound(),
+        row(&["it's"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    assert!(
+        adopted(&stage).contains("set_config('app.user', 'it''s', false)"),
+        "{}",
+        adopted(&stage)
+    );
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn what_the_server_reports_is_followed_though_nobody_saw_it_set() {
+    let mut stage = Stage::new();
+    stage.server.reported = [("TimeZone", "UTC"), ("DateStyle", "ISO")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    stage.client([query("SELECT sneaky()")]);
+    stage.server([
+        complete("SELECT 1"),
+        status("TimeZone", "Asia/Tokyo"),
+        status("DateStyle", "ISO"),
+        status("is_superuser", "off"),
+        ready('I'),
+    ]);
+    let again = "SELECT pg_catalog.set_config('timezone', 'Asia/Tokyo', false); ";
+    assert_eq!(adopted(&stage), again);
 }
 
 #[test]
@@ -137,6 +248,8 @@ fn discard_all_ends_a_pin_and_forgets_statements_and_settings() {
     stage.server([parsed(), ready('I')]);
     run(&mut stage, "SET search_path TO a", "SET", 'I');
     run(&mut stage, "LISTEN x", "LISTEN", 'I');
+    stage.server([row(&["t"]), complete("SELECT 1"), ready('I')]);
+    assert!(stage.ride.is_quiet() && !stage.ride.is_over());
     run(&mut stage, "DISCARD ALL", "DISCARD ALL", 'I');
     assert!(stage.ride.is_over());
     assert_eq!(adopted(&stage), "");

@@ -1,6 +1,6 @@
 //! A client, its session and a server; the test plays both ends.
 
-use crate::ride::{Desk, Ride, Wrap};
+use crate::ride::{Desk, Ride, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
@@ -38,6 +38,7 @@ pub(super) struct Stage {
     pub(super) templates: Templates,
     pub(super) book: SettingsBook,
     pub(super) ride: Ride,
+    pub(super) state: StatePolicy,
     /// Names of statements on servers, in the order in which they were seen.
     names: Vec<String>,
     input: BytesMut,
@@ -63,10 +64,12 @@ impl Stage {
             book: &book,
             console: &Board,
             taints: &taints,
+            state: &StatePolicy::default(),
         };
         let ride = Ride::board(&mut desk, wrap, &mut own);
         Self {
             ride,
+            state: StatePolicy::default(),
             session,
             server,
             templates,
@@ -99,6 +102,7 @@ impl Stage {
             book: &self.book,
             console: &Board,
             taints: &taints,
+            state: &self.state,
         };
         act(&mut self.ride, &mut desk)
     }

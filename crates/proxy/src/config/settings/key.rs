@@ -32,7 +32,6 @@ pub(super) enum Kind {
     File(fn(&mut Settings) -> &mut Option<PathBuf>),
     Text(fn(&mut Settings) -> &mut String),
     /// Separated by commas.
-    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Names(fn(&mut Settings) -> &mut Vec<String>),
     Choice {
         among: &'static [&'static str],

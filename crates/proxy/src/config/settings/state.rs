@@ -1,10 +1,18 @@
 //! What of a session follows its client from server to server.
 
 use super::key::{Key, Kind};
+use crate::config::value::{self, ValueError, Written};
+use paceline_line::ride::Keeping;
 
 /// What of a session follows its client from server to server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
+    /// What becomes of state that cannot follow.
+    pub(crate) session_state: Keeping,
+    /// Settings that follow even where they were set by what a function or a DO block does.
+    pub(crate) track_extra_parameters: Vec<String>,
+    /// Startup parameters that are neither tracked nor passed on.
+    pub(crate) ignore_startup_parameters: Vec<String>,
     /// Most prepared statements kept on one server connection, 1 to 100,000.
     pub(crate) max_prepared_statements: usize,
 }
@@ -12,18 +20,93 @@ pub(crate) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
+            session_state: Keeping::Pin,
+            track_extra_parameters: vec!["IntervalStyle".to_owned()],
+            ignore_startup_parameters: Vec::new(),
             max_prepared_statements: 200,
         }
     }
 }
 
+/// PostgreSQL reports these of its own accord: nobody needs to ask.
+const REPORTED: [&str; 7] = [
+    "application_name",
+    "client_encoding",
+    "datestyle",
+    "default_transaction_read_only",
+    "intervalstyle",
+    "standard_conforming_strings",
+    "timezone",
+];
+
+impl State {
+    /// Of the extra parameters, those that a server must be asked for, in lower case.
+    pub(in crate::config) fn asked_parameters(&self) -> Vec<String> {
+        let extra = self.track_extra_parameters.iter();
+        let names = extra.map(|name| name.to_ascii_lowercase());
+        names
+            .filter(|name| !REPORTED.contains(&name.as_str()))
+            .collect()
+    }
+
+    /// Is this startup parameter to be ignored?
+    pub(crate) fn ignores(&self, parameter: &str) -> bool {
+        let mut ignored = self.ignore_startup_parameters.iter();
+        ignored.any(|name| name.eq_ignore_ascii_case(parameter))
+    }
+}
+
+/// The words for [`Keeping`].
+const KEEPING: [(&str, Keeping); 4] = [
+    ("track", Keeping::Track),
+    ("warn", Keeping::Warn),
+    ("error", Keeping::Refuse),
+    ("pin", Keeping::Pin),
+];
+const KEEPING_WORDS: &[&str] = &["track", "warn", "error", "pin"];
+
+fn keeping(word: &str) -> Keeping {
+    let found = KEEPING.iter().find(|(known, _)| *known == word);
+    found.map(|(_, keeping)| *keeping).unwrap_or_default()
+}
+
+/// Reads `session_state`.
+pub(in crate::config) fn session_state(written: Written<'_>) -> Result<Keeping, ValueError> {
+    value::choice(written, KEEPING_WORDS).map(keeping)
+}
+
 /// The keys of it.
-pub(super) static KEYS: &[Key] = &[Key {
-    name: "max_prepared_statements",
-    meaning: "Most prepared statements kept on one server connection; the least recently used goes first",
-    kind: Kind::Count {
-        unit: "statements",
-        limits: 1..=100_000,
-        field: |settings| &mut settings.state.max_prepared_statements,
+pub(super) static KEYS: &[Key] = &[
+    Key {
+        name: "session_state",
+        meaning: "What becomes of session state that cannot follow its client: lost, lost with a warning, refused, or the client keeps its server connection until it lets go",
+        kind: Kind::Choice {
+            among: KEEPING_WORDS,
+            show: |settings| {
+                let state = settings.state.session_state;
+                let word = KEEPING.iter().find(|(_, known)| *known == state);
+                word.map_or("pin", |(word, _)| word)
+            },
+            choose: |settings, word| settings.state.session_state = keeping(word),
+        },
     },
-}];
+    Key {
+        name: "track_extra_parameters",
+        meaning: "Settings that follow their client even where a function or a DO block sets them; those that PostgreSQL reports do anyway",
+        kind: Kind::Names(|settings| &mut settings.state.track_extra_parameters),
+    },
+    Key {
+        name: "ignore_startup_parameters",
+        meaning: "Startup parameters that are not passed on to PostgreSQL; options ignores all that it holds",
+        kind: Kind::Names(|settings| &mut settings.state.ignore_startup_parameters),
+    },
+    Key {
+        name: "max_prepared_statements",
+        meaning: "Most prepared statements kept on one server connection; the least recently used goes first",
+        kind: Kind::Count {
+            unit: "statements",
+            limits: 1..=100_000,
+            field: |settings| &mut settings.state.max_prepared_statements,
+        },
+    },
+];

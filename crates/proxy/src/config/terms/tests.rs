@@ -21,6 +21,7 @@ fn refused(text: &str) -> String {
 fn values(key: &TermKey) -> [&'static str; 2] {
     match key.kind {
         Kind::Mode => ["\"session\"", "\"statement\""],
+        Kind::State => ["\"track\"", "\"error\""],
         Kind::Count(..) => ["3", "4"],
         Kind::Time(_) => ["3", "\"4s\""],
     }

@@ -53,6 +53,12 @@ impl Paceline {
         self.address.port()
     }
 
+    /// Has it logged a line with this in it?
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|line| line.contains(text))
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -1,0 +1,360 @@
+//! What the client's statements change in its session, as they complete.
+
+use super::keep::Keeping;
+use super::{Desk, Expect, Portal, Ride};
+use crate::ride::inward::Pass;
+use crate::ride::repeat::Repeat;
+use crate::settings::Settings;
+use crate::template::Template;
+use bytes::{Bytes, BytesMut};
+use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql, set_to};
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, Status};
+use paceline_wire::frontend::{self, BindNames, BindValues};
+use std::sync::Arc;
+
+/// What may have changed the session since it was idle, without the text telling how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unseen {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Functions were called.
+    Called,
+    /// The text itself may have done anything.
+    Anything,
+}
+
+/// Parameters that a server reports and no client sets by their name.
+const NOT_SET: [&str; 6] = [
+    "server_version",
+    "server_encoding",
+    "integer_datetimes",
+    "in_hot_standby",
+    "is_superuser",
+    "session_authorization",
+];
+
+/// Takes what the text's next statement changes.
+pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChange> {
+    match changes.iter().position(|c| *c == SessionChange::Next) {
+        None => std::mem::take(changes),
+        Some(place) => {
+            let rest = changes.split_off(place + 1);
+            let mut first = std::mem::replace(changes, rest);
+            first.truncate(place);
+            first
+        }
+    }
+}
+
+/// Might the client have let go of something by this command?
+fn may_let_go(command: &[u8]) -> bool {
+    let ends = [
+        &b"COMMIT\0"[..],
+        b"ROLLBACK\0",
+        b"PREPARE TRANSACTION\0",
+        b"UNLISTEN\0",
+        b"DISCARD TEMP\0",
+    ];
+    ends.contains(&command)
+        || [&b"DROP "[..], b"CLOSE CURSOR", b"DEALLOCATE"]
+            .iter()
+            .any(|head| command.starts_with(head))
+}
+
+impl Ride {
+    /// A statement has completed with `command`.
+    pub(super) fn change(
+        &mut self,
+        command: &[u8],
+        changes: &[SessionChange],
+        desk: &mut Desk<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        for change in changes {
+            self.apply(change, desk, to_client);
+        }
+        let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
+        match command {
+            b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.journal.commit(),
+            b"ROLLBACK\0" if !changes.iter().any(to_savepoint) => {
+                desk.put_in_force(self.journal.roll_back());
+            }
+            _ => {}
+        }
+        if !self.kept.is_empty() && may_let_go(command) {
+            self.unit.lets_go = true;
+        }
+    }
+
+    fn apply(&mut self, change: &SessionChange, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
+        match change {
+            SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
+            SessionChange::LetGo => self.unit.lets_go = true,
+            SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
+            SessionChange::Deallocate { name } => desk.server.forget_name(name),
+            SessionChange::DeallocateAll => {
+                desk.session.close_all();
+                desk.server.forget_all();
+            }
+            SessionChange::DiscardAll => self.discard_all(desk),
+            SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
+                self.set(change, desk);
+            }
+            SessionChange::Savepoint { name } => {
+                self.journal.savepoint(name, &desk.session.settings);
+            }
+            SessionChange::Release { name } => self.journal.release(name),
+            SessionChange::RollbackTo { name } => {
+                desk.put_in_force(self.journal.roll_back_to(name));
+            }
+            SessionChange::SetTo { .. } | SessionChange::Next => {}
+        }
+    }
+
+    fn goes_unseen(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
+        desk.server.tainted = true;
+        self.unseen = self.unseen.max(match change {
+            SessionChange::Taint => Unseen::Anything,
+            _ => Unseen::Called,
+        });
+    }
+
+    fn set(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
+        let session = &mut *desk.session;
+        self.journal.changes(&session.settings);
+        // The server went back to its own default, not to the client's.
+        self.unit.taken_away.extend(session.base.taken_away(change));
+        let settings = desk.book.after(&session.settings, &session.base, change);
+        desk.put_in_force(Some(settings));
+        // These were sent before the change was known, and parsed after it.
+        for expect in &self.expect {
+            if let Expect::Parse { key: Some(key), .. } | Expect::OwnParse { key: Some(key) } =
+                expect
+            {
+                desk.server.retire(*key);
+            }
+        }
+    }
+
+    fn discard_all(&mut self, desk: &mut Desk<'_>) {
+        desk.session.close_all();
+        desk.server.forget_all();
+        let base = Arc::clone(&desk.session.base);
+        self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
+        desk.put_in_force(Some(base));
+        desk.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
+        self.kept.clear();
+    }
+
+    /// What fails may leave something behind.
+    pub(super) fn leave_behind(&mut self, desk: &mut Desk<'_>) {
+        let Some(front) = self.expect.front() else {
+            return;
+        };
+        for change in front.may_leave().to_vec() {
+            match change {
+                SessionChange::Pin(kept) => {
+                    desk.server.tainted = true;
+                    desk.server.spent |= !kept.can_be_discarded();
+                    // No rollback frees a lock of the session.
+                    if kept == Kept::AdvisoryLock && desk.state.keeping == Keeping::Pin {
+                        self.pin(kept);
+                    }
+                }
+                SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, desk),
+                _ => {}
+            }
+        }
+    }
+
+    /// The server is ready: what a transaction that has ended did to settings holds, or never was.
+    pub(super) fn settle_settings(&mut self, desk: &mut Desk<'_>) {
+        if self.status != Status::Idle {
+            return;
+        }
+        match self.unit.failed {
+            true => desk.put_in_force(self.journal.roll_back()),
+            false => self.journal.commit(),
+        }
+    }
+
+    /// Gives the client back what it began with, where its RESET went to the server's own defaults. True: the server is
+    /// being told.
+    pub(super) fn restore(&mut self, desk: &mut Desk<'_>, to_server: &mut BytesMut) -> bool {
+        let undone = self.unit.failed && self.status == Status::Idle;
+        if self.unit.taken_away.is_empty() || undone || self.status == Status::Failed {
+            return false;
+        }
+        let sql = desk.session.settings.own_sql(&self.unit.taken_away);
+        if sql.is_empty() {
+            return false;
+        }
+        frontend::write_query(to_server, &sql);
+        desk.server.unnamed = None;
+        self.expect.push_front(Expect::Restoring);
+        true
+    }
+
+    /// The unit is over, and its client knows.
+    pub(super) fn settle(&mut self, desk: &mut Desk<'_>, to_server: &mut BytesMut) {
+        let unit = std::mem::take(&mut self.unit);
+        self.status_before = self.status;
+        self.wrap = super::Wrap::No;
+        self.repeat = Repeat::No;
+        if self.status != Status::Idle {
+            return;
+        }
+        self.portals.clear();
+        self.follow_reported(desk);
+        self.ask(&unit, desk, to_server);
+        self.unseen = Unseen::Nothing;
+    }
+
+    /// The server reports a setting.
+    pub(super) fn reported(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) -> Pass {
+        let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
+            return Pass::Forward;
+        };
+        let before = desk
+            .server
+            .reported
+            .insert(name.to_owned(), value.to_owned());
+        if matches!(
+            self.expect.front(),
+            Some(Expect::OwnQuery | Expect::Asking(_))
+        ) {
+            return Pass::Swallow;
+        }
+        self.reported.entry(name.to_owned()).or_insert(before);
+        if self.unit.taken_away.is_empty() {
+            return Pass::Forward;
+        }
+        // Not the last word: what the client began with is put in force again.
+        let statuses = &mut self.unit.statuses;
+        statuses.retain(|(known, _)| known != name);
+        statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
+        Pass::Swallow
+    }
+
+    /// What was set unseen, and the server reports, follows the client, too.
+    fn follow_reported(&mut self, desk: &mut Desk<'_>) {
+        for (name, before) in std::mem::take(&mut self.reported) {
+            let now = desk.server.reported.get(&name).cloned();
+            let is_set = self.unseen != Unseen::Nothing && !NOT_SET.contains(&name.as_str());
+            if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
+                let name = name.to_ascii_lowercase();
+                desk.set_unseen(&SessionChange::Set {
+                    sql: set_config_sql(&name, &now),
+                    name,
+                });
+            }
+        }
+    }
+
+    /// The client bound values to a statement.
+    pub(super) fn open_portal(&mut self, bind: &BindNames<'_>, template: &Arc<Template>) {
+        let by_value = |c: &&SessionChange| matches!(c, SessionChange::SetTo { .. });
+        let sets = match template.effect() {
+            Some(Effect::Session(changes)) => changes.iter().filter(by_value).collect(),
+            _ => Vec::new(),
+        };
+        let sets = sets.into_iter().map(|change| with_value(change, bind.rest));
+        let portal = Portal {
+            template: Arc::clone(template),
+            sets: sets.collect(),
+        };
+        self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// What the execution of a portal changes, and its hints.
+    pub(super) fn what_portal_does(
+        &self,
+        portal: &[u8],
+        desk: &Desk<'_>,
+    ) -> (Vec<SessionChange>, Hints) {
+        let Some(portal) = self.portals.get(portal) else {
+            return desk.what_it_does(None);
+        };
+        let (mut changes, hints) = desk.what_it_does(Some(&portal.template));
+        if !portal.sets.is_empty() {
+            changes.retain(|change| !matches!(change, SessionChange::SetTo { .. }));
+            changes.extend(portal.sets.iter().cloned());
+        }
+        (changes, hints)
+    }
+}
+
+/// A setting by parameter, with the value that was bound to it.
+fn with_value(change: &SessionChange, rest: &[u8]) -> SessionChange {
+    let SessionChange::SetTo { name, parameter } = change else {
+        return change.clone();
+    };
+    let values = BindValues::read(rest, 0).ok().map(|bound| bound.values);
+    let place = parameter.checked_sub(1);
+    let value = place.and_then(|place| values?.get(place).cloned());
+    match value {
+        Some(None) => set_to(name, None),
+        Some(Some(range)) => match rest.get(range).map(std::str::from_utf8) {
+            Some(Ok(text)) => set_to(name, Some(text)),
+            _ => SessionChange::Pin(Kept::Setting),
+        },
+        None => SessionChange::Pin(Kept::Setting),
+    }
+}
+
+impl Desk<'_> {
+    /// These settings are the client's now, and in force on its server.
+    fn put_in_force(&mut self, settings: Option<Arc<Settings>>) {
+        if let Some(settings) = settings {
+            self.server.settings = Arc::clone(&settings);
+            self.session.settings = settings;
+        }
+    }
+
+    /// A setting whose change the text did not tell.
+    pub(super) fn set_unseen(&mut self, change: &SessionChange) {
+        let session = &self.session;
+        let settings = self.book.after(&session.settings, &session.base, change);
+        self.put_in_force(Some(settings));
+    }
+
+    /// What a statement changes in the session, and its hints. An unknown one may change anything.
+    pub(super) fn what_it_does(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
+        let Some(template) = template else {
+            return (vec![SessionChange::Taint], Hints::default());
+        };
+        if let Some(target) = self.executed(template) {
+            let (mut changes, hints) = self.what_it_does(Some(&target));
+            for change in &mut changes {
+                if let SessionChange::SetTo { .. } = change {
+                    *change = SessionChange::Pin(Kept::Setting);
+                }
+            }
+            return (changes, hints);
+        }
+        let mut changes = match template.effect() {
+            Some(Effect::Session(changes)) => changes.clone(),
+            Some(_) => Vec::new(),
+            // Its triggers may do what functions do.
+            None if template.is_bulk() => vec![SessionChange::Called],
+            None => vec![SessionChange::Taint],
+        };
+        if (self.taints)(template) {
+            changes.insert(0, SessionChange::Called);
+        }
+        (changes, template.hints())
+    }
+
+    /// The statement of the client that this one executes by name.
+    pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
+        let Named::Execute { name, .. } = template.named()? else {
+            return None;
+        };
+        let target = self.session.statement(name.as_bytes())?;
+        // A statement that executes itself by name is PostgreSQL's to refuse.
+        let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
+        is_last.then(|| Arc::clone(target))
+    }
+}

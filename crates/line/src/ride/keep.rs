@@ -1,0 +1,170 @@
+//! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
+
+use super::change::Unseen;
+use super::{Desk, Expect, Progress, Ride};
+use crate::server::NAME_PREFIX;
+use crate::session::CLIENT_STATEMENTS_MAX;
+use bytes::BytesMut;
+use paceline_sql::{Kept, SessionChange, quote_literal, set_to};
+use paceline_wire::backend::{self, Status};
+use paceline_wire::{ErrorResponse, Frame, frontend};
+
+/// What becomes of state that cannot follow its client (`session_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keeping {
+    /// It is lost with its server.
+    Track,
+    /// The same, and the client is warned.
+    Warn,
+    /// It is refused before it reaches a server.
+    Refuse,
+    /// The client keeps its server until it lets go.
+    #[default]
+    Pin,
+}
+
+/// What a pool does about the state of its clients' sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatePolicy {
+    /// About state that cannot follow.
+    pub keeping: Keeping,
+    /// Settings in lower case that the server is asked for after a statement that may have set them unseen.
+    pub extra: Vec<String>,
+}
+
+/// Why a client is refused what PostgreSQL would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It could not follow the client.
+    Keeps(Kept),
+    /// The client has prepared too many statements.
+    Full,
+}
+
+impl Refusal {
+    pub(super) fn error(self) -> ErrorResponse {
+        match self {
+            Self::Keeps(kept) => ErrorResponse::error(
+                "0A000",
+                format!("{kept} cannot follow its client to other server connections"),
+            )
+            .with_hint("Set session_state = \"pin\" for this database or user, or connect to PostgreSQL directly."),
+            Self::Full => ErrorResponse::error("53400", "too many prepared statements")
+                .with_detail(format!(
+                    "A client may have {CLIENT_STATEMENTS_MAX} prepared statements at a time."
+                ))
+                .with_hint("Close or DEALLOCATE those that are no longer used."),
+        }
+    }
+}
+
+/// What a server is asked about the session on it.
+#[derive(Debug, Default)]
+pub(super) struct Question {
+    kinds: Vec<Kept>,
+    settings: Vec<String>,
+}
+
+impl Question {
+    fn sql(&self) -> String {
+        let kinds = self.kinds.iter().map(|kept| kept.condition(NAME_PREFIX));
+        let kinds = kinds.map(|condition| condition.unwrap_or_else(|| "true".to_owned()));
+        let settings = self.settings.iter().map(|name| {
+            let name = quote_literal(name);
+            format!("pg_catalog.current_setting({name}, true)")
+        });
+        let columns: Vec<String> = kinds.chain(settings).collect();
+        format!("SELECT {}", columns.join(", "))
+    }
+}
+
+impl Ride {
+    /// What cannot follow the client is there.
+    pub(super) fn keep(&mut self, kept: Kept, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
+        desk.server.tainted = true;
+        if self.stays {
+            desk.server.spent |= !kept.can_be_discarded();
+            return self.pin(kept);
+        }
+        match desk.state.keeping {
+            Keeping::Pin => return self.pin(kept),
+            Keeping::Warn if !kept.is_passing() => {
+                self.warned.push(kept);
+                let message = format!("{kept} is lost at the end of the transaction");
+                ErrorResponse::warning("01000", message)
+                    .with_hint("Other statements of the session may run on other server connections (session_state = warn).")
+                    .write(to_client);
+            }
+            _ => {}
+        }
+        // No reset before the next client would take it away.
+        desk.server.spent |= !kept.can_be_discarded() || kept == Kept::Prepared;
+    }
+
+    /// The client keeps its server for this.
+    pub(super) fn pin(&mut self, kept: Kept) {
+        if !self.kept.contains(&kept) {
+            self.kept.push(kept);
+        }
+        self.unit.lets_go = true;
+    }
+
+    /// The first of these changes that the client may not make.
+    pub(super) fn refused(&self, changes: &[SessionChange], desk: &Desk<'_>) -> Option<Kept> {
+        if desk.state.keeping != Keeping::Refuse || self.stays || self.status == Status::Failed {
+            return None;
+        }
+        changes.iter().find_map(|change| match change {
+            SessionChange::Pin(kept) if !kept.is_passing() => Some(*kept),
+            _ => None,
+        })
+    }
+
+    /// Asks the server, when the client may have let go of what it keeps, or has something that nobody saw.
+    pub(super) fn ask(&mut self, unit: &Progress, desk: &mut Desk<'_>, to_server: &mut BytesMut) {
+        let question = self.question(unit, desk);
+        if question.kinds.is_empty() && question.settings.is_empty() {
+            return;
+        }
+        // They would be taken for the client's.
+        self.close_leftovers(desk, to_server);
+        frontend::write_query(to_server, &question.sql());
+        desk.server.unnamed = None;
+        self.expect.push_back(Expect::Asking(question));
+    }
+
+    fn question(&self, unit: &Progress, desk: &Desk<'_>) -> Question {
+        // To ask would destroy such a statement; and who stays need not be asked about.
+        if self.stays || self.kept.contains(&Kept::NotText) {
+            return Question::default();
+        }
+        let may_be_free = !self.kept.is_empty() && (unit.lets_go || unit.failed);
+        let kinds = match self.unseen {
+            Unseen::Anything if desk.state.keeping == Keeping::Pin => Kept::ASKED.to_vec(),
+            _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
+            _ => Vec::new(),
+        };
+        let settings = match self.unseen {
+            Unseen::Nothing => Vec::new(),
+            Unseen::Called | Unseen::Anything => desk.state.extra.clone(),
+        };
+        Question { kinds, settings }
+    }
+
+    /// The server has answered.
+    pub(super) fn answered(&mut self, question: Question, row: Frame<'_>, desk: &mut Desk<'_>) {
+        let values = backend::row_values(row.body()).unwrap_or_default();
+        let mut values = values.into_iter();
+        for (kept, value) in question.kinds.into_iter().zip(&mut values) {
+            self.kept.retain(|known| *known != kept);
+            if value == Some(b"t") {
+                self.kept.push(kept);
+            }
+        }
+        for (name, value) in question.settings.iter().zip(&mut values) {
+            if let Some(value) = value.and_then(|value| std::str::from_utf8(value).ok()) {
+                desk.set_unseen(&set_to(name, Some(value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
+//! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
+
+use super::expect::Says;
+use super::keep::Refusal;
+use super::outward::foreign;
+use super::{Desk, Expect, Ride};
+use crate::server::NAME_PREFIX;
+use crate::template::Template;
+use bytes::{BufMut, BytesMut};
+use paceline_sql::{Named, SessionChange, quote_ident};
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, Parse, Target, tag};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// There is none of that name, anywhere.
+const NO_PORTAL: &[u8] = b"paceline: refused";
+
+/// A text went to the server with another length up to some place in it. In characters, as errors count them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moved {
+    /// Where what is not the client's ends, on the server.
+    from: i64,
+    /// So much further on it is in the client's text.
+    by: i64,
+}
+
+impl Moved {
+    /// `new` stands in the text in place of what is at `at`.
+    fn renamed(text: &str, at: &Range<usize>, new: &str) -> Self {
+        let new = characters(Some(new));
+        Self {
+            from: characters(text.get(..at.start)) + new,
+            by: characters(text.get(at.clone())) - new,
+        }
+    }
+
+    /// Only the end of the text was sent.
+    fn cut(text: &str, end: &str) -> Self {
+        let start = text.rfind(end).unwrap_or_default();
+        Self {
+            from: 0,
+            by: characters(text.get(..start)),
+        }
+    }
+
+    /// The place in the client's text of a place in the server's, both from 1.
+    pub(super) fn back(self, position: i64) -> i64 {
+        match position > self.from {
+            true => position + self.by,
+            false => position,
+        }
+    }
+}
+
+fn characters(text: Option<&str>) -> i64 {
+    let count = text.map_or(0, |text| text.chars().count());
+    i64::try_from(count).unwrap_or_default()
+}
+
+impl Ride {
+    /// Carries out a query that is about a statement's name. False: the query goes out as it is.
+    pub(super) fn query_by_name(
+        &mut self,
+        text: &str,
+        template: &Template,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        if self.status == Status::Failed {
+            return false;
+        }
+        match template.named() {
+            Some(Named::Prepare { .. }) => {
+                self.prepare_by_name(template, desk, out);
+                frontend::write_sync(out);
+                self.expect.push_back(Expect::Sync);
+                true
+            }
+            Some(Named::Execute { name, at }) => {
+                self.execute_by_name((text, name, at), template, desk, out)
+            }
+            None => false,
+        }
+    }
+
+    /// `PREPARE` as a `Parse`.
+    pub(super) fn prepare_by_name(
+        &mut self,
+        template: &Template,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(Named::Prepare { name, types, body }) = template.named() else {
+            return;
+        };
+        self.unit.moved = Some(Moved::cut(&template.text, body));
+        let types = frontend::parameter_types(types);
+        let parse = Parse {
+            name: name.as_bytes(),
+            text: body.as_bytes(),
+            types: &types,
+        };
+        self.parse_named(parse, Says::Prepared, desk, out);
+    }
+
+    /// The client gives a statement a name.
+    pub(super) fn parse_named(
+        &mut self,
+        parse: Parse<'_>,
+        says: Says,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        if desk.session.statement(parse.name).is_some() {
+            return self.parse_again(parse, desk, out);
+        }
+        if desk.session.is_full() {
+            return self.refuse_message(Refusal::Full, out);
+        }
+        let text = String::from_utf8_lossy(parse.text);
+        let template = desk.templates.prepared_now(&text, parse.types);
+        let outgoing = self.outgoing(&template, desk, out);
+        if self.status == Status::Failed {
+            // Whether a failed transaction takes it is PostgreSQL's to say, also of what the server has already.
+            Parse {
+                name: b"",
+                text: outgoing.text.as_bytes(),
+                types: &outgoing.types,
+            }
+            .write(out);
+            desk.server.unnamed = None;
+            let undo = desk.session.prepare(parse.name, template);
+            let key = None;
+            return self.expect.push_back(Expect::Parse { key, undo, says });
+        }
+        let ensured = desk.server.ensure((&*outgoing).into(), out);
+        let undo = desk.session.prepare(parse.name, template);
+        let closed = ensured.closed.map(|closed| Expect::OwnClose {
+            closed: Some(closed),
+        });
+        self.expect.extend(closed);
+        self.expect.push_back(match ensured.parsed {
+            true => Expect::Parse {
+                key: Some(ensured.key),
+                undo,
+                says,
+            },
+            false => Expect::Done { undo, says },
+        });
+    }
+
+    fn execute_by_name(
+        &mut self,
+        (text, name, at): (&str, &str, &Range<usize>),
+        template: &Template,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        if desk.session.statement(name.as_bytes()).is_none() {
+            return self.execute_unknown((text, name, at), desk, out);
+        }
+        let (changes, hints) = desk.what_it_does(Some(template));
+        if let Some(kept) = self.refused(&changes, desk) {
+            self.refuse_query(kept, out);
+            return true;
+        }
+        let before = out.len();
+        let known = self.make_known(name.as_bytes(), desk, out);
+        let name = quoted(&known.name);
+        self.unit.moved = Some(Moved::renamed(text, at, &name));
+        let mut query = BytesMut::new();
+        frontend::write_query(&mut query, &renamed(text, at, &name));
+        if out.len() == before {
+            out.put_slice(&query);
+            self.expect.push_back(Expect::Query { changes, hints });
+        } else {
+            frontend::write_sync(out);
+            self.expect.push_back(Expect::Then {
+                query,
+                changes,
+                hints,
+            });
+        }
+        true
+    }
+
+    /// It must not find what another client has prepared.
+    fn execute_unknown(
+        &mut self,
+        (text, name, at): (&str, &str, &Range<usize>),
+        desk: &Desk<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        self.close_left(name.as_bytes(), desk, out);
+        if !name.starts_with(NAME_PREFIX) {
+            return false;
+        }
+        frontend::write_query(out, &renamed(text, at, &quoted(&foreign(name.as_bytes()))));
+        let (changes, hints) = desk.what_it_does(None);
+        self.expect.push_back(Expect::Query { changes, hints });
+        true
+    }
+
+    /// The statement as it goes to the server: one that executes another by name does so by its name there.
+    pub(super) fn outgoing(
+        &mut self,
+        template: &Arc<Template>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Arc<Template> {
+        let target = match template.named() {
+            Some(Named::Execute { name, at }) => {
+                desk.executed_name(template, name).map(|n| (n, at))
+            }
+            _ => None,
+        };
+        let Some((name, at)) = target else {
+            return Arc::clone(template);
+        };
+        let known = self.make_known(name.as_bytes(), desk, out);
+        let text = renamed(&template.text, at, &quoted(&known.name));
+        desk.templates.prepared(&text, &template.types)
+    }
+
+    /// Carries out a portal that is about a statement's name. False: PostgreSQL must.
+    pub(super) fn portal_by_name(
+        &mut self,
+        portal: &[u8],
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        let Some(template) = self.portals.get(portal).map(|p| Arc::clone(&p.template)) else {
+            return false;
+        };
+        if self.status == Status::Failed {
+            return false;
+        }
+        if let Some(Named::Prepare { .. }) = template.named() {
+            self.prepare_by_name(&template, desk, out);
+            return true;
+        }
+        let (changes, _) = desk.what_it_does(Some(&template));
+        if let Some(kept) = self.refused(&changes, desk) {
+            self.refuse_message(Refusal::Keeps(kept), out);
+            return true;
+        }
+        let [SessionChange::Deallocate { name }] = changes.as_slice() else {
+            return false;
+        };
+        if desk.session.statement(name.as_bytes()).is_none() {
+            return false;
+        }
+        let undo = desk.session.close(name.as_bytes());
+        let says = Says::Deallocated;
+        self.expect.push_back(Expect::Done { undo, says });
+        true
+    }
+
+    /// Something that fails goes to the server in the query's place.
+    pub(super) fn refuse_query(&mut self, kept: paceline_sql::Kept, out: &mut BytesMut) {
+        frontend::write_query(out, "ROLLBACK TO SAVEPOINT \"paceline: refused\"");
+        let why = Refusal::Keeps(kept);
+        self.expect.push_back(Expect::Refused { why, query: true });
+    }
+
+    /// Something that fails goes to the server in the message's place.
+    pub(super) fn refuse_message(&mut self, why: Refusal, out: &mut BytesMut) {
+        Target::Portal(NO_PORTAL).write(out, tag::DESCRIBE);
+        self.expect.push_back(Expect::Refused { why, query: false });
+    }
+}
+
+impl Desk<'_> {
+    /// The name, if the client knows a statement by it that does not execute another in turn.
+    fn executed_name(&self, template: &Template, name: &str) -> Option<String> {
+        self.executed(template).map(|_| name.to_owned())
+    }
+}
+
+fn quoted(name: &[u8]) -> String {
+    quote_ident(&String::from_utf8_lossy(name))
+}
+
+/// The text with another name at that place.
+fn renamed(text: &str, at: &Range<usize>, name: &str) -> String {
+    let before = text.get(..at.start).unwrap_or_default();
+    let after = text.get(at.end..).unwrap_or_default();
+    format!("{before}{name}{after}")
+}

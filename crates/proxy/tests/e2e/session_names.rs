@@ -1,0 +1,198 @@
+//! Prepared statements by SQL and by message have one name space, on whatever server, and stale plans heal.
+
+use crate::harness::message::{bind, execute, parse, query, sync, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
+use crate::harness::{Stage, assert_same};
+
+fn stage(servers: usize) -> Stage {
+    Stage::on_shared()
+        .set(&format!("default_pool_size={servers}"))
+        .open()
+}
+
+fn run(name: &str, values: &[Option<&str>]) -> Vec<u8> {
+    [bind("", name, values), execute("", 0), sync()].concat()
+}
+
+/// The same units through Paceline, on one server and the other in turn, and on bare PostgreSQL, message by message.
+fn check(units: &[Vec<u8>]) {
+    let stage = stage(2);
+    let (mut client, mut neighbour, mut bare) = (stage.client(), stage.client(), stage.direct());
+    for (number, bytes) in units.iter().enumerate() {
+        // The neighbour's transaction takes the server that the client used last.
+        neighbour.ok("BEGIN");
+        let replies = [bare.ask(bytes), client.ask(bytes)];
+        assert_same(&format!("unit {number}"), &replies[0].0, &replies[1].0);
+        if number % 2 == 0 {
+            neighbour.ok("COMMIT");
+        } else {
+            neighbour.ok("ROLLBACK");
+        }
+        neighbour.simple("EXECUTE a").expect_error("26000");
+    }
+}
+
+#[test]
+fn statements_prepared_by_sql_move_between_servers() {
+    check(
+        &[
+            "PREPARE a (int, text) AS SELECT $1 + 1, $2",
+            "EXECUTE a(1, 'x')",
+            "EXECUTE a(2, NULL)",
+            "EXPLAIN (COSTS off) EXECUTE a(1, 'x')",
+            "PREPARE a AS SELECT 2",
+            "EXECUTE a(1)",
+            "EXECUTE a('no number', 'x')",
+            "BEGIN",
+            "EXECUTE a(3, 'y')",
+            "COMMIT",
+            "PREPARE b AS SELECT 'b'",
+            "EXECUTE b",
+            "EXECUTE a(4, 'z')",
+            "DEALLOCATE a",
+            "EXECUTE a(4, 'z')",
+            "DEALLOCATE a",
+            "DISCARD PLANS",
+            "EXECUTE b",
+            "DEALLOCATE ALL",
+            "EXECUTE b",
+            "PREPARE b AS SELECT 'again'",
+            "DISCARD ALL",
+            "EXECUTE b",
+            "PREPARE c AS SELECT nosuchcolumn",
+            "EXECUTE c",
+            "PREPARE d AS SELECT $1",
+        ]
+        .map(query),
+    );
+}
+
+#[test]
+fn names_are_the_same_for_sql_and_messages() {
+    check(&[
+        query("PREPARE a (int) AS SELECT $1 * 2"),
+        run("a", &[Some("21")]),
+        [parse("a", "SELECT 1", &[]), sync()].concat(),
+        [parse("m", "SELECT $1::int * 3", &[]), sync()].concat(),
+        query("EXECUTE m(4)"),
+        query("PREPARE m AS SELECT 1"),
+        unit("PREPARE e (int) AS SELECT $1 * 5", &[]),
+        unit("EXECUTE e(2)", &[]),
+        run("e", &[Some("3")]),
+        [parse("x", "EXECUTE e(7)", &[]), sync()].concat(),
+        run("x", &[]),
+        unit("DEALLOCATE e", &[]),
+        run("e", &[Some("3")]),
+        query("DEALLOCATE m"),
+        run("m", &[Some("3")]),
+        query("EXECUTE a(1)"),
+    ]);
+}
+
+/// What cannot be taken apart keeps its server, and lets go of it.
+#[test]
+fn a_prepare_that_cannot_move_keeps_its_server() {
+    let stage = stage(1);
+    stage.direct().ok("CREATE TYPE mine AS ENUM ('x')");
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    client.ok("PREPARE a (mine) AS SELECT $1");
+    neighbour.send(&unit("SELECT 'served'", &[]));
+    for _ in 0..3 {
+        assert_eq!(client.value("EXECUTE a('x')"), "x");
+    }
+    client.ok("DEALLOCATE a");
+    assert_eq!(neighbour.reply().value(), "served");
+    neighbour.simple("EXECUTE a('x')").expect_error("26000");
+}
+
+/// A name that Paceline gave to somebody's statement is not a way to it.
+#[test]
+fn nobody_reaches_anothers_statement() {
+    let stage = stage(1);
+    let mut client = stage.client();
+    client.ok("PREPARE a AS SELECT 'secret'");
+    let mut names = stage.client();
+    let found = names.ok("SELECT name FROM pg_prepared_statements").rows();
+    for row in found {
+        let name = row[0].clone().unwrap();
+        names
+            .simple(&format!("EXECUTE {name}"))
+            .expect_error("26000");
+    }
+}
+
+#[test]
+fn no_more_statements_are_kept_than_allowed() {
+    let stage = Stage::on_shared()
+        .set("default_pool_size=1")
+        .set("max_prepared_statements=2")
+        .open();
+    let mut client = stage.client();
+    for number in 0..5 {
+        client.ok(&format!("PREPARE s{number} AS SELECT {number}"));
+    }
+    for number in 0..5 {
+        assert_eq!(
+            client.value(&format!("EXECUTE s{number}")),
+            number.to_string()
+        );
+    }
+    if stage.target() == Target::Paceline {
+        let kept = client.number("SELECT count(*) FROM pg_prepared_statements");
+        assert!(kept <= 8, "{kept} statements are kept on the server");
+    }
+}
+
+fn with_table() -> (Stage, RawClient, RawClient) {
+    let stage = stage(1);
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int); INSERT INTO t VALUES (1)");
+    let mut client = stage.client();
+    let prepare = [parse("s", "SELECT * FROM t", &[]), sync()].concat();
+    client.ask(&prepare).expect_ok("parse");
+    client.ask(&run("s", &[])).expect_ok("run");
+    client.ok("PREPARE q AS SELECT *, 'q' FROM t");
+    client.ok("EXECUTE q");
+    (stage, client, direct)
+}
+
+#[test]
+fn a_stale_plan_heals_unseen() {
+    let (_stage, mut client, mut direct) = with_table();
+    for (column, columns) in [("a", 2), ("b", 3)] {
+        direct.ok(&format!("ALTER TABLE t ADD COLUMN {column} int"));
+        let by_message = client.ask(&run("s", &[])).expect_ok("by message");
+        assert_eq!(by_message.rows()[0].len(), columns);
+        direct.ok(&format!("ALTER TABLE t ALTER COLUMN {column} TYPE text"));
+        let by_sql = client.ok("EXECUTE q");
+        assert_eq!(by_sql.rows()[0].len(), columns + 1);
+    }
+}
+
+/// A client that prepares anew would have no stale plan of its own.
+#[test]
+fn a_fresh_parse_meets_no_stale_plan() {
+    let (stage, mut client, mut direct) = with_table();
+    let mut other = stage.client();
+    direct.ok("ALTER TABLE t ADD COLUMN a int");
+    let bytes = [parse("own", "SELECT * FROM t", &[]), run("own", &[])].concat();
+    let replies = [direct.ask(&bytes), other.ask(&bytes)];
+    assert_same("a fresh Parse", &replies[0].0, &replies[1].0);
+    client
+        .ask(&run("s", &[]))
+        .expect_ok("the first client, too");
+}
+
+#[test]
+fn inside_a_transaction_a_stale_plan_is_told_and_heals_afterwards() {
+    let (_stage, mut client, mut direct) = with_table();
+    direct.ok("ALTER TABLE t ADD COLUMN a int");
+    client.ok("BEGIN");
+    client.ask(&run("s", &[])).expect_error("0A000");
+    client.ok("ROLLBACK");
+    client.ok("BEGIN");
+    let healed = client.ask(&run("s", &[])).expect_ok("healthy");
+    assert_eq!(healed.rows()[0].len(), 2);
+    client.ok("COMMIT");
+}

@@ -1,0 +1,203 @@
+//! What SET, RESET and `set_config()` do to settings.
+
+use super::kept::Kept;
+use super::{SessionChange, is_temporary};
+use crate::name::Name;
+use crate::parser;
+use crate::quote_literal;
+use crate::tree::Record;
+use pg_query::NodeEnum;
+use pg_query::protobuf::{VariableSetKind, VariableSetStmt};
+
+/// They last as long as their transaction.
+const OF_THE_TRANSACTION: [&str; 3] = [
+    "transaction_isolation",
+    "transaction_read_only",
+    "transaction_deferrable",
+];
+
+/// SET and RESET in all their forms.
+pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
+    if set.is_local {
+        return Vec::new();
+    }
+    let name = set.name.to_ascii_lowercase();
+    let change = match set.kind() {
+        VariableSetKind::VarResetAll => SessionChange::ResetAll,
+        VariableSetKind::VarSetMulti if name == "session characteristics" => {
+            return characteristics(set);
+        }
+        // SET TRANSACTION.
+        VariableSetKind::VarSetMulti => return Vec::new(),
+        _ if OF_THE_TRANSACTION.contains(&name.as_str()) => return Vec::new(),
+        VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
+        VariableSetKind::VarSetValue => change_of_value(set, name),
+        _ => SessionChange::Taint,
+    };
+    vec![change]
+}
+
+/// `SET SESSION CHARACTERISTICS AS TRANSACTION …` sets the defaults of what it names.
+fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
+    let one = |arg: &pg_query::Node| {
+        let Some(NodeEnum::DefElem(mode)) = &arg.node else {
+            return SessionChange::Taint;
+        };
+        let value = mode.arg.as_deref().map(Record::of);
+        let value = value.as_ref().and_then(|value| value.record("val"));
+        let text = match value {
+            Some(value) if value.kind == "Integer" && value.number("ival") == 0 => "off",
+            Some(value) if value.kind == "Integer" => "on",
+            Some(value) if !value.text("sval").is_empty() => value.text("sval"),
+            _ => return SessionChange::Taint,
+        };
+        let name = format!("default_{}", mode.defname);
+        SessionChange::Set {
+            sql: format!("SET {name} TO {}", quote_literal(text)),
+            name,
+        }
+    };
+    set.args.iter().map(one).collect()
+}
+
+/// `SET name TO value`.
+fn change_of_value(set: &VariableSetStmt, name: String) -> SessionChange {
+    let constants = set.args.iter().filter(|arg| {
+        let constant = &arg.node;
+        matches!(constant, Some(NodeEnum::AConst(_)))
+    });
+    let values: Vec<String> = constants
+        .filter_map(|arg| Some(Record::of(arg).record("val")?.text("sval").to_owned()))
+        .collect();
+    special(&name, &values).unwrap_or_else(|| match text_of_set(set) {
+        Some(sql) => SessionChange::Set { name, sql },
+        None => SessionChange::Taint,
+    })
+}
+
+/// Values that mean something else than a value.
+fn special(name: &str, values: &[String]) -> Option<SessionChange> {
+    let is_temporary_schema = |value: &String| {
+        let mut parts = value.split(',');
+        parts.any(|part| is_temporary(part.trim().trim_matches('"')))
+    };
+    match name {
+        "role" if values.iter().any(|value| value == "none") => Some(SessionChange::Reset {
+            name: name.to_owned(),
+        }),
+        "search_path" if values.iter().any(is_temporary_schema) => {
+            Some(SessionChange::Pin(Kept::Temporary))
+        }
+        // A seed starts a sequence that only this session's server goes on with.
+        "seed" => Some(SessionChange::Pin(Kept::Seed)),
+        _ => None,
+    }
+}
+
+/// A text that sets it again, if the deparser's text provably means the same.
+fn text_of_set(set: &VariableSetStmt) -> Option<String> {
+    let sql = parser::deparse(NodeEnum::VariableSetStmt(set.clone())).ok()?;
+    let again = parser::parse(&sql).ok()?;
+    match again
+        .stmts
+        .into_iter()
+        .filter_map(|raw| raw.stmt?.node)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [NodeEnum::VariableSetStmt(same)] if Record::of(same) == Record::of(set) => Some(sql),
+        _ => None,
+    }
+}
+
+/// SQL that sets a setting to a value, whatever its kind.
+pub fn set_config_sql(name: &str, value: &str) -> String {
+    format!(
+        "SELECT pg_catalog.set_config({}, {}, false)",
+        quote_literal(name),
+        quote_literal(value)
+    )
+}
+
+/// What `SELECT set_config('name', value, false)[, …]` sets, if nothing stands beside the calls: each is made once, and
+/// the text tells its name and its value, or which parameter is the value.
+pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<SessionChange>> {
+    let NodeEnum::SelectStmt(select) = statement else {
+        return None;
+    };
+    let bare = pg_query::protobuf::SelectStmt {
+        target_list: select.target_list.clone(),
+        limit_option: select.limit_option,
+        op: select.op,
+        ..Default::default()
+    };
+    if **select != bare || select.target_list.is_empty() {
+        return None;
+    }
+    let changes: Option<Vec<_>> = select.target_list.iter().map(change_of_target).collect();
+    Some(changes?.into_iter().flatten().collect())
+}
+
+/// `Some(None)`: it sets for its transaction only.
+fn change_of_target(target: &pg_query::Node) -> Option<Option<SessionChange>> {
+    let target = Record::of(target);
+    let call = target.record("val").filter(|val| val.kind == "FuncCall")?;
+    let name = Name::from_parts(call.names("funcname"))?;
+    if name.name != "set_config" || !name.may_be_system() {
+        return None;
+    }
+    let arguments: Vec<&Record> = call.list("args").collect();
+    let [name, value, local] = arguments.as_slice() else {
+        return None;
+    };
+    let name = text_constant(name)?.to_ascii_lowercase();
+    let local = local.record("val").filter(|_| local.kind == "AConst")?;
+    if local.kind != "Boolean" {
+        return None;
+    }
+    if local.number("boolval") != 0 || OF_THE_TRANSACTION.contains(&name.as_str()) {
+        return Some(None);
+    }
+    change_of_argument(name, value).map(Some)
+}
+
+fn change_of_argument(name: String, value: &Record) -> Option<SessionChange> {
+    if let Some(text) = text_constant(value) {
+        let special = special(&name, &[text.to_owned()]);
+        return Some(special.unwrap_or_else(|| SessionChange::Set {
+            sql: set_config_sql(&name, text),
+            name,
+        }));
+    }
+    let is_text = value.record("type_name").is_some_and(|cast| {
+        let parts = cast.names("names");
+        parts.last().is_some_and(|last| last == "text") && cast.list("array_bounds").count() == 0
+    });
+    let parameter = match value.kind {
+        "ParamRef" => value,
+        "TypeCast" if is_text => value.record("arg").filter(|arg| arg.kind == "ParamRef")?,
+        _ => return None,
+    };
+    Some(SessionChange::SetTo {
+        parameter: usize::try_from(parameter.number("number")).ok()?,
+        name,
+    })
+}
+
+/// What a setting becomes that was given this value by a parameter.
+pub fn set_to(name: &str, value: Option<&str>) -> SessionChange {
+    match value {
+        Some(value) => special(name, &[value.to_owned()]).unwrap_or_else(|| SessionChange::Set {
+            name: name.to_owned(),
+            sql: set_config_sql(name, value),
+        }),
+        None => SessionChange::Reset {
+            name: name.to_owned(),
+        },
+    }
+}
+
+fn text_constant(node: &Record) -> Option<&str> {
+    let value = node.record("val").filter(|_| node.kind == "AConst")?;
+    (value.kind == "String").then(|| value.text("sval"))
+}

@@ -1,0 +1,66 @@
+//! PREPARE and EXECUTE, by example.
+
+use super::Named;
+use crate::statement::parse;
+
+fn named(sql: &str) -> Option<Named> {
+    parse(sql).unwrap().named
+}
+
+#[test]
+fn a_prepare_is_taken_apart() {
+    let cases = [
+        ("PREPARE a AS SELECT 1", "a", vec![], "SELECT 1"),
+        (
+            "prepare \"A b\" (int, varchar(3), timestamp with time zone) as -- why\n select $1 ; ",
+            "A b",
+            vec![23, 1043, 1184],
+            "select $1",
+        ),
+        (
+            "PREPARE a(pg_catalog.uuid) AS WITH b AS (SELECT 1 AS c) SELECT * FROM b",
+            "a",
+            vec![2950],
+            "WITH b AS (SELECT 1 AS c) SELECT * FROM b",
+        ),
+    ];
+    for (sql, name, types, body) in cases {
+        let (name, body) = (name.to_owned(), body.to_owned());
+        assert_eq!(
+            named(sql),
+            Some(Named::Prepare { name, types, body }),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn what_only_the_catalog_can_tell_is_left_whole() {
+    for sql in [
+        "PREPARE a (mine) AS SELECT $1",
+        "PREPARE a (int[]) AS SELECT $1",
+        "PREPARE a (other.text) AS SELECT $1",
+        "PREPARE a AS SELECT 1; SELECT 2",
+        "SELECT 1",
+        "EXPLAIN SELECT 1",
+        "GRANT EXECUTE ON FUNCTION f TO a",
+    ] {
+        assert_eq!(named(sql), None, "{sql}");
+    }
+}
+
+#[test]
+fn the_name_in_an_execute_is_found() {
+    for (sql, name) in [
+        ("EXECUTE a", "a"),
+        ("/* execute b */ execute \"A b\"(1, 'execute c')", "A b"),
+        ("EXPLAIN (ANALYZE) EXECUTE a(1)", "a"),
+        ("CREATE TABLE t AS EXECUTE a", "a"),
+    ] {
+        let Some(Named::Execute { name: found, at }) = named(sql) else {
+            panic!("{sql}");
+        };
+        assert_eq!(found, name, "{sql}");
+        assert_eq!(sql[at].trim_matches('"'), name, "{sql}");
+    }
+}
