@@ -69,6 +69,12 @@ impl Session {
             .map(|(name, _)| &**name)
     }
 
+    /// Named statements that the client has prepared.
+    pub fn named(&self) -> usize {
+        let all = self.prepared.len();
+        all - usize::from(all > 0 && self.prepared.contains_key(&b""[..]))
+    }
+
     /// The client prepared a statement.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
         Undo {

@@ -7,16 +7,19 @@ use crate::cancel::{Doing, Registration};
 use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
+use crate::stats::{Prepared, first_state};
 use crate::status::Board;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
+use login::Entered;
+pub(crate) use login::Place;
 use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
 use paceline_line::template::Template;
-use paceline_line::unit::{Boundary, Scanner, Unit};
-use paceline_wire::{ErrorResponse, WireError};
+use paceline_line::unit::{Boundary, Form, Scanner, Unit};
+use paceline_wire::{ErrorResponse, Frames, WireError};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +27,9 @@ use tokio::sync::{oneshot, watch};
 
 /// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
 const READ_AHEAD_MAX: usize = 64 * 1024;
+
+/// Bytes that a client takes, without its buffers and statements.
+pub(crate) const SIZE: usize = size_of::<Client>();
 
 /// A client that is logged in.
 struct Client {
@@ -35,7 +41,7 @@ struct Client {
     session: Session,
     registration: Registration,
     closing: watch::Receiver<bool>,
-    _place: login::Place,
+    _place: Place,
 }
 
 /// Why a client's connection ends.
@@ -57,11 +63,16 @@ enum End {
 
 /// Serves a connection from its first byte to its last.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
-    // Boxed, so that an idle client does not pay for the login's state.
-    let Some(client) = Box::pin(login::log_in(proxy, stream)).await else {
-        return;
-    };
-    client.run().await;
+    match login::log_in(proxy, stream).await {
+        // In a task of its own: an idle client does not pay for the login's state, and an operator can end it.
+        Some(Entered::Client(client)) => {
+            let whereabouts = Arc::clone(&client.registration.whereabouts);
+            let task = tokio::spawn(client.run());
+            whereabouts.presence.runs_in(task.abort_handle());
+        }
+        Some(Entered::Console(session)) => session.run().await,
+        None => {}
+    }
 }
 
 impl Client {
@@ -75,7 +86,12 @@ impl Client {
         let mut out = BytesMut::new();
         match end {
             End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
-            End::Told(told) => out.extend_from_slice(&told),
+            End::Told(told) => {
+                if let Some(state) = first_state(&told) {
+                    self.pool.stats.failed(state);
+                }
+                out.extend_from_slice(&told);
+            }
             End::Left | End::Io(_) => return,
         }
         // The client may be gone already; the connection ends either way.
@@ -126,11 +142,15 @@ impl Client {
         };
         let settings = self.session.settings.id;
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
+        self.registration.whereabouts.presence.begins();
         match self
             .session
             .plan(&bytes, &self.proxy.templates, &board, &accepted)
         {
-            Plan::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
+            Plan::Answer(mut answer) => {
+                self.count_answered(&bytes, answer.len());
+                Ok(self.stream.write_all(&mut answer).await?)
+            }
             Plan::Single(unit) => self.carry_out_single(unit).await,
             Plan::Alone => {
                 let wrap = match self.session.is_targeted(&bytes, &self.proxy.templates) {
@@ -140,6 +160,17 @@ impl Client {
                 self.carry_out_alone(bytes, wrap).await
             }
         }
+    }
+
+    /// No server was needed: only what went to and fro counts.
+    fn count_answered(&self, unit: &[u8], answer_len: usize) {
+        let mut prepared = Prepared::default();
+        Frames::new(unit).for_each(|frame| prepared.note(frame));
+        let stats = &self.pool.stats;
+        stats.prepared(prepared);
+        stats.moved(unit.len() as u64, answer_len as u64);
+        let presence = &self.registration.whereabouts.presence;
+        presence.has_prepared(self.session.named());
     }
 
     /// A unit that Paceline relays without a second look.
@@ -197,6 +228,10 @@ impl Client {
         let delivery = self.wait(ticket, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
             self.session.served(&unit, answer);
+            if let Form::Extended { parse: true, .. } = unit.form {
+                let presence = &self.registration.whereabouts.presence;
+                presence.has_prepared(self.session.named());
+            }
         }
         match delivery {
             Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
@@ -266,6 +301,18 @@ impl Client {
             (Ok(delivery), None) => Ok(delivery),
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let whereabouts = &self.registration.whereabouts;
+        if whereabouts.presence.is_killed() && whereabouts.may_be_told() {
+            let mut out = BytesMut::new();
+            ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
+            // The connection ends, whether or not the client hears why.
+            let _ = self.stream.write_now(&mut out);
         }
     }
 }

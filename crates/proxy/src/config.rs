@@ -21,7 +21,7 @@ mod tests;
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use settings::{Settings, keys};
+pub(crate) use settings::{Key, Settings, keys};
 pub(crate) use upstream::{Host, Upstream};
 
 use std::collections::BTreeMap;

@@ -1,11 +1,13 @@
 //! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
 
 use crate::cancel::Cancels;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::metrics::PoolLabels;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolName};
+use crate::presence::Clock;
 use crate::room::Rooms;
 use crate::server::Address;
+use crate::stats::Periods;
 use crate::status::Counters;
 use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
@@ -14,9 +16,9 @@ use paceline_line::strategy::chain;
 use paceline_line::tally::Names;
 use paceline_line::template::Templates;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use tokio::sync::watch;
 
 /// State of the process.
@@ -42,6 +44,12 @@ pub(crate) struct Proxy {
     pub(crate) names: Arc<Names>,
     /// Pools that have labels in metrics.
     labelled: AtomicUsize,
+    /// The time to a second, for what is shown of clients and servers.
+    pub(crate) clock: Clock,
+    /// When the averages of `SHOW STATS` began.
+    pub(crate) periods: Periods,
+    /// Numbers of server connections that were given.
+    pub(crate) server_ids: AtomicU32,
     /// When the process began.
     pub(crate) started: SystemTime,
     /// Turns true when the process shuts down.
@@ -64,6 +72,9 @@ impl Proxy {
             accepted: AtomicU64::new(0),
             names: Arc::default(),
             labelled: AtomicUsize::new(0),
+            clock: Clock::default(),
+            periods: Periods::new(Instant::now()),
+            server_ids: AtomicU32::new(0),
             started: SystemTime::now(),
             closing,
             pools: Mutex::new(HashMap::new()),
@@ -74,6 +85,23 @@ impl Proxy {
     /// The configuration as it is now; another one may take its place at any time.
     pub(crate) fn config(&self) -> Guard<Arc<Config>> {
         self.config.load()
+    }
+
+    /// Sets one key, as `key=value`.
+    ///
+    /// # Errors
+    /// As [`Config::set`]; then nothing has changed.
+    pub(crate) fn set(&self, assignment: &str) -> Result<(), ConfigError> {
+        loop {
+            let before = self.config.load_full();
+            let mut after = Config::clone(&before);
+            after.set(assignment)?;
+            let found = self.config.compare_and_swap(&before, Arc::new(after));
+            // Else somebody else has changed something meanwhile.
+            if Arc::ptr_eq(&found, &before) {
+                return Ok(());
+            }
+        }
     }
 
     /// The pool for a client that names this database and user. `None`: there is no such database here.
@@ -107,8 +135,12 @@ impl Proxy {
         Some(pool)
     }
 
-    /// A client that named this database and user has logged in to its pool: from now on metrics show it.
+    /// A client that named this database and user has logged in to its pool: from now on metrics and the console show it.
     pub(crate) fn label(&self, pool: &Pool, database: &str, user: &str) {
+        pool.name.get_or_init(|| PoolName {
+            database: database.to_owned(),
+            user: user.to_owned(),
+        });
         pool.labels.get_or_init(|| {
             let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
             PoolLabels::new(earlier, database, user)

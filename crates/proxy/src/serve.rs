@@ -164,6 +164,8 @@ async fn close_idle(proxy: Arc<Proxy>) {
     let mut every = tokio::time::interval(IDLE_CHECK_EVERY);
     loop {
         every.tick().await;
+        proxy.clock.tick();
+        proxy.turn_period();
         proxy.pools().iter().for_each(|pool| pool.close_idle());
     }
 }

@@ -2,6 +2,7 @@
 //! needs.
 
 use crate::config::{Host, Upstream};
+use crate::pool::ServerCard;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use paceline_line::server::ServerSide;
@@ -42,13 +43,16 @@ pub(crate) struct ServerConn {
     pub(crate) key: BackendKey,
     /// When it served last.
     pub(crate) idle_since: Instant,
+    /// What others see of it.
+    pub(crate) card: Arc<ServerCard>,
 }
 
 /// Names a backend in cancel requests.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendKey {
     address: Arc<Address>,
-    process: u32,
+    /// Its process.
+    pub(crate) process: u32,
     secret: u32,
 }
 
@@ -108,6 +112,7 @@ impl ServerConn {
     ) -> Result<Self, ServerError> {
         let stream = connect(&address.upstream).await?;
         let mut conn = Self {
+            card: ServerCard::new(stream.ends(), 0),
             stream,
             side: ServerSide::new(none, prepared_max),
             input: BytesMut::new(),
@@ -116,6 +121,7 @@ impl ServerConn {
             idle_since: Instant::now(),
         };
         conn.log_in(address).await?;
+        conn.card = ServerCard::new(conn.stream.ends(), conn.key.process);
         Ok(conn)
     }
 

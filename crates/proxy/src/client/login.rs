@@ -2,7 +2,9 @@
 
 use super::Client;
 use crate::cancel::{Cancels, Registration};
+use crate::console;
 use crate::pool::{Delivery, Pool, Submitted};
+use crate::presence::Presence;
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
@@ -43,7 +45,7 @@ impl From<ErrorResponse> for Refusal {
 }
 
 /// Counts a client as long as it lives, and once it is logged in among those of its pool.
-pub(super) struct Place {
+pub(crate) struct Place {
     proxy: Arc<Proxy>,
     pool: Option<Arc<Pool>>,
 }
@@ -64,8 +66,16 @@ impl Drop for Place {
     }
 }
 
+/// Who has logged in.
+pub(super) enum Entered {
+    /// A client of a database.
+    Client(Client),
+    /// An operator.
+    Console(console::Session),
+}
+
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
-pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> {
+pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Entered> {
     let limit = proxy.config().paceline.login.client_login_timeout;
     let login = attempt(&proxy, &stream);
     let outcome = match limit.is_zero() {
@@ -75,7 +85,15 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> 
             .unwrap_or_else(|_| Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())),
     };
     match outcome {
-        Ok(login) => Some(Client {
+        Ok(Login::Console {
+            access,
+            input,
+            place,
+        }) => {
+            let session = console::Session::new(&proxy, access, stream, input, place);
+            Some(Entered::Console(session))
+        }
+        Ok(Login::Client(login)) => Some(Entered::Client(Client {
             closing: proxy.closing.clone(),
             proxy,
             pool: login.pool,
@@ -85,7 +103,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> 
             session: Session::new(login.settings),
             registration: login.registration,
             _place: login.place,
-        }),
+        })),
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
             // The connection ends, whether or not the client hears why.
@@ -95,7 +113,17 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Client> 
     }
 }
 
-struct Login {
+enum Login {
+    Client(Guest),
+    Console {
+        access: console::Access,
+        input: BytesMut,
+        place: Place,
+    },
+}
+
+/// What a session is made of.
+struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
     settings: Arc<Settings>,
@@ -128,13 +156,23 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
                 .into(),
         );
     }
+    if console::serves(&proxy.config(), database) {
+        let access = console::enter(&proxy.config(), user, stream)?;
+        stream.write_all(&mut console::welcome()).await?;
+        return Ok(Login::Console {
+            access,
+            input,
+            place,
+        });
+    }
     let pool = proxy.pool(database, user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")
     })?;
     let settings = proxy.book.intern(settings_of(&startup)?);
     let parameters = welcome(&pool, &settings).await?;
-    let registration = Cancels::register(proxy)
+    let presence = Presence::new(&pool, stream.ends());
+    let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();
     if startup.minor > 0 || !startup.extensions().is_empty() {
@@ -148,14 +186,15 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
     Status::Idle.write(&mut out);
     place.enter(&pool);
     proxy.label(&pool, database, user);
+    registration.whereabouts.has_settings(&settings);
     stream.write_all(&mut out).await?;
-    Ok(Login {
+    Ok(Login::Client(Guest {
         pool,
         input,
         settings,
         registration,
         place,
-    })
+    }))
 }
 
 /// Reads packets up to the start-up; carries out a cancel request.

@@ -52,7 +52,10 @@ impl Pool {
     fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
         self.lock().opening -= 1;
         match opened {
-            Ok(conn) => self.release(Some(conn), &Keys::Unknown),
+            Ok(conn) => {
+                self.roster.enter(&self.proxy, &conn.card);
+                self.release(Some(conn), &Keys::Unknown);
+            }
             Err(error) => self.not_opened(&error),
         }
     }

@@ -34,7 +34,6 @@ pub(super) enum Kind {
     #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Text(fn(&mut Settings) -> &mut String),
     /// Separated by commas.
-    #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Names(fn(&mut Settings) -> &mut Vec<String>),
     #[allow(dead_code, reason = "keys of the pooler come one after the other")]
     Choice {

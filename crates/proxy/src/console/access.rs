@@ -1,0 +1,48 @@
+//! Who may use the console, and for what.
+
+use super::{PACELINE, PGBOUNCER};
+use crate::config::Config;
+use crate::stream::{Ends, Stream};
+use paceline_wire::ErrorResponse;
+
+/// What a user of the console may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everything.
+    Admin,
+    /// SHOW.
+    Stats,
+}
+
+/// Lets a user in.
+///
+/// # Errors
+/// The user is not allowed to come in.
+pub(crate) fn enter(config: &Config, user: &str, stream: &Stream) -> Result<Access, ErrorResponse> {
+    let is_own = stream.peer_uid() == Some(rustix::process::geteuid().as_raw());
+    let access = allowed(config, user, is_own, is_local(&stream.ends()));
+    access.ok_or_else(|| {
+        ErrorResponse::fatal("08P01", "not allowed")
+            .with_hint("Name the user in admin_users or stats_users in Paceline's configuration.")
+    })
+}
+
+/// `is_own`: it comes from the account that Paceline runs as. Where nobody is named, whoever has come from this machine may look.
+pub(super) fn allowed(config: &Config, user: &str, is_own: bool, is_local: bool) -> Option<Access> {
+    let operation = &config.paceline.operation;
+    let named = |users: &[String]| users.iter().any(|name| name == user);
+    let nobody_is = operation.admin_users.is_empty() && operation.stats_users.is_empty();
+    if named(&operation.admin_users) || (is_own && matches!(user, PGBOUNCER | PACELINE)) {
+        return Some(Access::Admin);
+    }
+    let may_look = named(&operation.stats_users) || (nobody_is && is_local);
+    may_look.then_some(Access::Stats)
+}
+
+fn is_local(ends: &Ends) -> bool {
+    match ends {
+        Ends::Unix(_) => true,
+        Ends::V4([peer, _]) => peer.ip().is_loopback(),
+        Ends::V6(both) => both[0].ip().to_canonical().is_loopback(),
+    }
+}
