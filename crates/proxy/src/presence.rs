@@ -114,10 +114,15 @@ impl Presence {
     }
 }
 
-/// The value of `application_name` in settings, as far as it can be told.
+/// The value of `application_name` in settings, as far as their SQL tells it.
 pub(crate) fn application_name(settings: &Settings) -> String {
     let sql = settings.sql_of("application_name").unwrap_or_default();
-    let literal = sql.find('\'').zip(sql.rfind('\''));
-    let inside = literal.and_then(|(start, end)| sql.get(start + 1..end));
-    inside.unwrap_or_default().replace("''", "'")
+    let value = sql.split_once(" TO ").or_else(|| sql.split_once('='));
+    let value = value.map_or("", |(_, value)| value.trim().trim_end_matches(';'));
+    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    match (inside('\''), inside('"')) {
+        (Some(text), _) => text.replace("''", "'"),
+        (None, Some(name)) => name.replace("\"\"", "\""),
+        (None, None) => value.to_owned(),
+    }
 }

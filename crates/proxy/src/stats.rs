@@ -13,7 +13,9 @@ mod totals;
 
 pub(crate) use averages::Periods;
 pub(crate) use durations::{BOUNDS_MICROS, Durations};
-pub(crate) use errors::{CODES_MAX, OTHER_CODES, SqlState, first_state, state_of};
+#[cfg(test)]
+pub(crate) use errors::CODES_MAX;
+pub(crate) use errors::{SqlState, first_state, state_of};
 pub(crate) use prepared::Prepared;
 pub(crate) use totals::{PGBOUNCER_TOTALS, TOTALS, Totals};
 
@@ -71,17 +73,14 @@ impl Stats {
 
     /// `units` units that were not alone in their transactions took so long together.
     pub(crate) fn served_queries(&self, units: u64, together: Duration) {
-        if units > 0 {
-            self.queries.count(units, micros(together) / units);
-        }
+        let each = micros(together).checked_div(units);
+        self.queries.count(units, each.unwrap_or(0));
     }
 
     /// The transactions of such units took so long together.
     pub(crate) fn served_transactions(&self, transactions: u64, together: Duration) {
-        if transactions > 0 {
-            let each = micros(together) / transactions;
-            self.transactions.count(transactions, each);
-        }
+        let each = micros(together).checked_div(transactions);
+        self.transactions.count(transactions, each.unwrap_or(0));
     }
 
     /// A unit got a connection at once.

@@ -43,6 +43,9 @@ fn is_local(ends: &Ends) -> bool {
     match ends {
         Ends::Unix(_) => true,
         Ends::V4([peer, _]) => peer.ip().is_loopback(),
-        Ends::V6(both) => both[0].ip().to_canonical().is_loopback(),
+        Ends::V6(both) => {
+            let [peer, _] = &**both;
+            peer.ip().to_canonical().is_loopback()
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const CODES_MAX: usize = 32;
 
 /// What stands for all further ones.
-pub(crate) const OTHER_CODES: &str = "other";
+pub(super) const OTHER_CODES: &str = "other";
 
 /// Five characters (PostgreSQL documentation, appendix A).
 pub(crate) type SqlState = [u8; 5];

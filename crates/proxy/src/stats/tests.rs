@@ -1,7 +1,7 @@
 //! Counts that add up, averages over time, and errors that find their place.
 
 use super::averages::average;
-use super::errors::ErrorCounts;
+use super::errors::{ErrorCounts, OTHER_CODES};
 use super::*;
 use crate::config::Config;
 use crate::pool::Pool;

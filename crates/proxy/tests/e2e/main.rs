@@ -15,6 +15,7 @@
 mod benching;
 mod blocked_take;
 mod claims;
+mod console;
 mod corners;
 mod ddl;
 mod declared;
