@@ -5,6 +5,7 @@
 
 mod access;
 mod command;
+mod operators;
 mod perform;
 mod session;
 mod show;
@@ -13,7 +14,8 @@ mod table;
 mod tests;
 
 pub(crate) use access::{Access, enter};
-pub(crate) use session::{Session, welcome};
+pub(crate) use operators::{Operators, Pass};
+pub(crate) use session::Session;
 
 use crate::config::Config;
 use paceline_wire::ErrorResponse;

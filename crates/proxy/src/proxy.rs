@@ -2,6 +2,7 @@
 
 use crate::cancel::Cancels;
 use crate::config::{Config, ConfigError};
+use crate::console::Operators;
 use crate::metrics::PoolLabels;
 use crate::pool::{Pool, PoolName};
 use crate::presence::Clock;
@@ -36,6 +37,8 @@ pub(crate) struct Proxy {
     pub(crate) rooms: Arc<Rooms>,
     /// Clients by cancel key.
     pub(crate) cancels: Cancels,
+    /// Users of the console.
+    pub(crate) operators: Operators,
     /// Clients that are connected.
     pub(crate) clients: AtomicUsize,
     /// Connections that were accepted, whatever came of them.
@@ -68,6 +71,7 @@ impl Proxy {
             counters: Counters::default(),
             rooms: Arc::default(),
             cancels: Cancels::default(),
+            operators: Operators::default(),
             clients: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             names: Arc::default(),

@@ -85,12 +85,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Entered>
             .unwrap_or_else(|_| Err(ErrorResponse::fatal("08P01", "client_login_timeout").into())),
     };
     match outcome {
-        Ok(Login::Console {
-            access,
-            input,
-            place,
-        }) => {
-            let session = console::Session::new(&proxy, access, stream, input, place);
+        Ok(Login::Console { pass, input, place }) => {
+            let session = console::Session::new(&proxy, pass, stream, input, place);
             Some(Entered::Console(session))
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
@@ -116,7 +112,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, stream: Stream) -> Option<Entered>
 enum Login {
     Client(Guest),
     Console {
-        access: console::Access,
+        pass: console::Pass,
         input: BytesMut,
         place: Place,
     },
@@ -134,7 +130,7 @@ struct Guest {
 async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
     let startup = read_startup(proxy, stream, &mut input).await?;
-    let mut place = take_place(proxy)?;
+    let (mut place, room) = take_place(proxy);
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
         ErrorResponse::fatal(
@@ -157,14 +153,11 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &Stream) -> Result<Login, Refusal> 
         );
     }
     if console::serves(&proxy.config(), database) {
-        let access = console::enter(&proxy.config(), user, stream)?;
-        stream.write_all(&mut console::welcome()).await?;
-        return Ok(Login::Console {
-            access,
-            input,
-            place,
-        });
+        let pass = console::enter(proxy, user, stream)?;
+        stream.write_all(&mut pass.welcome()).await?;
+        return Ok(Login::Console { pass, input, place });
     }
+    room?;
     let pool = proxy.pool(database, user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")
@@ -222,6 +215,7 @@ async fn read_startup(
             Packet::Startup(startup) => return Ok(startup),
             Packet::Encryption => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
             Packet::Cancel { process, secret } => {
+                proxy.operators.cancel(process, secret);
                 proxy.cancels.cancel(process, secret).await;
                 return Err(Refusal::Left);
             }
@@ -229,16 +223,21 @@ async fn read_startup(
     }
 }
 
-fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
+/// A place, and whether there is room for one more client. The console is there for operators even if there is none.
+fn take_place(proxy: &Arc<Proxy>) -> (Place, Result<(), ErrorResponse>) {
     let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
     let place = Place {
         proxy: Arc::clone(proxy),
         pool: None,
     };
-    if others < proxy.config().paceline.pooling.max_client_conn {
-        return Ok(place);
-    }
-    Err(ErrorResponse::fatal("53300", "no more connections allowed (max_client_conn)").into())
+    let room = match others < proxy.config().paceline.pooling.max_client_conn {
+        true => Ok(()),
+        false => {
+            let message = "no more connections allowed (max_client_conn)";
+            Err(ErrorResponse::fatal("53300", message))
+        }
+    };
+    (place, room)
 }
 
 /// Settings in the start-up packet, as the SQL that sets them.

@@ -1,9 +1,11 @@
 //! Who may use the console, and for what.
 
-use super::{PACELINE, PGBOUNCER};
+use super::{PACELINE, PGBOUNCER, Pass};
 use crate::config::Config;
+use crate::proxy::Proxy;
 use crate::stream::{Ends, Stream};
 use paceline_wire::ErrorResponse;
+use std::sync::Arc;
 
 /// What a user of the console may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +20,19 @@ pub(crate) enum Access {
 ///
 /// # Errors
 /// The user is not allowed to come in.
-pub(crate) fn enter(config: &Config, user: &str, stream: &Stream) -> Result<Access, ErrorResponse> {
+pub(crate) fn enter(
+    proxy: &Arc<Proxy>,
+    user: &str,
+    stream: &Stream,
+) -> Result<Pass, ErrorResponse> {
     let is_own = stream.peer_uid() == Some(rustix::process::geteuid().as_raw());
-    let access = allowed(config, user, is_own, is_local(&stream.ends()));
-    access.ok_or_else(|| {
+    let access = allowed(&proxy.config(), user, is_own, is_local(&stream.ends()));
+    let access = access.ok_or_else(|| {
         ErrorResponse::fatal("08P01", "not allowed")
             .with_hint("Name the user in admin_users or stats_users in Paceline's configuration.")
-    })
+    })?;
+    Pass::new(proxy, access)
+        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))
 }
 
 /// `is_own`: it comes from the account that Paceline runs as. Where nobody is named, whoever has come from this machine may look.

@@ -1,8 +1,10 @@
 //! What a command does, and what is answered.
 
 use super::command::Command;
+use super::show::Show;
 use super::table::{Column, Kind, Row, Value};
 use super::{Access, refusal};
+use crate::control::Order;
 use crate::proxy::Proxy;
 use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
@@ -83,6 +85,14 @@ impl Command {
         }
     }
 
+    /// It waits for what others do: given up, it is taken back.
+    pub(super) fn only_waits(&self) -> bool {
+        matches!(
+            self,
+            Self::Order(Order::Pause(_) | Order::Suspend | Order::WaitClose(_), _)
+        )
+    }
+
     fn needs_admin(&self) -> bool {
         matches!(
             self,
@@ -105,7 +115,7 @@ pub(super) async fn perform(
         Command::Empty => Answer::default(),
         Command::Help => Answer::tag("SHOW").with_notice("Console usage", Some(USAGE)),
         Command::Show(show) => Answer {
-            table: Some((columns, show.rows(proxy))),
+            table: Some((columns, rows(proxy, show).await?)),
             ..Answer::tag("SHOW")
         },
         Command::Parameter(parameter) => Answer {
@@ -128,6 +138,13 @@ pub(super) async fn perform(
             false => return Err(refusal("client not found")),
         },
     })
+}
+
+/// There may be many: they are collected on a thread that serves no clients.
+async fn rows(proxy: &Arc<Proxy>, show: Show) -> Result<Vec<Row>, ErrorResponse> {
+    let proxy = Arc::clone(proxy);
+    let rows = tokio::task::spawn_blocking(move || show.rows(&proxy)).await;
+    rows.map_err(|_| refusal("the table could not be collected"))
 }
 
 fn set(proxy: &Proxy, key: &str, value: &str) -> Result<(), ErrorResponse> {

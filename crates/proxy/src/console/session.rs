@@ -4,7 +4,7 @@
 use super::command::Command;
 use super::perform::{Answer, perform};
 use super::table::{self, Column, Row};
-use super::{Access, PGBOUNCER_VERSION, refusal};
+use super::{PGBOUNCER_VERSION, Pass, refusal};
 use crate::client::Place;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// Bytes of one message: no command is nearly as long.
 const MESSAGE_LEN_MAX: usize = 64 * 1024;
@@ -30,7 +31,7 @@ const WRITE_AT: usize = 64 * 1024;
 /// An operator's connection.
 pub(crate) struct Session {
     proxy: Arc<Proxy>,
-    access: Access,
+    pass: Pass,
     stream: Stream,
     input: BytesMut,
     out: BytesMut,
@@ -77,40 +78,43 @@ impl From<WireError> for End {
     }
 }
 
-/// What an operator is told when it has logged in.
-pub(crate) fn welcome() -> BytesMut {
-    let mut out = BytesMut::new();
-    backend::write_authentication_ok(&mut out);
-    let version = format!("{PGBOUNCER_VERSION}/bouncer");
-    for (name, value) in [
-        ("server_version", version.as_str()),
-        ("client_encoding", "UTF8"),
-        ("server_encoding", "UTF8"),
-        ("DateStyle", "ISO"),
-        ("TimeZone", "GMT"),
-        ("standard_conforming_strings", "on"),
-        ("is_superuser", "on"),
-        // Drivers such as JDBC want to know.
-        ("integer_datetimes", "on"),
-    ] {
-        backend::write_parameter_status(&mut out, name, value);
+impl Pass {
+    /// What an operator is told when it has logged in.
+    pub(crate) fn welcome(&self) -> BytesMut {
+        let mut out = BytesMut::new();
+        backend::write_authentication_ok(&mut out);
+        let version = format!("{PGBOUNCER_VERSION}/bouncer");
+        for (name, value) in [
+            ("server_version", version.as_str()),
+            ("client_encoding", "UTF8"),
+            ("server_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "GMT"),
+            ("standard_conforming_strings", "on"),
+            ("is_superuser", "on"),
+            // Drivers such as JDBC want to know.
+            ("integer_datetimes", "on"),
+        ] {
+            backend::write_parameter_status(&mut out, name, value);
+        }
+        backend::write_backend_key(&mut out, self.process, self.secret);
+        Status::Idle.write(&mut out);
+        out
     }
-    Status::Idle.write(&mut out);
-    out
 }
 
 impl Session {
     /// A session of somebody who has been welcomed.
     pub(crate) fn new(
         proxy: &Arc<Proxy>,
-        access: Access,
+        pass: Pass,
         stream: Stream,
         input: BytesMut,
         place: Place,
     ) -> Self {
         Self {
             proxy: Arc::clone(proxy),
-            access,
+            pass,
             stream,
             input,
             out: BytesMut::new(),
@@ -354,18 +358,28 @@ impl Session {
         })
     }
 
-    /// Carries a command out. It goes on if the operator leaves meanwhile, as in PgBouncer.
+    /// Carries a command out, and reads ahead meanwhile.
     async fn perform(&mut self, command: &Command) -> Result<Result<Answer, ErrorResponse>, End> {
-        let (proxy, access) = (Arc::clone(&self.proxy), self.access);
+        let (proxy, access) = (Arc::clone(&self.proxy), self.pass.access);
+        let gives_up = Arc::clone(&self.pass.gives_up);
+        let mut gives_up = std::pin::pin!(gives_up.notified());
+        gives_up.as_mut().enable();
+        let waits = command.only_waits();
         let command = command.clone();
-        let mut done = tokio::spawn(async move { perform(&proxy, access, command).await });
+        let mut task = Task {
+            handle: tokio::spawn(async move { perform(&proxy, access, command).await }),
+            ends_with_session: waits,
+        };
         // What was answered before is not held up.
         self.flush().await?;
         loop {
             let reads = self.input.len() < MESSAGE_LEN_MAX;
             tokio::select! {
                 biased;
-                done = &mut done => return Ok(done.unwrap_or_else(|_| Err(refusal("the command has failed")))),
+                done = &mut task.handle => {
+                    return Ok(done.unwrap_or_else(|_| Err(refusal("the command has failed"))));
+                }
+                () = &mut gives_up, if waits => return Ok(Err(given_up())),
                 ready = self.stream.readable(), if reads => {
                     ready?;
                     self.stream.read_now(&mut self.input)?;
@@ -374,6 +388,25 @@ impl Session {
             }
         }
     }
+}
+
+/// A command that is being carried out. What has begun is brought to its end, whether or not its operator stays; but to wait
+/// for others is given up.
+struct Task {
+    handle: JoinHandle<Result<Answer, ErrorResponse>>,
+    ends_with_session: bool,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if self.ends_with_session {
+            self.handle.abort();
+        }
+    }
+}
+
+fn given_up() -> ErrorResponse {
+    ErrorResponse::error("57014", "canceling statement due to user request")
 }
 
 fn has_room(names: usize) -> Result<(), ErrorResponse> {

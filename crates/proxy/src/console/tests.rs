@@ -119,6 +119,46 @@ fn who_is_named_comes_in() {
     assert_eq!(may(&config, "pgbouncer"), None);
 }
 
+/// With its whole key only, and as long as it is there.
+#[tokio::test]
+async fn an_operator_gives_up_by_a_cancel_request() {
+    let config = Config::for_upstream("postgres://db").unwrap();
+    let closing = tokio::sync::watch::channel(false).1;
+    let proxy = std::sync::Arc::new(crate::proxy::Proxy::new(config, closing));
+    let pass = Pass::new(&proxy, Access::Admin).unwrap();
+    let (process, secret) = (pass.process, pass.secret);
+    let gives_up = std::sync::Arc::clone(&pass.gives_up);
+    let mut given_up = std::pin::pin!(gives_up.notified());
+    proxy.operators.cancel(process, secret ^ 1);
+    proxy.operators.cancel(process ^ 1, secret);
+    assert!(!given_up.as_mut().enable());
+    proxy.operators.cancel(process, secret);
+    assert!(given_up.as_mut().enable());
+    let mut later = std::pin::pin!(gives_up.notified());
+    assert!(!later.as_mut().enable());
+    drop(pass);
+    proxy.operators.cancel(process, secret);
+    assert!(!later.as_mut().enable());
+}
+
+#[test]
+fn only_those_who_wait_give_up() {
+    for (text, waits) in [
+        ("pause", true),
+        ("suspend", true),
+        ("wait_close x", true),
+        ("kill x", false),
+        ("reload", false),
+        ("show pools", false),
+    ] {
+        assert_eq!(
+            parse(text).map(|command| command.only_waits()),
+            Ok(waits),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn a_database_of_ones_own_may_be_called_paceline() {
     let mut config = Config::for_upstream("postgres://db").unwrap();

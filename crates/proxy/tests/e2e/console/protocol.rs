@@ -57,6 +57,36 @@ fn where_nobody_is_named_anybody_may_look() {
     assert_eq!(error.text(), "admin access needed");
 }
 
+/// Operators must come in when something is wrong.
+#[test]
+fn the_console_is_open_when_there_is_no_room_for_clients() {
+    let Some(stage) = stage(Stage::on_shared().set("max_client_conn=1")) else {
+        return;
+    };
+    let _only = stage.client();
+    let mut operator = operator(&stage);
+    assert_eq!(table(&operator.ok("SHOW CLIENTS")).len(), 1);
+    let parameters = [("user", "postgres"), ("database", stage.database.as_str())];
+    let refused = RawClient::try_connect(stage.port(), &parameters)
+        .err()
+        .unwrap();
+    assert_eq!(
+        refused.text(),
+        "no more connections allowed (max_client_conn)"
+    );
+}
+
+/// Whoever waits for others may give up; here nothing is waited for, and the request does nothing.
+#[test]
+fn a_cancel_request_for_an_operator_that_waits_for_nothing() {
+    let Some(stage) = stage(Stage::on_shared()) else {
+        return;
+    };
+    let mut operator = operator(&stage);
+    operator.cancel();
+    operator.ok("SHOW POOLS");
+}
+
 #[test]
 fn wrong_commands_are_errors_and_the_session_goes_on() {
     let Some(stage) = stage(Stage::on_shared()) else {
