@@ -35,6 +35,11 @@ impl Operators {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Carries out a cancel request; one with a wrong key does nothing.
     pub(crate) fn cancel(&self, process: u32, secret: u32) {
         let operators = self.lock();

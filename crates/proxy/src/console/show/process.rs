@@ -66,7 +66,7 @@ fn connections(proxy: &Proxy) -> (u64, u64) {
 
 pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
     let (clients, servers) = connections(proxy);
-    let logged_in = proxy.cancels.all().len() as u64;
+    let logged_in = (proxy.cancels.all().len() + proxy.operators.count()) as u64;
     let count = |show: Show| show.rows(proxy).len() as u64;
     let list = |name: &str, items: u64| vec![Value::from(name), Value::from(items)];
     vec![

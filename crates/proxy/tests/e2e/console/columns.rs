@@ -1,6 +1,6 @@
 //! The columns of every table are PgBouncer 1.25's, in its order and of its types; those of Paceline's own come behind them.
 
-use super::{operator, stage};
+use super::{operator, row, stage};
 use crate::harness::Stage;
 use crate::harness::reply::{Message, Reply};
 
@@ -196,4 +196,15 @@ fn lists_and_totals_have_pgbouncers_rows() {
         ]
     );
     assert_eq!(first("SHOW STATE"), ["active", "paused", "suspended"]);
+    for (list, items) in [
+        ("used_clients", "1"),
+        ("login_clients", "0"),
+        ("databases", "1"),
+    ] {
+        assert_eq!(
+            row(&mut operator, "SHOW LISTS", "list", list)["items"],
+            items,
+            "{list}"
+        );
+    }
 }

@@ -105,11 +105,12 @@ fn each_member_of_a_group_counts() {
     };
     stage
         .direct()
-        .ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)");
+        .ok("CREATE TABLE t (id int PRIMARY KEY, n int, note text); INSERT INTO t VALUES (1, 0)");
     let mut operator = operator(&stage);
+    let note = "x".repeat(20_000);
     let update = unit(
-        "UPDATE t SET n = n + $2 WHERE id = $1",
-        &[Some("1"), Some("1")],
+        "UPDATE t SET n = n + 1, note = $2 WHERE id = $1",
+        &[Some("1"), Some(&note)],
     );
     stage.client().ask(&update).expect_ok("alone");
     stage.await_learning();
@@ -131,6 +132,8 @@ fn each_member_of_a_group_counts() {
     assert_eq!(after.since(&before, "group_count"), 1);
     assert_eq!(after.since(&before, "server_assignment_count"), 1);
     assert!(after.since(&before, "wait_time") > 0);
+    // Whoever looks into the line sends some, too, but by far not as many.
+    assert!(after.since(&before, "bytes_received") > 8 * note.len() as i64);
     let shown = row(&mut operator, "SHOW GROUPS", "strategy", "fold");
     assert_eq!(
         (shown["database"].as_str(), shown["units"].as_str()),
@@ -267,4 +270,29 @@ fn metrics_tell_durations_and_errors() {
     );
     let errors = |code: &str| value("paceline_errors_total", &[("sqlstate", code)]);
     assert_eq!((errors("22012"), errors("42703")), (Some(3.0), Some(1.0)));
+}
+
+/// Those by which Paceline itself ends a connection are among them.
+#[test]
+fn waits_that_time_out_are_errors() {
+    let builder = Stage::on_shared()
+        .set("default_pool_size=1")
+        .set("query_wait_timeout=0.05")
+        .set("metrics_listen=127.0.0.1:0");
+    let Some(mut stage) = stage(builder) else {
+        return;
+    };
+    let (mut busy, mut waiting) = (stage.client(), stage.client());
+    busy.ok("BEGIN");
+    waiting.send(&query("SELECT 1"));
+    let told = waiting.receive_to_end();
+    assert_eq!(told.last().unwrap().fields().text(), "query_wait_timeout");
+    let metrics = stage.paceline().unwrap().metrics();
+    let scrape = Scrape::read(&http::get(&metrics, "/metrics").body);
+    let labels = [
+        ("database", stage.database.as_str()),
+        ("user", "postgres"),
+        ("sqlstate", "08P01"),
+    ];
+    assert_eq!(scrape.value("paceline_errors_total", &labels), Some(1.0));
 }
