@@ -59,6 +59,9 @@ enum End {
     /// It was told why with these messages.
     #[error("connection ended by the server")]
     Told(Bytes),
+    /// Its server connection was lost, with these last messages; their errors are counted.
+    #[error("server connection lost")]
+    Lost(Bytes),
 }
 
 /// Serves a connection from its first byte to its last.
@@ -92,6 +95,7 @@ impl Client {
                 }
                 out.extend_from_slice(&told);
             }
+            End::Lost(told) => out.extend_from_slice(&told),
             End::Left | End::Io(_) => return,
         }
         // The client may be gone already; the connection ends either way.

@@ -432,9 +432,10 @@ impl<'a> Relay<'a> {
         self.take_server_input()?;
         let mut told = std::mem::take(&mut self.to_client);
         if !self.ride.is_fatal() {
+            self.client.pool.stats.failed(*b"08006");
             told.extend_from_slice(&crate::trip::lost());
         }
-        Err((Fate::Drop, End::Told(told.freeze())))
+        Err((Fate::Drop, End::Lost(told.freeze())))
     }
 }
 

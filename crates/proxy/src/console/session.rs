@@ -178,7 +178,11 @@ impl Session {
         let done = match kind {
             tag::QUERY => self.query(body).await?,
             tag::PARSE => self.parse(Parse::read(body)?),
-            tag::BIND => self.bind(message, BindNames::read(body)?)?,
+            tag::BIND => {
+                let names = BindNames::read(body)?;
+                let values = BindValues::read(names.rest, 0)?;
+                self.bind(names, values)
+            }
             tag::DESCRIBE => self.describe(Target::read(body)?),
             tag::EXECUTE => self.execute(body).await?,
             tag::CLOSE => self.close(Target::read(body)?),
@@ -235,21 +239,10 @@ impl Session {
         Ok(())
     }
 
-    fn bind(
-        &mut self,
-        message: &Bytes,
-        names: BindNames<'_>,
-    ) -> Result<Result<(), ErrorResponse>, End> {
-        let values = BindValues::read(names.rest, 0)?;
-        debug_assert!(names.rest.len() < message.len());
-        Ok(self.bound(names, values))
-    }
-
-    fn bound(&mut self, names: BindNames<'_>, values: BindValues) -> Result<(), ErrorResponse> {
+    fn bind(&mut self, names: BindNames<'_>, values: BindValues) -> Result<(), ErrorResponse> {
         let command = self.statement(names.statement)?.clone();
         if !values.values.is_empty() {
-            let message = "commands of the console take no parameters";
-            return Err(refusal(message));
+            return Err(refusal("commands of the console take no parameters"));
         }
         let name = Bytes::copy_from_slice(names.portal);
         if !name.is_empty() && self.portals.contains_key(&name) {

@@ -272,6 +272,32 @@ fn metrics_tell_durations_and_errors() {
     assert_eq!((errors("22012"), errors("42703")), (Some(3.0), Some(1.0)));
 }
 
+/// Once, also when a server's last words and its end come together.
+#[test]
+fn a_lost_connection_is_one_error() {
+    let Some(mut stage) = stage(Stage::on_shared().set("metrics_listen=127.0.0.1:0")) else {
+        return;
+    };
+    let mut client = stage.client();
+    client.ok("BEGIN");
+    let pid = client.value("SELECT pg_backend_pid()");
+    stage
+        .direct()
+        .ok(&format!("SELECT pg_terminate_backend({pid})"));
+    assert_eq!(
+        client.receive_to_end().last().unwrap().fields().sqlstate(),
+        "57P01"
+    );
+    let metrics = stage.paceline().unwrap().metrics();
+    let scrape = Scrape::read(&http::get(&metrics, "/metrics").body);
+    let errors = |code: &str| {
+        let database = ("database", stage.database.as_str());
+        let labels = [database, ("user", "postgres"), ("sqlstate", code)];
+        scrape.value("paceline_errors_total", &labels)
+    };
+    assert_eq!((errors("57P01"), errors("08006")), (Some(1.0), None));
+}
+
 /// Those by which Paceline itself ends a connection are among them.
 #[test]
 fn waits_that_time_out_are_errors() {
