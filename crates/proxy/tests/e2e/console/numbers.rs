@@ -272,7 +272,7 @@ fn metrics_tell_durations_and_errors() {
     assert_eq!((errors("22012"), errors("42703")), (Some(3.0), Some(1.0)));
 }
 
-/// Once, also when a server's last words and its end come together.
+/// The server's last words count, and not once more for the end of the connection behind them.
 #[test]
 fn a_lost_connection_is_one_error() {
     let Some(mut stage) = stage(Stage::on_shared().set("metrics_listen=127.0.0.1:0")) else {
