@@ -158,6 +158,17 @@ impl<T> Line<T> {
         self.waiting.len()
     }
 
+    /// When a unit that waits came; `None`: it does not wait any more.
+    pub fn arrived(&self, ticket: Ticket) -> Option<Instant> {
+        self.waiting.get(&ticket).map(|entry| entry.arrived)
+    }
+
+    /// When the first of those who wait came.
+    pub fn oldest(&self) -> Option<Instant> {
+        let first = self.waiting.first_key_value();
+        first.map(|(_, entry)| entry.arrived)
+    }
+
     /// Nobody waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -105,6 +105,8 @@ pub struct Ride {
     /// The server said that it ends the connection.
     fatal: bool,
     saw_error: bool,
+    /// SQLSTATEs of errors that the client was told of and nobody has taken.
+    errors: Vec<[u8; 5]>,
     accepted: Vec<u64>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
@@ -217,6 +219,7 @@ impl Ride {
             wrap,
             fatal: false,
             saw_error: false,
+            errors: Vec::new(),
             accepted: Vec::new(),
             forwarded: 0,
         }
@@ -275,6 +278,11 @@ impl Ride {
     /// The client was told of an error.
     pub fn saw_error(&self) -> bool {
         self.saw_error
+    }
+
+    /// SQLSTATEs of the errors that the client was told of since this was asked last.
+    pub fn take_errors(&mut self) -> Vec<[u8; 5]> {
+        std::mem::take(&mut self.errors)
     }
 
     /// Named statements of the client that PostgreSQL has taken, by template.

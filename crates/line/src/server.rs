@@ -17,6 +17,8 @@ pub struct ServerSide {
     /// Prepared statements, with the time of their last use.
     prepared: HashMap<StatementKey, u64>,
     uses: u64,
+    /// Since somebody has counted them.
+    parses: u64,
     prepared_max: usize,
     /// The unnamed statement: [`Template::statement_id`].
     pub unnamed: Option<u64>,
@@ -103,6 +105,7 @@ impl ServerSide {
         Self {
             prepared: HashMap::new(),
             uses: 0,
+            parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
             settings,
@@ -119,6 +122,16 @@ impl ServerSide {
             id,
             settings: self.settings.id,
         }
+    }
+
+    /// Statements that are prepared there.
+    pub fn prepared(&self) -> usize {
+        self.prepared.len()
+    }
+
+    /// Statements that were prepared there since this was asked last.
+    pub fn take_parses(&mut self) -> u64 {
+        std::mem::take(&mut self.parses)
     }
 
     /// The name of a statement there, under the settings in force.
@@ -148,6 +161,7 @@ impl ServerSide {
         }
         .write(out);
         self.prepared.insert(key, self.uses);
+        self.parses += 1;
         Ensured {
             key,
             closed,

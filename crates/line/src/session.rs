@@ -77,6 +77,12 @@ impl Session {
         self.prepared.len() >= CLIENT_STATEMENTS_MAX
     }
 
+    /// Named statements that the client has prepared.
+    pub fn named(&self) -> usize {
+        let all = self.prepared.len();
+        all - usize::from(all > 0 && self.prepared.contains_key(&b""[..]))
+    }
+
     /// The client prepared a statement.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
         Undo {

@@ -31,6 +31,11 @@ impl Settings {
         })
     }
 
+    /// The SQL that sets this one; `None`: it is not set.
+    pub fn sql_of(&self, name: &str) -> Option<&str> {
+        self.sets.get(name).map(String::as_str)
+    }
+
     /// SQL that sets again what the client has set of these.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
         let own = names.iter().filter_map(|name| self.sets.get(name.as_ref()));

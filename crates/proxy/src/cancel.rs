@@ -5,12 +5,14 @@
 //! give the connection back.
 
 use crate::pool::Pool;
+use crate::presence::Presence;
 use crate::server::BackendKey;
 use crate::within::within;
 use paceline_line::line::Ticket;
+use paceline_line::settings::Settings;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -20,8 +22,10 @@ pub(crate) struct Cancels {
     clients: Mutex<HashMap<u32, Arc<Whereabouts>>>,
 }
 
-/// What a client is doing, as far as a cancel request must know.
+/// Who a client is, and what it is doing, as far as a cancel request must know.
 pub(crate) struct Whereabouts {
+    /// Who it is.
+    pub(crate) presence: Presence,
     secret: u32,
     state: Mutex<State>,
     /// A cancel has arrived at the server.
@@ -35,6 +39,21 @@ struct State {
     doing: Doing,
     /// Cancels on their way to its server.
     on_the_way: usize,
+    /// Its settings, as of its last ride.
+    settings: Option<Arc<Settings>>,
+}
+
+/// What a client is doing, for those who look.
+#[derive(Debug, Clone)]
+pub(crate) enum Seen {
+    /// Nothing.
+    Idle,
+    /// It has stood in the line since then.
+    Waiting(Instant),
+    /// It rides on the connection of this process.
+    Riding(u32),
+    /// It travels with others.
+    Travelling,
 }
 
 /// What a client is doing.
@@ -71,10 +90,29 @@ impl Cancels {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Everybody, by process id.
+    pub(crate) fn all(&self) -> Vec<(u32, Arc<Whereabouts>)> {
+        let clients = self.lock();
+        let mut all: Vec<_> = clients.iter().map(|(id, c)| (*id, Arc::clone(c))).collect();
+        drop(clients);
+        all.sort_unstable_by_key(|(id, client)| (client.presence.since, *id));
+        all
+    }
+
+    /// Ends a client's connection wherever it is (`KILL_CLIENT`). False: there is none with this process id.
+    pub(crate) fn kill(&self, process: u32) -> bool {
+        let client = self.lock().get(&process).cloned();
+        client.is_some_and(|client| client.kill())
+    }
+
     /// Gives a client a key. `None`: the system has no random numbers.
-    pub(crate) fn register(proxy: &Arc<crate::proxy::Proxy>) -> Option<Registration> {
+    pub(crate) fn register(
+        proxy: &Arc<crate::proxy::Proxy>,
+        presence: Presence,
+    ) -> Option<Registration> {
         let secret = getrandom::u32().ok()?;
         let whereabouts = Arc::new(Whereabouts {
+            presence,
             secret,
             state: Mutex::default(),
             delivered: Notify::new(),
@@ -160,6 +198,50 @@ impl Whereabouts {
         }
     }
 
+    /// What the client is doing.
+    pub(crate) fn seen(&self) -> Seen {
+        match &self.lock().doing {
+            Doing::Nothing => Seen::Idle,
+            Doing::Riding(key) => Seen::Riding(key.process),
+            Doing::Waiting(pool, ticket) => match pool.arrived(*ticket) {
+                Some(since) => Seen::Waiting(since),
+                None => Seen::Travelling,
+            },
+        }
+    }
+
+    /// Cancel requests on their way to its server.
+    pub(crate) fn cancels(&self) -> usize {
+        self.lock().on_the_way
+    }
+
+    /// Its settings, as far as they are known here.
+    pub(crate) fn settings(&self) -> Option<Arc<Settings>> {
+        self.lock().settings.clone()
+    }
+
+    /// From now on it has these settings.
+    pub(crate) fn has_settings(&self, settings: &Arc<Settings>) {
+        let mut state = self.lock();
+        let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
+        if !same {
+            state.settings = Some(Arc::clone(settings));
+        }
+    }
+
+    /// Its unit leaves the line, if it is still there: what an operator has ended must not be carried out.
+    fn kill(&self) -> bool {
+        if let Doing::Waiting(pool, ticket) = &self.lock().doing {
+            pool.withdraw(*ticket);
+        }
+        self.presence.kill()
+    }
+
+    /// May it be told something now? In a ride a message may be half written.
+    pub(crate) fn may_be_told(&self) -> bool {
+        !matches!(self.lock().doing, Doing::Riding(_))
+    }
+
     /// Returns when, from now on, a cancel comes for a unit that has departed.
     pub(crate) fn cancelled_too_late(&self) -> Notified<'_> {
         self.too_late.notified()
@@ -186,8 +268,10 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Host, SslMode, Upstream, UpstreamTls};
+    use crate::config::{Config, Host, SslMode, Upstream, UpstreamTls};
+    use crate::proxy::Proxy;
     use crate::server::Address;
+    use crate::stream::Ends;
     use tokio::net::TcpListener;
 
     /// A server that takes connections, and a client that rides there.
@@ -210,7 +294,11 @@ mod tests {
             user: "app".to_owned(),
             keyring: Arc::default(),
         };
+        let config = Config::for_upstream("postgres://db").expect("a configuration");
+        let proxy = Arc::new(Proxy::new(config));
+        let pool = proxy.pool("app", "rider").expect("a pool");
         let client = Arc::new(Whereabouts {
+            presence: Presence::new(&pool, Ends::Unix(0)),
             secret: 3,
             state: Mutex::default(),
             delivered: Notify::new(),

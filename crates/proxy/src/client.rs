@@ -10,16 +10,19 @@ use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
+use crate::stats::{Prepared, first_state};
 use crate::status::Board;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
+use login::Entered;
+pub(crate) use login::Place;
 use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
 use paceline_line::template::Template;
-use paceline_line::unit::{Boundary, Scanner, Unit};
-use paceline_wire::{ErrorResponse, WireError};
+use paceline_line::unit::{Boundary, Form, Scanner, Unit};
+use paceline_wire::{ErrorResponse, Frames, WireError};
 use silence::Silence;
 use std::io;
 use std::sync::Arc;
@@ -28,6 +31,9 @@ use tokio::sync::{oneshot, watch};
 
 /// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
 const READ_AHEAD_MAX: usize = 64 * 1024;
+
+/// Bytes that a client takes, without its buffers and statements.
+pub(crate) const SIZE: usize = size_of::<Client>();
 
 /// A client that is logged in.
 struct Client {
@@ -43,7 +49,7 @@ struct Client {
     /// Watches how long it says nothing, where that is limited.
     silence: Option<Box<Silence>>,
     summons: watch::Receiver<Summons>,
-    _place: login::Place,
+    _place: Place,
 }
 
 /// Why a client's connection ends.
@@ -61,16 +67,24 @@ enum End {
     /// It was told why with these messages.
     #[error("connection ended by the server")]
     Told(Bytes),
+    /// Its server connection was lost, with these last messages; their errors are counted.
+    #[error("server connection lost")]
+    Lost(Bytes),
 }
 
 /// Serves a connection from its first byte to its last.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
-    // Boxed, so that an idle client does not pay for the login's state.
-    let Some(mut client) = Box::pin(login::log_in(proxy, stream)).await else {
-        return;
-    };
-    // By reference: a future keeps what is moved into it a second time.
-    client.run().await;
+    match Box::pin(login::log_in(proxy, stream)).await {
+        // In a task of its own: an idle client does not pay for the login's state, and an operator can end it.
+        Some(Entered::Client(mut client)) => {
+            let whereabouts = Arc::clone(&client.registration.whereabouts);
+            // By reference: a future keeps what is moved into it a second time.
+            let task = tokio::spawn(async move { client.run().await });
+            whereabouts.presence.runs_in(task.abort_handle());
+        }
+        Some(Entered::Console(session)) => session.run().await,
+        None => {}
+    }
 }
 
 impl Client {
@@ -84,7 +98,13 @@ impl Client {
         let mut out = BytesMut::new();
         match end {
             End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
-            End::Told(told) => out.extend_from_slice(&told),
+            End::Told(told) => {
+                if let Some(state) = first_state(&told) {
+                    self.pool.stats.failed(state);
+                }
+                out.extend_from_slice(&told);
+            }
+            End::Lost(told) => out.extend_from_slice(&told),
             End::Left | End::Io(_) => return,
         }
         // The client may be gone already; the connection ends either way.
@@ -139,11 +159,15 @@ impl Client {
         };
         let settings = self.session.settings.id;
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
+        self.registration.whereabouts.presence.begins();
         match self
             .session
             .plan(&bytes, &self.proxy.templates, &board, &accepted)
         {
-            Plan::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
+            Plan::Answer(mut answer) => {
+                self.count_answered(&bytes, answer.len());
+                Ok(self.stream.write_all(&mut answer).await?)
+            }
             // Who keeps its server travels with nobody.
             Plan::Single(unit) if self.mode == PoolMode::Session => {
                 let wrap = match unit.template.hints().target_affect_row {
@@ -161,6 +185,17 @@ impl Client {
                 self.carry_out_alone(bytes, wrap).await
             }
         }
+    }
+
+    /// No server was needed: only what went to and fro counts.
+    fn count_answered(&self, unit: &[u8], answer_len: usize) {
+        let mut prepared = Prepared::default();
+        Frames::new(unit).for_each(|frame| prepared.note(frame));
+        let stats = &self.pool.stats;
+        stats.prepared(prepared);
+        stats.moved(unit.len() as u64, answer_len as u64);
+        let presence = &self.registration.whereabouts.presence;
+        presence.has_prepared(self.session.named());
     }
 
     /// A unit that Paceline relays without a second look.
@@ -220,6 +255,10 @@ impl Client {
         let delivery = self.wait(ticket, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
             self.session.served(&unit, answer);
+            if let Form::Extended { parse: true, .. } = unit.form {
+                let presence = &self.registration.whereabouts.presence;
+                presence.has_prepared(self.session.named());
+            }
         }
         match delivery {
             Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
@@ -310,6 +349,18 @@ impl Client {
         let mut out = BytesMut::new();
         ErrorResponse::notice(WORDS).write(&mut out);
         self.stream.write_all(&mut out).await
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let whereabouts = &self.registration.whereabouts;
+        if whereabouts.presence.is_killed() && whereabouts.may_be_told() {
+            let mut out = BytesMut::new();
+            ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
+            // The connection ends, whether or not the client hears why.
+            let _ = self.stream.write_now(&mut out);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod standings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use reload::Origin;
+pub(crate) use reload::{AT_START, Origin};
 pub(crate) use standings::{Standings, Token};
 
 use crate::pool::Pool;
@@ -20,13 +20,6 @@ const ADMIN_DATABASES: [&str; 2] = ["pgbouncer", "paceline"];
 
 /// An order. Databases are named as clients name them; `None` is all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "signals give some; the rest comes from the console"
-    )
-)]
 pub(crate) enum Order {
     /// No transaction begins; done when every server connection is closed.
     Pause(Option<String>),

@@ -11,6 +11,7 @@ mod known;
 mod load;
 mod quota;
 mod room;
+mod roster;
 mod seat;
 mod shape;
 mod sweep;
@@ -21,6 +22,7 @@ pub(crate) use hold::{Hold, Summons};
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
+pub(crate) use roster::{Roster, ServerCard, ServerSeen};
 pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
@@ -30,6 +32,7 @@ use crate::config::Terms;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
+use crate::stats::Stats;
 use crate::status::Counters;
 use crate::trip;
 use arc_swap::{ArcSwap, Guard};
@@ -56,6 +59,15 @@ fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
     inner.line.land(now, keys.as_slice().iter().copied());
 }
 
+/// What clients call a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolName {
+    /// The database that they asked for.
+    pub(crate) database: String,
+    /// What they called themselves.
+    pub(crate) user: String,
+}
+
 /// The server connections of one database and user.
 pub(crate) struct Pool {
     /// Shared by all pools.
@@ -65,6 +77,8 @@ pub(crate) struct Pool {
     pub(crate) learned: Learned,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
+    /// What clients call it, since one has logged in.
+    pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
     terms: ArcSwap<Terms>,
@@ -81,6 +95,10 @@ pub(crate) struct Pool {
     pub(crate) sizes: GroupSizes,
     /// Clients that are logged in.
     pub(crate) clients: AtomicUsize,
+    /// What it has counted for `SHOW STATS`, and durations and errors for metrics.
+    pub(crate) stats: Stats,
+    /// Its server connections.
+    pub(crate) roster: Roster,
 }
 
 struct Inner {
@@ -140,6 +158,7 @@ impl Pool {
             policy: shape::PolicyCell::new(shape.policy),
             learned: Learned::default(),
             labels: OnceLock::new(),
+            name: OnceLock::new(),
             quotas,
             inner: Mutex::new(Inner {
                 line: Line::new(shape.limits),
@@ -172,6 +191,8 @@ impl Pool {
             leases: AtomicU64::new(0),
             sizes: GroupSizes::default(),
             clients: AtomicUsize::new(0),
+            stats: Stats::default(),
+            roster: Roster::default(),
             proxy,
         }
     }
@@ -200,6 +221,7 @@ impl Pool {
         let mut inner = self.lock();
         if !inner.idle.is_empty() && inner.line.start_at_once(&slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
+                self.stats.seated_at_once();
                 return Submitted::Seat(Seat::new(self, conn, slip.keys));
             }
             land(&mut inner, now, &slip.keys);
@@ -251,6 +273,11 @@ impl Pool {
         let mut inner = self.lock();
         land(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
+    }
+
+    /// When a unit came that stands in the line; `None`: it has departed.
+    pub(crate) fn arrived(&self, ticket: Ticket) -> Option<Instant> {
+        self.lock().line.arrived(ticket)
     }
 
     /// A unit's client has left. False: it has departed.
@@ -426,6 +453,8 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving as u64, Ordering::Relaxed);
+        let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
+        self.stats.departed(departure.entries.iter().map(waited));
         Some(departure)
     }
 

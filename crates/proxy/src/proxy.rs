@@ -2,12 +2,15 @@
 
 use crate::auth::Gate;
 use crate::cancel::Cancels;
-use crate::config::{Config, Database};
+use crate::config::{Config, ConfigError, Database};
+use crate::console::Operators;
 use crate::control::{Origin, Phase, Standings, Token};
 use crate::metrics::PoolLabels;
-use crate::pool::{Hold, Pool, QuotaBook, Shape};
+use crate::pool::{Hold, Pool, PoolName, QuotaBook, Shape};
+use crate::presence::Clock;
 use crate::room::Rooms;
 use crate::server::Address;
+use crate::stats::Periods;
 use crate::status::Counters;
 use crate::tls::{Keyring, TlsError};
 use arc_swap::{ArcSwap, Guard};
@@ -19,9 +22,9 @@ use paceline_line::tally::Names;
 use paceline_line::template::Templates;
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use tokio::sync::{Notify, watch};
 
 /// Most reads in a pipeline.
@@ -46,6 +49,8 @@ pub(crate) struct Proxy {
     pub(crate) keyring: Arc<Keyring>,
     /// Clients by cancel key.
     pub(crate) cancels: Cancels,
+    /// Users of the console.
+    pub(crate) operators: Operators,
     /// Clients that are connected.
     pub(crate) clients: AtomicUsize,
     /// Connections of clients that are there, logged in or not.
@@ -56,6 +61,12 @@ pub(crate) struct Proxy {
     pub(crate) names: Arc<Names>,
     /// Pools that have labels in metrics.
     labelled: AtomicUsize,
+    /// The time to a second, for what is shown of clients and servers.
+    pub(crate) clock: Clock,
+    /// When the averages of `SHOW STATS` began.
+    pub(crate) periods: Periods,
+    /// Numbers of server connections that were given.
+    pub(crate) server_ids: AtomicU32,
     /// When the process began.
     pub(crate) started: SystemTime,
     quotas: QuotaBook,
@@ -89,11 +100,15 @@ impl Proxy {
             rooms: Arc::default(),
             keyring: Arc::default(),
             cancels: Cancels::default(),
+            operators: Operators::default(),
             clients: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             names: Arc::default(),
             labelled: AtomicUsize::new(0),
+            clock: Clock::default(),
+            periods: Periods::new(Instant::now()),
+            server_ids: AtomicU32::new(0),
             started: SystemTime::now(),
             quotas: QuotaBook::default(),
             phase: watch::Sender::default(),
@@ -120,6 +135,20 @@ impl Proxy {
 
     fn lock(&self) -> MutexGuard<'_, Pools> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets one key, as `key=value`, until the configuration is read again.
+    ///
+    /// # Errors
+    /// As [`Config::set`]; then nothing has changed.
+    pub(crate) async fn set(self: &Arc<Self>, assignment: &str) -> Result<(), ConfigError> {
+        // Else what a reload has read meanwhile would be lost.
+        let _turn = self.origin.turn().await;
+        let mut config = Config::clone(&self.config());
+        config.set(assignment)?;
+        config.check_access("SET")?;
+        self.set_config(Arc::new(config));
+        Ok(())
     }
 
     /// Another configuration takes the place of this one; pools follow it at once. A database that is not in it any more
@@ -193,6 +222,15 @@ impl Proxy {
         outcome
     }
 
+    /// How the pools of a database are held, or of all.
+    pub(crate) fn hold_of(&self, database: Option<&str>) -> Hold {
+        let pools = self.lock();
+        match database {
+            Some(database) => pools.standings.hold(database),
+            None => pools.standings.hold_of_all(),
+        }
+    }
+
     /// Is this order to pause or suspend in force?
     pub(crate) fn order_holds(&self, token: Token) -> bool {
         self.lock().standings.holds(token)
@@ -218,8 +256,12 @@ impl Proxy {
         *self.phase.borrow() != Phase::Serving
     }
 
-    /// A client that named this database and user has logged in to its pool: from now on metrics show it.
+    /// A client that named this database and user has logged in to its pool: from now on metrics and the console show it.
     pub(crate) fn label(&self, pool: &Pool, database: &str, user: &str) {
+        pool.name.get_or_init(|| PoolName {
+            database: database.to_owned(),
+            user: user.to_owned(),
+        });
         pool.labels.get_or_init(|| {
             let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
             PoolLabels::new(earlier, database, user)

@@ -20,6 +20,13 @@ pub(crate) struct Room {
     taken: usize,
 }
 
+impl Rooms {
+    /// Bytes that are taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
 impl Room {
     /// None yet.
     pub(crate) fn new(rooms: &Arc<Rooms>) -> Self {

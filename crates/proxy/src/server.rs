@@ -3,7 +3,7 @@
 
 use crate::auth::{Pass, random};
 use crate::config::{Host, SslMode, Upstream};
-use crate::pool::{Bond, ServerPlace};
+use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::{self, Connector, Keyring};
 use crate::within::within;
@@ -69,13 +69,16 @@ pub(crate) struct ServerConn {
     pub(crate) retires_at: Instant,
     /// Its place among the connections of its database and user.
     pub(crate) place: Option<ServerPlace>,
+    /// What others see of it.
+    pub(crate) card: Arc<ServerCard>,
 }
 
 /// Names a backend in cancel requests.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendKey {
     address: Arc<Address>,
-    process: u32,
+    /// Its process.
+    pub(crate) process: u32,
     secret: u32,
 }
 
@@ -268,6 +271,7 @@ impl ServerConn {
     ) -> Result<Self, ServerError> {
         let now = Instant::now();
         let mut conn = Self {
+            card: ServerCard::new(stream.ends(), 0),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
@@ -279,6 +283,7 @@ impl ServerConn {
             place: None,
         };
         conn.log_in(address, pass).await?;
+        conn.card = ServerCard::new(conn.stream.ends(), conn.key.process);
         Ok(conn)
     }
 

@@ -5,6 +5,7 @@ use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
@@ -51,7 +52,43 @@ struct Tls {
     identity: Identity,
 }
 
+/// The two ends of a connection, in few bytes.
+#[derive(Debug, Clone)]
+pub(crate) enum Ends {
+    /// A Unix socket, and the process at its other end; 0 if that is not known.
+    Unix(u32),
+    /// The other end and this one.
+    V4([SocketAddrV4; 2]),
+    /// The other end and this one.
+    V6(Box<[SocketAddrV6; 2]>),
+}
+
 impl Stream {
+    /// Its two ends. One that is gone already is taken for a Unix socket's.
+    pub(crate) fn ends(&self) -> Ends {
+        match &self.socket {
+            Socket::Tcp(stream) => match (stream.peer_addr(), stream.local_addr()) {
+                (Ok(SocketAddr::V4(peer)), Ok(SocketAddr::V4(local))) => Ends::V4([peer, local]),
+                (Ok(SocketAddr::V6(peer)), Ok(SocketAddr::V6(local))) => {
+                    Ends::V6(Box::new([peer, local]))
+                }
+                _ => Ends::Unix(0),
+            },
+            Socket::Unix(stream) => {
+                let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+                Ends::Unix(pid.map_or(0, i32::cast_unsigned))
+            }
+        }
+    }
+
+    /// The user at the other end of a Unix socket.
+    pub(crate) fn peer_uid(&self) -> Option<u32> {
+        match &self.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix(stream) => stream.peer_cred().ok().map(|peer| peer.uid()),
+        }
+    }
+
     /// Takes a TCP socket.
     pub(crate) fn tcp(stream: TcpStream) -> Self {
         if let Err(error) = stream.set_nodelay(true) {

@@ -1,6 +1,7 @@
 //! A trip: a group on a server connection. The next group is on its way before the answers of the last one are
 //! dealt out, so that the database never waits for clients.
 
+mod fares;
 mod share;
 
 use crate::cancel;
@@ -9,6 +10,7 @@ use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use fares::Fares;
 use paceline_line::line::{Departure, Entry, Key, Keys, Strategy};
 use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
@@ -17,7 +19,7 @@ use paceline_line::unit::Unit;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 use crate::status::Counters;
@@ -35,6 +37,7 @@ struct Trip {
     batch: Option<Batch>,
     strategy: Option<Strategy>,
     served: Served,
+    since: Instant,
 }
 
 /// What became of a trip.
@@ -104,6 +107,7 @@ impl Trip {
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
             served: Served::default(),
+            since: Instant::now(),
         }
     }
 
@@ -131,6 +135,7 @@ impl Trip {
         let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
             return Ok(());
         };
+        conn.card.begins(pool.proxy.clock.seconds());
         let limit = pool.terms().query_timeout;
         match within(limit, conn.adopt(&first.settings)).await {
             // Without their settings they cannot go: each learns why by itself.
@@ -186,7 +191,7 @@ impl Trip {
             // Answers go out as they come; who goes again does so at the end.
             let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
             let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
-            self.count(&answered);
+            self.count(pool, &answered);
             self.deal(answered);
             match tokio::time::timeout(PIPELINE_STALL, read).await {
                 Ok(read) => read?,
@@ -203,7 +208,7 @@ impl Trip {
     /// Members of a pipeline that has come to a halt need not wait for the one that holds it up.
     fn reroute(&mut self, pool: &Arc<Pool>, batch: &mut Batch) {
         let abandoned = batch.abandon().unwrap_or_default();
-        self.count(&abandoned);
+        self.count(pool, &abandoned);
         let again = self.take_again(&abandoned);
         for (entry, _) in &again {
             if let Some(unit) = &entry.unit.unit {
@@ -235,17 +240,23 @@ impl Trip {
                 pool.learn(unit.template.id, unit.settings.id, void);
             }
         }
-        self.count(dealt);
+        pool.stats.server_parsed(conn.side.take_parses());
+        conn.card.has_prepared(conn.side.prepared());
+        self.count(pool, dealt);
         self.count_group(pool);
         let again = self.take_again(dealt);
         pool.turn(conn, std::mem::take(&mut self.keys), again)
     }
 
     /// Counts what has become of members, before they hear of it.
-    fn count(&mut self, dealt: &[Dealt]) {
+    fn count(&mut self, pool: &Pool, dealt: &[Dealt]) {
+        let mut fares = Fares::default();
         for Dealt { member, verdict } in dealt {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
             let unit = entry.and_then(|entry| entry.unit.unit.as_ref());
+            if let (Some(unit), Verdict::Answer(answer)) = (unit, verdict) {
+                fares.take(unit, answer, &pool.stats);
+            }
             if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref())
                 && let Some(strategy) = self.strategy
             {
@@ -255,6 +266,7 @@ impl Trip {
                 }
             }
         }
+        fares.count(self.since, &pool.stats);
     }
 
     /// Counts the group itself when it is over.
@@ -308,7 +320,7 @@ impl Trip {
         let reads = self.strategy.filter(|strategy| strategy.reads());
         if let Some(strategy) = reads.filter(|_| in_time) {
             let alone = self.all_alone(Fallback::Lost);
-            self.count(&alone);
+            self.count(pool, &alone);
             let units = self.served.count(strategy, 0, false);
             pool.sizes.count(strategy, units);
             return pool.wreck(keys, self.take_again(&alone));

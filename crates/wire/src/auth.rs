@@ -315,11 +315,11 @@ mod tests {
 
     /// The first message of SCRAM when the server offers these mechanisms.
     fn first_message(binding: Option<&[u8]>, offered: &[u8]) -> Vec<u8> {
-        let mut login = Login::new("u", Some("p")).bound_to(binding.map(<[u8]>::to_vec));
+        let mut login = login(Credential::Password("p")).bound_to(binding.map(<[u8]>::to_vec));
         let mut out = BytesMut::new();
         let body = [&[0, 0, 0, 10], offered].concat();
         assert_eq!(login.handle(&body, &mut out), Ok(Progress::Answered));
-        out[frame::HEADER_LEN..].to_vec()
+        out[crate::frame::HEADER_LEN..].to_vec()
     }
 
     #[test]

@@ -280,6 +280,26 @@ pub fn write_error_with(body: &[u8], field: u8, text: &str, out: &mut BytesMut) 
     });
 }
 
+/// Appends a `NoticeResponse`.
+pub fn write_notice(out: &mut BytesMut, message: &str, detail: Option<&str>) {
+    frame::write(out, tag::NOTICE_RESPONSE, |out| {
+        let fields = [
+            (b'S', Some("NOTICE")),
+            (b'V', Some("NOTICE")),
+            (b'C', Some("00000")),
+            (b'M', Some(message)),
+            (b'D', detail),
+        ];
+        for (code, value) in fields {
+            if let Some(value) = value {
+                out.put_u8(code);
+                put_cstr(out, value.as_bytes());
+            }
+        }
+        out.put_u8(0);
+    });
+}
+
 /// One field of an `ErrorResponse` or `NoticeResponse` body (`C` SQLSTATE, `M` message, `S` severity, …).
 pub fn error_field(body: &[u8], code: u8) -> Option<&str> {
     let mut r = Reader::new(body);

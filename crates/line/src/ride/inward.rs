@@ -77,7 +77,12 @@ impl Ride {
                 Pass::Forward => {
                     self.pass_held(to_client);
                     match header.tag {
-                        tag::ERROR_RESPONSE => self.write_error(frame, desk, to_client),
+                        tag::ERROR_RESPONSE => {
+                            let state = backend::error_field(frame.body(), b'C');
+                            let state = state.and_then(|s| <[u8; 5]>::try_from(s.as_bytes()).ok());
+                            self.errors.extend(state);
+                            self.write_error(frame, desk, to_client);
+                        }
                         tag => {
                             self.repeat.passes(tag);
                             to_client.put_slice(&message);

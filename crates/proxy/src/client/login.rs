@@ -6,8 +6,10 @@ use super::Client;
 use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
 use crate::config::State;
+use crate::console;
 use crate::control::Phase;
 use crate::pool::{Full, Pool, Summons};
+use crate::presence::Presence;
 use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
@@ -25,7 +27,7 @@ use std::sync::atomic::Ordering;
 
 /// Counts a client as long as it lives: among all, when it is admitted among those of its database and user, and once it is
 /// logged in among those of its pool.
-pub(super) struct Place {
+pub(crate) struct Place {
     proxy: Arc<Proxy>,
     stage: Stage,
 }
@@ -70,8 +72,16 @@ impl Drop for Place {
     }
 }
 
+/// Who has logged in.
+pub(super) enum Entered {
+    /// A client of a database.
+    Client(Client),
+    /// An operator.
+    Console(console::Session),
+}
+
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
-pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Client> {
+pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Entered> {
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
     let login = attempt(&proxy, &mut stream);
@@ -90,7 +100,11 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Clie
         }
     };
     match outcome {
-        Ok(login) => Some(Client {
+        Ok(Login::Console { pass, input, place }) => {
+            let session = console::Session::new(&proxy, pass, stream, input, place);
+            Some(Entered::Console(session))
+        }
+        Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
             mode: login.pool.terms().mode,
             silence: None,
@@ -102,7 +116,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Clie
             session: Session::new(login.settings),
             registration: login.registration,
             _place: login.place,
-        }),
+        })),
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
             // The connection ends, whether or not the client hears why.
@@ -112,7 +126,17 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Clie
     }
 }
 
-struct Login {
+enum Login {
+    Client(Guest),
+    Console {
+        pass: console::Pass,
+        input: BytesMut,
+        place: Place,
+    },
+}
+
+/// What a session is made of.
+struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
     settings: Arc<Settings>,
@@ -124,10 +148,16 @@ struct Login {
 async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refusal> {
     let mut input = BytesMut::new();
     let startup = encryption::read_startup(proxy, stream, &mut input).await?;
-    let mut place = take_place(proxy)?;
+    let (mut place, room) = take_place(proxy);
     let (database, user) = names(&startup)?;
     refuse_replication(&startup)?;
     let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
+    if console::serves(&proxy.config(), database) {
+        let pass = console::enter(proxy, &identity.user, stream)?;
+        stream.write_all(&mut pass.welcome()).await?;
+        return Ok(Login::Console { pass, input, place });
+    }
+    room?;
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
@@ -135,7 +165,8 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         .book
         .intern(settings_of(&startup, &proxy.config().paceline.state)?);
     let parameters = welcome(&pool, &settings).await?;
-    let registration = Cancels::register(proxy)
+    let presence = Presence::new(&pool, stream.ends());
+    let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();
     if startup.minor > 0 || !startup.extensions().is_empty() {
@@ -149,14 +180,15 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     Status::Idle.write(&mut out);
     place.enter(&pool);
     proxy.label(&pool, database, &identity.user);
+    registration.whereabouts.has_settings(&settings);
     stream.write_all(&mut out).await?;
-    Ok(Login {
+    Ok(Login::Client(Guest {
         pool,
         input,
         settings,
         registration,
         place,
-    })
+    }))
 }
 
 /// The database and user that a client names.
@@ -195,16 +227,21 @@ fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Ar
     Ok(pool)
 }
 
-fn take_place(proxy: &Arc<Proxy>) -> Result<Place, Refusal> {
+/// A place, and whether there is room for one more client. The console is there for operators even if there is none.
+fn take_place(proxy: &Arc<Proxy>) -> (Place, Result<(), ErrorResponse>) {
     let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
     let place = Place {
         proxy: Arc::clone(proxy),
         stage: Stage::Connected,
     };
-    if others < proxy.config().paceline.pooling.max_client_conn {
-        return Ok(place);
-    }
-    Err(ErrorResponse::fatal("08P01", "no more connections allowed (max_client_conn)").into())
+    let room = match others < proxy.config().paceline.pooling.max_client_conn {
+        true => Ok(()),
+        false => {
+            let message = "no more connections allowed (max_client_conn)";
+            Err(ErrorResponse::fatal("08P01", message))
+        }
+    };
+    (place, room)
 }
 
 /// Settings in the start-up packet, as the SQL that sets them.

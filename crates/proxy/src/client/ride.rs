@@ -1,6 +1,7 @@
 //! A client rides: bytes go to and fro between its socket and one server connection until the ride is over.
 
 mod ending;
+mod meter;
 
 use super::clock::{Clock, Phase};
 use super::{Client, End};
@@ -13,12 +14,14 @@ use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use meter::Meter;
 use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
 use paceline_line::unit::Unit;
+use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use paceline_wire::{Frames, Header};
 use std::io;
@@ -41,6 +44,7 @@ struct Relay<'a> {
     client: &'a mut Client,
     conn: &'a mut ServerConn,
     ride: Ride,
+    meter: Meter,
     to_server: BytesMut,
     to_client: BytesMut,
     /// The client said goodbye or is gone.
@@ -75,6 +79,7 @@ struct Ended {
     end: Option<End>,
     failed: bool,
     forwarded: u64,
+    at: Instant,
 }
 
 impl Client {
@@ -93,15 +98,15 @@ impl Client {
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
         let outcome = match (underway, &watched) {
-            (Some((underway, room)), _) => self.take_over(conn, underway, room).await,
+            (Some((underway, room)), _) => self.take_over(conn, underway, room, start).await,
             (None, Some((unit, _))) => {
-                let riding = self.ride_on(conn, &unit.bytes, wrap);
+                let riding = self.ride_on(conn, &unit.bytes, wrap, start);
                 match held_max(unit) {
                     Some(limit) => hold_rows(rows, limit, riding).await,
                     None => riding.await,
                 }
             }
-            (None, None) => self.ride_on(conn, unit, wrap).await,
+            (None, None) => self.ride_on(conn, unit, wrap, start).await,
         };
         whereabouts.leave_server().await;
         let spent = seat.conn().is_some_and(|conn| conn.side.spent);
@@ -122,7 +127,7 @@ impl Client {
             _ if spent => drop(seat),
             None => seat.leave(),
             Some((unit, question)) => {
-                let micros = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
+                let micros = u32::try_from((ended.at - start).as_micros()).unwrap_or(u32::MAX);
                 unit.template
                     .pace
                     .record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
@@ -144,6 +149,7 @@ impl Client {
         conn: &mut ServerConn,
         unit: &Bytes,
         wrap: Wrap,
+        start: Instant,
     ) -> Result<Ended, (Fate, End)> {
         let limit = self.pool.terms().query_timeout;
         match within(limit, conn.adopt(&self.session.settings)).await {
@@ -155,7 +161,7 @@ impl Client {
                 return Err((Fate::Drop, End::Told(told)));
             }
         }
-        let mut relay = Relay::board(self, conn, wrap);
+        let mut relay = Relay::board(self, conn, wrap, start);
         relay.begin(unit);
         relay.run_to_end().await
     }
@@ -166,13 +172,15 @@ impl Client {
         conn: &mut ServerConn,
         underway: Underway,
         room: Room,
+        start: Instant,
     ) -> Result<Ended, (Fate, End)> {
         let (ride, to_client) = Ride::take_over(underway);
-        let relay = Relay {
+        let mut relay = Relay {
             to_client,
             room: Some(room),
-            ..Relay::new(self, conn, ride)
+            ..Relay::new(self, conn, ride, start)
         };
+        relay.meter.unit(Status::Idle);
         relay.run_to_end().await
     }
 }
@@ -210,7 +218,7 @@ async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Outpu
 }
 
 impl<'a> Relay<'a> {
-    fn board(client: &'a mut Client, conn: &'a mut ServerConn, wrap: Wrap) -> Self {
+    fn board(client: &'a mut Client, conn: &'a mut ServerConn, wrap: Wrap, start: Instant) -> Self {
         let mut to_server = BytesMut::new();
         let mut ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
         if client.mode == PoolMode::Session {
@@ -218,16 +226,17 @@ impl<'a> Relay<'a> {
         }
         Self {
             to_server,
-            ..Self::new(client, conn, ride)
+            ..Self::new(client, conn, ride, start)
         }
     }
 
-    fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride) -> Self {
+    fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride, start: Instant) -> Self {
         Self {
             clock: Clock::of(&client.pool.terms()),
             client,
             conn,
             ride,
+            meter: Meter::new(start),
             to_server: BytesMut::new(),
             to_client: BytesMut::new(),
             client_end: None,
@@ -260,19 +269,25 @@ impl<'a> Relay<'a> {
             client,
             conn,
             ride,
+            meter,
             to_server,
             ..
         } = self;
         with_desk(client, conn, |desk| {
-            Frames::new(unit).for_each(|frame| ride.client_message(frame, desk, to_server));
+            Frames::new(unit).for_each(|frame| {
+                meter.message(frame, ride.status());
+                ride.client_message(frame, desk, to_server);
+            });
         });
     }
 
     async fn run_to_end(mut self) -> Result<Ended, (Fate, End)> {
         let riding = Doing::Riding(self.conn.key.clone());
         self.client.registration.whereabouts.now(riding);
+        self.conn.card.begins(self.client.proxy.clock.seconds());
         let settings = self.client.session.settings.id;
         let relayed = self.run().await;
+        let at = self.count();
         let accepted = self.ride.accepted();
         if !accepted.is_empty() {
             self.client.pool.accepted(accepted, settings);
@@ -291,7 +306,22 @@ impl<'a> Relay<'a> {
             end: self.client_end,
             failed: self.ride.saw_error(),
             forwarded: self.ride.forwarded(),
+            at,
         })
+    }
+
+    /// Counts the ride when it is over, which is now.
+    fn count(&mut self) -> Instant {
+        let now = Instant::now();
+        let (client, pool) = (&*self.client, &self.client.pool);
+        let meter = std::mem::replace(&mut self.meter, Meter::new(now));
+        meter.end(now, self.ride.forwarded(), pool);
+        pool.stats.server_parsed(self.conn.side.take_parses());
+        self.conn.card.has_prepared(self.conn.side.prepared());
+        let whereabouts = &client.registration.whereabouts;
+        whereabouts.presence.has_prepared(client.session.named());
+        whereabouts.has_settings(&client.session.settings);
+        now
     }
 
     /// Relays until the ride is over or one of the two is gone.
@@ -343,6 +373,7 @@ impl<'a> Relay<'a> {
                 }
                 self.copy_data_left -= here.len();
                 self.heard = true;
+                self.meter.copied(here.len());
                 self.to_server.extend_from_slice(&here);
                 continue;
             }
@@ -389,6 +420,9 @@ impl<'a> Relay<'a> {
             ride.server_bytes(&mut input, desk, to_client, to_server)
         });
         conn.input = input;
+        for state in ride.take_errors() {
+            client.pool.stats.failed(state);
+        }
         taken.map_err(|error| (Fate::Drop, End::Wire(error)))
     }
 
@@ -419,6 +453,11 @@ impl<'a> Relay<'a> {
         if let Some(clock) = &mut self.clock {
             clock.turn(phase, std::mem::take(&mut self.heard));
         }
+        // Between the units of a transaction.
+        let quiet = self.ride.is_quiet() && self.to_server.is_empty();
+        if quiet {
+            self.pause();
+        }
         let wants_client = self.wants_client();
         let client_interest = interest(wants_client, !self.to_client.is_empty());
         let server_interest = interest(
@@ -442,10 +481,20 @@ impl<'a> Relay<'a> {
             end = summons, if idle => return Err((Fate::Drop, end)),
             why = Clock::is_up(&mut self.clock) => Some(why),
         };
+        if quiet {
+            self.meter.go_on(Instant::now(), self.ride.status());
+        }
         match up {
             Some(why) => Err((Fate::Drop, self.time_is_up(phase, why))),
             None => self.read(wants_client),
         }
+    }
+
+    fn pause(&mut self) {
+        let (status, sent) = (self.ride.status(), self.ride.forwarded());
+        let pool = &self.client.pool;
+        self.meter.pause(Instant::now(), status, sent, pool);
+        pool.stats.server_parsed(self.conn.side.take_parses());
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
@@ -467,9 +516,10 @@ impl<'a> Relay<'a> {
         self.take_server_input()?;
         let mut told = std::mem::take(&mut self.to_client);
         if !self.ride.is_fatal() {
+            self.client.pool.stats.failed(*b"08006");
             told.extend_from_slice(&self.client.lost());
         }
-        Err((Fate::Drop, End::Told(told.freeze())))
+        Err((Fate::Drop, End::Lost(told.freeze())))
     }
 }
 

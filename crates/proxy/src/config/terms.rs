@@ -361,6 +361,12 @@ impl Config {
         differs.terms(&self.paceline)
     }
 
+    /// What is said of a user in every database.
+    pub(crate) fn terms_of_user(&self, user: &str) -> Terms {
+        let differs = self.users.get(user).cloned().unwrap_or_default();
+        differs.terms(&self.paceline)
+    }
+
     /// Most server connections that a pool of this database opens whose user has no table, its reserve included.
     pub(crate) fn pool_size_max(&self, database: &Database) -> usize {
         let terms = database.differs.terms(&self.paceline);

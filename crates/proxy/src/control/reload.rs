@@ -7,10 +7,10 @@ use crate::proxy::Proxy;
 use crate::serve::systemd;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Keys that are read at the start only, because of what was made of them then.
-const AT_START: [&str; 8] = [
+pub(crate) const AT_START: [&str; 8] = [
     "listen",
     "unix_socket_dir",
     "unix_socket_mode",
@@ -54,13 +54,20 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// Who changes the configuration waits for who changes it already.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+}
+
 impl Proxy {
     /// Carries out RELOAD.
     ///
     /// # Errors
     /// Something could not be read or is wrong; that part is as it was.
     pub(super) async fn reload(self: &Arc<Self>) -> Result<(), ErrorResponse> {
-        let _turn = self.origin.turn.lock().await;
+        let _turn = self.origin.turn().await;
         systemd::reloading();
         let outcome = self.read_again().await;
         systemd::ready();

@@ -44,11 +44,18 @@ impl Standings {
     /// How the pools of a database are held.
     pub(crate) fn hold(&self, database: &str) -> Hold {
         let standing = self.databases.get(database);
+        match self.hold_of_all() {
+            Hold::Open if standing.is_some_and(|one| one.paused.is_some()) => Hold::Paused,
+            hold => hold,
+        }
+    }
+
+    /// How all pools are held, whatever else is said of single databases.
+    pub(crate) fn hold_of_all(&self) -> Hold {
         match self.all {
             Mode::Closing => Hold::Closing,
             Mode::Paused(_) => Hold::Paused,
             Mode::Suspended(_) => Hold::Suspended,
-            Mode::Active if standing.is_some_and(|one| one.paused.is_some()) => Hold::Paused,
             Mode::Active => Hold::Open,
         }
     }

@@ -102,6 +102,45 @@ pub(super) const POOL_SERVERS_MAX: Metric = gauge(
     POOL,
     "Most server connections that the pool opens",
 );
+const fn seconds(name: &'static str, meaning: &'static str) -> Metric {
+    Metric {
+        kind: MetricType::Histogram,
+        ..counter(name, POOL, meaning)
+    }
+}
+
+pub(super) const WAIT: Metric = seconds(
+    "paceline_wait_seconds",
+    "How long units stood in the line; those that got a connection at once waited for 0 seconds",
+);
+pub(super) const QUERY: Metric = seconds(
+    "paceline_query_seconds",
+    "How long units took on a server connection, members of groups until they were answered",
+);
+pub(super) const TRANSACTION: Metric = seconds(
+    "paceline_transaction_seconds",
+    "How long transactions took, with the times in which the client had nothing to do",
+);
+pub(super) const ERRORS: Metric = counter(
+    "paceline_errors",
+    &["database", "user", "sqlstate"],
+    "Errors that clients were told of",
+);
+pub(super) const RECEIVED: Metric = counter(
+    "paceline_received_bytes",
+    POOL,
+    "Bytes of units that came from clients",
+);
+pub(super) const SENT: Metric = counter(
+    "paceline_sent_bytes",
+    POOL,
+    "Bytes of answers that went to clients",
+);
+pub(super) const ASSIGNMENTS: Metric = counter(
+    "paceline_server_assignments",
+    POOL,
+    "Times that a server connection was given to a client, or to a group",
+);
 pub(super) const ACCEPTED: Metric = counter(
     "paceline_clients_accepted",
     &[],
@@ -126,7 +165,7 @@ pub(super) const BUILD: Metric = Metric {
 
 /// All of them.
 #[cfg(test)]
-pub(super) const ALL: [&Metric; 16] = [
+pub(super) const ALL: [&Metric; 23] = [
     &UNITS,
     &GROUPS,
     &LARGEST_GROUP,
@@ -139,6 +178,13 @@ pub(super) const ALL: [&Metric; 16] = [
     &POOL_CLIENTS,
     &POOL_SERVERS,
     &POOL_SERVERS_MAX,
+    &WAIT,
+    &QUERY,
+    &TRANSACTION,
+    &ERRORS,
+    &RECEIVED,
+    &SENT,
+    &ASSIGNMENTS,
     &ACCEPTED,
     &CLIENTS,
     &STARTED,

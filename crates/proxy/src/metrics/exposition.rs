@@ -1,12 +1,18 @@
 //! Values as the text that monitoring reads; the syntax is `prometheus-client`'s.
 
 use super::catalog::Metric;
+use crate::stats::{BOUNDS_MICROS, Durations};
 use paceline_line::tally::{SIZE_BOUNDS, Sizes};
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet,
 };
 use std::collections::BTreeMap;
 use std::fmt;
+
+#[expect(clippy::cast_precision_loss, reason = "what monitoring keeps")]
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
 
 /// Writes metrics, one after another.
 pub(super) struct Exposition<'a>(pub(super) DescriptorEncoder<'a>);
@@ -58,6 +64,27 @@ impl Exposition<'_> {
             let sum = sizes.units as f64;
             let count = sizes.groups.iter().sum();
             let mut of_labels = out.encode_family(labels)?;
+            of_labels.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn durations<L: EncodeLabelSet>(
+        &mut self,
+        metric: &Metric,
+        series: &BTreeMap<L, Durations>,
+    ) -> fmt::Result {
+        let mut out = self.begin(metric)?;
+        let bounds: Vec<f64> = BOUNDS_MICROS
+            .iter()
+            .map(|bound| seconds(*bound))
+            .chain([f64::INFINITY])
+            .collect();
+        for (labels, durations) in series {
+            let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(durations.counts).collect();
+            let sum = seconds(durations.micros);
+            let mut of_labels = out.encode_family(labels)?;
+            let count = durations.count();
             of_labels.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use super::catalog;
 use super::exposition::Exposition;
 use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
+use crate::stats::Durations;
 use paceline_line::line::Strategy;
 use paceline_line::tally::{OTHER, Sizes, Tally};
 use prometheus_client::collector::Collector;
@@ -88,6 +89,13 @@ struct StateLabels {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+struct ErrorLabels {
+    #[prometheus(flatten)]
+    pool: PoolLabels,
+    sqlstate: String,
+}
+
 /// Values by labels, in the order of the labels.
 type Series<L> = BTreeMap<L, u64>;
 
@@ -106,6 +114,13 @@ struct Sheet {
     pool_clients: Series<StateLabels>,
     pool_servers: Series<StateLabels>,
     pool_servers_max: Series<PoolLabels>,
+    waits: BTreeMap<PoolLabels, Durations>,
+    queries: BTreeMap<PoolLabels, Durations>,
+    transactions: BTreeMap<PoolLabels, Durations>,
+    errors: Series<ErrorLabels>,
+    received: Series<PoolLabels>,
+    sent: Series<PoolLabels>,
+    assignments: Series<PoolLabels>,
     accepted: u64,
     clients: u64,
     started_seconds: f64,
@@ -142,6 +157,7 @@ impl Sheet {
         };
         let (load, census) = pool.load();
         self.add_load(pool_labels, load);
+        self.add_stats(pool_labels, pool);
         for tally in census.by_name() {
             self.add_tally(pool_labels, &tally);
         }
@@ -164,6 +180,26 @@ impl Sheet {
             };
             add(&mut self.units, labels, leases);
         }
+    }
+
+    fn add_stats(&mut self, labels: &PoolLabels, pool: &Pool) {
+        let stats = &pool.stats;
+        for (all, more) in [
+            (&mut self.waits, stats.wait_durations()),
+            (&mut self.queries, stats.query_durations()),
+            (&mut self.transactions, stats.transaction_durations()),
+        ] {
+            let durations = all.entry(labels.clone()).or_default();
+            *durations = *durations + more;
+        }
+        for (sqlstate, count) in stats.errors() {
+            let pool = labels.clone();
+            add(&mut self.errors, ErrorLabels { pool, sqlstate }, count);
+        }
+        let totals = pool.totals();
+        add(&mut self.received, labels.clone(), totals.received());
+        add(&mut self.sent, labels.clone(), totals.sent());
+        add(&mut self.assignments, labels.clone(), totals.assignments());
     }
 
     fn add_load(&mut self, pool: &PoolLabels, load: Load) {
@@ -242,6 +278,13 @@ impl Collector for Sheet {
         out.gauges(&catalog::POOL_CLIENTS, &self.pool_clients)?;
         out.gauges(&catalog::POOL_SERVERS, &self.pool_servers)?;
         out.gauges(&catalog::POOL_SERVERS_MAX, &self.pool_servers_max)?;
+        out.durations(&catalog::WAIT, &self.waits)?;
+        out.durations(&catalog::QUERY, &self.queries)?;
+        out.durations(&catalog::TRANSACTION, &self.transactions)?;
+        out.counters(&catalog::ERRORS, &self.errors)?;
+        out.counters(&catalog::RECEIVED, &self.received)?;
+        out.counters(&catalog::SENT, &self.sent)?;
+        out.counters(&catalog::ASSIGNMENTS, &self.assignments)?;
         out.counter(&catalog::ACCEPTED, self.accepted)?;
         out.gauge(&catalog::CLIENTS, self.clients)?;
         out.gauge(&catalog::STARTED, self.started_seconds)?;

@@ -1,11 +1,14 @@
 //! What is written of pools that no server knows, and the documentation that must match. (What clients and servers do is
 //! tested end to end.)
 
+mod boards;
+
 use super::catalog::ALL;
 use super::sheet::{NAME_BYTES_MAX, POOLS_MAX, text};
 use super::*;
 use crate::config::Config;
 use crate::pool::Pool;
+use crate::stats::CODES_MAX;
 use paceline_line::line::Strategy;
 use paceline_line::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
 
@@ -202,6 +205,7 @@ fn every_metric_is_documented_and_written() {
     let limits = [
         format!("The first {POOLS_MAX} pools"),
         format!("{NAME_BYTES_MAX} bytes at most"),
+        format!("The first {CODES_MAX} that a pool has met"),
         "At most 1,000 templates".to_owned(),
         format!("{CONNECTIONS_MAX} connections are served"),
         format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),

@@ -3,6 +3,7 @@
 use super::Pool;
 use paceline_line::tally::Census;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// Who is there and what they are doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(crate) struct Load {
     pub(crate) servers_opening: u64,
     /// Most server connections.
     pub(crate) servers_max: u64,
+    /// How long the first in line has waited.
+    pub(crate) longest_wait: Duration,
 }
 
 impl Pool {
@@ -28,6 +31,7 @@ impl Pool {
         let waiting = inner.line.len();
         let idle = inner.idle.len() + inner.parked.len();
         let (open, opening) = (inner.open, inner.opening);
+        let oldest = inner.line.oldest();
         let census = inner.tallies.census();
         drop(inner);
         // Those who are logging in may wait, too.
@@ -39,6 +43,9 @@ impl Pool {
             servers_idle: idle as u64,
             servers_opening: opening as u64,
             servers_max: self.terms().size as u64,
+            longest_wait: oldest.map_or(Duration::ZERO, |since| {
+                Instant::now().saturating_duration_since(since)
+            }),
         };
         (load, census)
     }

@@ -19,6 +19,8 @@ const OFTEN: Duration = Duration::from_millis(50);
 pub(crate) async fn sweep(proxy: Arc<Proxy>) {
     loop {
         tokio::time::sleep(pause(&proxy)).await;
+        proxy.clock.tick();
+        proxy.turn_period();
         proxy.pools().iter().for_each(Pool::sweep);
     }
 }

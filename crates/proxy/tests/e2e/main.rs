@@ -16,6 +16,7 @@ mod authentication;
 mod benching;
 mod blocked_take;
 mod claims;
+mod console;
 mod corners;
 mod ddl;
 mod declared;

@@ -34,6 +34,7 @@ pub(super) async fn read_startup(
             Packet::Gss => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
             Packet::Cancel { process, secret } => {
                 let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
+                proxy.operators.cancel(process, secret);
                 proxy.cancels.cancel(process, secret, limit).await;
                 return Err(Refusal::Left);
             }

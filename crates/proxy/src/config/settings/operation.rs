@@ -13,6 +13,12 @@ pub(crate) struct Operation {
     pub(crate) pidfile: Option<PathBuf>,
     /// Threads for client and server sockets, 1 to 256.
     pub(crate) worker_threads: usize,
+    /// Users of the admin console who may do everything there.
+    pub(crate) admin_users: Vec<String>,
+    /// Users of the admin console who may look.
+    pub(crate) stats_users: Vec<String>,
+    /// How often averages begin anew; no less than a second.
+    pub(crate) stats_period: Duration,
 }
 
 impl Default for Operation {
@@ -21,6 +27,9 @@ impl Default for Operation {
             shutdown_timeout: Duration::from_secs(10),
             pidfile: None,
             worker_threads: 1,
+            admin_users: Vec::new(),
+            stats_users: Vec::new(),
+            stats_period: Duration::from_secs(60),
         }
     }
 }
@@ -45,5 +54,20 @@ pub(super) static KEYS: &[Key] = &[
             limits: 1..=256,
             field: |settings| &mut settings.operation.worker_threads,
         },
+    },
+    Key {
+        name: "admin_users",
+        meaning: "Who may do everything in the admin console, separated by commas",
+        kind: Kind::Names(|settings| &mut settings.operation.admin_users),
+    },
+    Key {
+        name: "stats_users",
+        meaning: "Who may use the SHOW commands of the admin console, separated by commas",
+        kind: Kind::Names(|settings| &mut settings.operation.stats_users),
+    },
+    Key {
+        name: "stats_period",
+        meaning: "How often the averages in the admin console begin anew; less than 1 is 1",
+        kind: timeout(|settings| &mut settings.operation.stats_period),
     },
 ];

@@ -1,0 +1,40 @@
+//! The admin console: the virtual databases `pgbouncer` and `paceline`, with PgBouncer's commands. `docs/console.md` describes it.
+//!
+//! It answers by the simple and by the extended protocol, and never asks a server. What changes how Paceline runs is an
+//! [`Order`](crate::control::Order), carried out elsewhere.
+
+mod access;
+mod command;
+mod operators;
+mod perform;
+mod session;
+mod show;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use access::{Access, enter};
+pub(crate) use operators::{Operators, Pass};
+pub(crate) use session::Session;
+
+use crate::config::Config;
+use paceline_wire::ErrorResponse;
+
+/// The name that PgBouncer's users and tools know.
+pub(crate) const PGBOUNCER: &str = "pgbouncer";
+
+/// The other name.
+const PACELINE: &str = "paceline";
+
+/// The version of PgBouncer whose commands and columns these are.
+const PGBOUNCER_VERSION: &str = "1.25.0";
+
+/// Does this database name mean the console? A database of one's own may be called `paceline`.
+pub(crate) fn serves(config: &Config, database: &str) -> bool {
+    database == PGBOUNCER || (database == PACELINE && !config.databases.contains_key(PACELINE))
+}
+
+/// An error as PgBouncer's console gives it.
+fn refusal(message: impl Into<String>) -> ErrorResponse {
+    ErrorResponse::error("08P01", message)
+}

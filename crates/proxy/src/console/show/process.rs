@@ -1,0 +1,132 @@
+//! What concerns the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, and the tables that are always empty here.
+
+use super::super::PGBOUNCER_VERSION;
+use super::super::table::{Row, Value};
+use super::{Columns, Show};
+use crate::pool::Hold;
+use crate::pool::Pool;
+use crate::proxy::Proxy;
+use crate::server::ServerConn;
+use std::sync::atomic::Ordering;
+
+pub(super) const LISTS_COLUMNS: Columns = Columns {
+    kinds: "si",
+    names: &["list", "items"],
+};
+
+pub(super) const MEM_COLUMNS: Columns = Columns {
+    kinds: "siiii",
+    names: &["name", "size", "used", "free", "memtotal"],
+};
+
+pub(super) const STATE_COLUMNS: Columns = Columns {
+    kinds: "ss",
+    names: &["key", "value"],
+};
+
+pub(super) const VERSION_COLUMNS: Columns = Columns {
+    kinds: "s",
+    names: &["version"],
+};
+
+pub(super) const PEERS_COLUMNS: Columns = Columns {
+    kinds: "isii",
+    names: &["peer_id", "host", "port", "pool_size"],
+};
+
+pub(super) const PEER_POOLS_COLUMNS: Columns = Columns {
+    kinds: "iiiii",
+    names: &[
+        "peer_id",
+        "cl_active_cancel_req",
+        "cl_waiting_cancel_req",
+        "sv_active_cancel",
+        "sv_login",
+    ],
+};
+
+pub(super) const DNS_HOSTS_COLUMNS: Columns = Columns {
+    kinds: "sqs",
+    names: &["hostname", "ttl", "addrs"],
+};
+
+pub(super) const DNS_ZONES_COLUMNS: Columns = Columns {
+    kinds: "sqi",
+    names: &["zonename", "serial", "count"],
+};
+
+/// Clients and server connections that there are.
+fn connections(proxy: &Proxy) -> (u64, u64) {
+    let clients = proxy.clients.load(Ordering::Relaxed) as u64;
+    let servers = proxy.pools().into_iter().map(|pool| {
+        let (load, _) = pool.load();
+        load.servers_active + load.servers_idle + load.servers_opening
+    });
+    (clients, servers.sum())
+}
+
+pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
+    let (clients, servers) = connections(proxy);
+    let logged_in = (proxy.cancels.all().len() + proxy.operators.count()) as u64;
+    let count = |show: Show| show.rows(proxy).len() as u64;
+    let list = |name: &str, items: u64| vec![Value::from(name), Value::from(items)];
+    vec![
+        list("databases", count(Show::Databases)),
+        list("users", count(Show::Users)),
+        list("peers", 0),
+        list("pools", count(Show::Pools)),
+        list("peer_pools", 0),
+        list("free_clients", 0),
+        list("used_clients", clients),
+        list("login_clients", clients.saturating_sub(logged_in)),
+        list("free_servers", 0),
+        list("used_servers", servers),
+        list("dns_names", 0),
+        list("dns_zones", 0),
+        list("dns_queries", 0),
+        list("dns_pending", 0),
+    ]
+}
+
+/// What is kept for each, without its buffers, texts and tables.
+pub(super) fn mem(proxy: &Proxy) -> Vec<Row> {
+    let (clients, servers) = connections(proxy);
+    let pools = proxy.pools().len() as u64;
+    let cache = |name: &str, size: usize, used: u64| -> Row {
+        let (size, free) = (size as u64, 0_u64);
+        let total = size * used;
+        vec![
+            name.into(),
+            size.into(),
+            used.into(),
+            free.into(),
+            total.into(),
+        ]
+    };
+    vec![
+        cache("client_cache", crate::client::SIZE, clients),
+        cache("server_cache", size_of::<ServerConn>(), servers),
+        cache("pool_cache", size_of::<Pool>(), pools),
+        cache("shared_answers", 1, proxy.rooms.taken() as u64),
+    ]
+}
+
+pub(super) fn state(proxy: &Proxy) -> Vec<Row> {
+    let held = proxy.hold_of(None);
+    let states = [
+        ("active", Hold::Open),
+        ("paused", Hold::Paused),
+        ("suspended", Hold::Suspended),
+    ];
+    let is = |(key, hold): (&str, Hold)| {
+        let value = if held == hold { "yes" } else { "no" };
+        vec![Value::from(key), Value::from(value)]
+    };
+    states.map(is).to_vec()
+}
+
+pub(super) fn version() -> Vec<Row> {
+    let paceline = env!("CARGO_PKG_VERSION");
+    let version = format!("PgBouncer {PGBOUNCER_VERSION} (Paceline {paceline})");
+    vec![vec![version.into()]]
+}

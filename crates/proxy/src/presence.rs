@@ -1,0 +1,128 @@
+//! Who a client is and since when, for `SHOW CLIENTS` and `KILL_CLIENT`: a few words per client, kept in its registration for
+//! cancel requests. What it is doing is known there.
+
+use crate::pool::Pool;
+use crate::stream::Ends;
+use paceline_line::settings::Settings;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+use tokio::task::AbortHandle;
+
+/// Seconds since 1970-01-01 UTC, as they were when somebody looked last: once a second.
+#[derive(Debug)]
+pub(crate) struct Clock(AtomicU32);
+
+impl Default for Clock {
+    fn default() -> Self {
+        let clock = Self(AtomicU32::new(0));
+        clock.tick();
+        clock
+    }
+}
+
+impl Clock {
+    /// Looks.
+    pub(crate) fn tick(&self) {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = since.unwrap_or_default().as_secs();
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+
+    /// The time.
+    pub(crate) fn seconds(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A client that is logged in.
+pub(crate) struct Presence {
+    /// Its pool.
+    pub(crate) pool: Arc<Pool>,
+    /// Its connection.
+    pub(crate) ends: Ends,
+    /// When it came, by the clock.
+    pub(crate) since: u32,
+    /// When its last unit began, by the clock.
+    requested: AtomicU32,
+    /// Named statements that it has prepared.
+    prepared: AtomicU32,
+    /// Its task.
+    task: OnceLock<AbortHandle>,
+    /// An operator has ended it.
+    killed: AtomicBool,
+}
+
+impl Presence {
+    /// A client that has come just now.
+    pub(crate) fn new(pool: &Arc<Pool>, ends: Ends) -> Self {
+        let now = pool.proxy.clock.seconds();
+        Self {
+            pool: Arc::clone(pool),
+            ends,
+            since: now,
+            requested: AtomicU32::new(now),
+            prepared: AtomicU32::new(0),
+            task: OnceLock::new(),
+            killed: AtomicBool::new(false),
+        }
+    }
+
+    /// A unit begins.
+    pub(crate) fn begins(&self) {
+        let now = self.pool.proxy.clock.seconds();
+        self.requested.store(now, Ordering::Relaxed);
+    }
+
+    /// It has so many named statements now.
+    pub(crate) fn has_prepared(&self, statements: usize) {
+        let statements = u32::try_from(statements).unwrap_or(u32::MAX);
+        self.prepared.store(statements, Ordering::Relaxed);
+    }
+
+    /// When its last unit began.
+    pub(crate) fn requested(&self) -> u32 {
+        self.requested.load(Ordering::Relaxed)
+    }
+
+    /// Named statements that it has prepared.
+    pub(crate) fn prepared(&self) -> u32 {
+        self.prepared.load(Ordering::Relaxed)
+    }
+
+    /// Its task has begun.
+    pub(crate) fn runs_in(&self, task: AbortHandle) {
+        if let Err(task) = self.task.set(task) {
+            tracing::debug!(id = ?task.id(), "a client has two tasks");
+        }
+    }
+
+    /// Ends its task wherever it is. False: it has none yet, or none any more.
+    pub(super) fn kill(&self) -> bool {
+        let Some(task) = self.task.get().filter(|task| !task.is_finished()) else {
+            return false;
+        };
+        self.killed.store(true, Ordering::Release);
+        task.abort();
+        true
+    }
+
+    /// An operator has ended it.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+}
+
+/// The value of `application_name` in settings, as far as their SQL tells it.
+pub(crate) fn application_name(settings: &Settings) -> String {
+    let sql = settings.sql_of("application_name").unwrap_or_default();
+    let value = sql.split_once(" TO ").or_else(|| sql.split_once('='));
+    let value = value.map_or("", |(_, value)| value.trim().trim_end_matches(';'));
+    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    match (inside('\''), inside('"')) {
+        (Some(text), _) => text.replace("''", "'"),
+        (None, Some(name)) => name.replace("\"\"", "\""),
+        (None, None) => value.to_owned(),
+    }
+}
