@@ -24,7 +24,7 @@ use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
-use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
+use crate::config::{Config, ConfigError, Declared, ImportError, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -36,6 +36,15 @@ pub(crate) enum Command {
         /// The file.
         file: PathBuf,
     },
+    /// Print a `pgbouncer.ini` as a `paceline.toml`: see [`crate::config::import`].
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// The folder for the files that passwords are written into.
+        password_dir: Option<PathBuf>,
+    },
+    /// Print the JSON schema of the configuration file: see [`crate::config::schema`].
+    Schema,
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),
     /// Measure: see [`crate::bench`].
@@ -66,8 +75,10 @@ pub(crate) struct Explain {
 /// How to run the front end.
 #[derive(Debug)]
 pub(crate) struct Serve {
-    /// File, `--upstream`, `--listen` and `--set` taken together.
+    /// File or URL, environment, `--set` and `--listen` taken together.
     pub(crate) config: Config,
+    /// What an operator should know of it, for the log.
+    pub(crate) remarks: Vec<Remark>,
     /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
     /// not exist. When this is `Some`, `config.databases` is empty.
     pub(crate) embedded: Option<PathBuf>,
@@ -84,6 +95,12 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Two configurations in the environment.
+    #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]
+    TwoSources,
+    /// A `pgbouncer.ini` that cannot be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
@@ -204,6 +221,10 @@ impl Command {
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Import { file, password_dir }) => {
+                return Ok(Command::Import { file, password_dir });
+            }
+            Some(CommandArguments::Schema) => return Ok(Command::Schema),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
@@ -221,11 +242,9 @@ impl Command {
 
 impl ServeArguments {
     fn resolve(self, machine: &Machine) -> Result<Serve, CliError> {
-        let mut config = match (&self.upstream, &self.config) {
-            (Some(url), _) => Config::for_upstream(url)?,
-            (None, Some(file)) => Config::load(file)?,
-            (None, None) => Config::default(),
-        };
+        let source = self.source(machine)?;
+        let (mut config, mut remarks) = source.read()?;
+        remarks.extend(config.apply_environment(&machine.environment)?);
         for assignment in &self.set {
             config.set(assignment)?;
         }
@@ -233,23 +252,71 @@ impl ServeArguments {
             config.set(&format!("listen={address}"))?;
         }
         let embedded = match (config.databases.is_empty(), self.data_dir) {
-            // PostgreSQL is started from another working folder.
-            (true, Some(folder)) => Some(std::path::absolute(&folder).unwrap_or(folder)),
-            (true, None) => Some(machine.data_folder().ok_or(CliError::NoDataFolder)?),
-            (false, None) => None,
-            (false, Some(_)) => {
-                let file = self.config.map(|file| file.display().to_string());
-                return Err(CliError::DataDirUnused(
-                    file.unwrap_or_else(|| "--upstream".to_owned()),
-                ));
+            (true, folder) => {
+                let folder = folder.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
+                // PostgreSQL is started from another working folder.
+                let folder = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+                Some(
+                    folder
+                        .or_else(|| machine.data_folder())
+                        .ok_or(CliError::NoDataFolder)?,
+                )
             }
+            (false, None) => None,
+            (false, Some(_)) => return Err(CliError::DataDirUnused(source.name())),
         };
-        let log_filter = self.log_level.or_else(|| machine.log.clone());
+        let log_filter = self.log_level.as_deref().or(machine.said("LOG"));
         Ok(Serve {
             config,
+            remarks,
             embedded,
-            log_filter: log_filter.unwrap_or_else(|| "info".to_owned()),
+            log_filter: log_filter.unwrap_or("info").to_owned(),
         })
+    }
+
+    /// Where the configuration is: what the arguments say goes before what the environment says.
+    fn source(&self, machine: &Machine) -> Result<Source, CliError> {
+        let of_environment = match (machine.said("UPSTREAM"), machine.said("CONFIG")) {
+            _ if self.upstream.is_some() || self.config.is_some() => Source::Defaults,
+            (Some(_), Some(_)) => return Err(CliError::TwoSources),
+            (Some(url), None) => Source::Upstream("PACELINE_UPSTREAM", url.to_owned()),
+            (None, Some(file)) => Source::File(PathBuf::from(file)),
+            (None, None) => Source::Defaults,
+        };
+        Ok(match (&self.upstream, &self.config) {
+            (Some(url), _) => Source::Upstream("--upstream", url.clone()),
+            (None, Some(file)) => Source::File(file.clone()),
+            (None, None) => of_environment,
+        })
+    }
+}
+
+/// Where a configuration comes from.
+enum Source {
+    /// An option or variable, and the URL that it gives.
+    Upstream(&'static str, String),
+    File(PathBuf),
+    Defaults,
+}
+
+impl Source {
+    fn read(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
+        match self {
+            Source::Upstream(source, url) => {
+                let remark = Config::remark_of_upstream(source, url);
+                Ok((Config::passing_on(source, url)?, Vec::from_iter(remark)))
+            }
+            Source::File(file) => Config::load_with_remarks(file),
+            Source::Defaults => Ok(Default::default()),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Source::Upstream(source, _) => (*source).to_owned(),
+            Source::File(file) => file.display().to_string(),
+            Source::Defaults => String::new(),
+        }
     }
 }
 
@@ -258,7 +325,7 @@ impl ServeArguments {
 /// # Errors
 /// [`ConfigError`] with everything that is wrong with it; the process should then end with 1.
 pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
-    let config = Config::load(file)?;
+    let (config, remarks) = Config::load_with_remarks(file)?;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.
@@ -279,6 +346,9 @@ pub(crate) fn check(file: &Path) -> Result<String, ConfigError> {
             .as_deref()
             .unwrap_or("each client's own user");
         let _ = write!(summary, "\ndatabase {name}: {} as {user}", database.primary);
+    }
+    for remark in remarks {
+        let _ = write!(summary, "\n{remark}");
     }
     Ok(summary)
 }

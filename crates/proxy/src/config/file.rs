@@ -7,20 +7,23 @@ use toml::de::{DeTable, DeValue};
 
 use super::declared::LISTS;
 use super::error::{ConfigError, Problem, Wrong};
+use super::remark::Remark;
+use super::secret;
 use super::settings::{Key, POOL_SIZE};
 use super::suggest;
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, UserOverride};
 
-const TABLES: [&str; 2] = ["paceline", "databases"];
-const DATABASE_KEYS: [&str; 4] = [
+pub(super) const TABLES: [&str; 2] = ["paceline", "databases"];
+pub(super) const DATABASE_KEYS: [&str; 5] = [
     "primary",
+    "password_file",
     "default_pool_size",
     "hotspot_for_autocommit",
     "users",
 ];
-const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+pub(super) const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
 
 /// A key or value and where it stands in the text.
 type Entry<'a, 'i> = (
@@ -28,29 +31,38 @@ type Entry<'a, 'i> = (
     &'a Spanned<DeValue<'i>>,
 );
 
-/// Reads a whole file.
-pub(super) fn read(text: &str, file: &str) -> Result<Config, ConfigError> {
+/// The keys of the tables `[users.NAME]`, if there are such tables.
+pub(super) fn keys_of_users() -> Option<&'static [&'static str]> {
+    TABLES.contains(&"users").then_some(&USER_KEYS)
+}
+
+/// Reads a whole file. `place` names a line (the first is 1) in messages.
+pub(super) fn read(
+    text: &str,
+    place: &dyn Fn(usize) -> String,
+) -> Result<(Config, Vec<Remark>), ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().trim().replace('\n', ", ");
-        ConfigError::one(Problem::on_line(
-            file,
-            line_of(text, at),
-            Wrong::Syntax { message },
-        ))
+        let wrong = Wrong::Syntax { message };
+        ConfigError::one(Problem::at(place(line_of(text, at)), wrong))
     })?;
     let mut reader = Reader {
         problems: Vec::new(),
+        remarks: Vec::new(),
     };
     let config = reader.config(document.get_ref());
+    let place = |at| place(line_of(text, at));
     if reader.problems.is_empty() {
-        return Ok(config);
+        let remarks = reader.remarks.into_iter();
+        let remark = |(at, remark)| Remark::new(place(at), remark);
+        return Ok((config, remarks.map(remark).collect()));
     }
     // TOML tables are read by name; people read from top to bottom.
     reader.problems.sort_by_key(|(at, _)| *at);
-    let place = |(at, wrong)| Problem::on_line(file, line_of(text, at), wrong);
+    let problem = |(at, wrong)| Problem::at(place(at), wrong);
     Err(ConfigError::Invalid(
-        reader.problems.into_iter().map(place).collect(),
+        reader.problems.into_iter().map(problem).collect(),
     ))
 }
 
@@ -67,6 +79,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 pub(super) struct Reader {
     /// Byte offset and problem.
     pub(super) problems: Vec<(usize, Wrong)>,
+    /// Byte offset and what is worth knowing.
+    remarks: Vec<(usize, String)>,
 }
 
 impl Reader {
@@ -128,6 +142,7 @@ impl Reader {
         // An inline table or [databases.x] starts here; a missing key has no better place.
         let start = content.span().start;
         let mut primary = None;
+        let mut password_file = None;
         let mut default_pool_size = None;
         let mut hotspot_for_autocommit = None;
         let mut users = BTreeMap::new();
@@ -135,6 +150,7 @@ impl Reader {
         for (key, written) in self.entries(&table, content) {
             match key.get_ref().as_ref() {
                 "primary" => primary = self.primary(written),
+                "password_file" => password_file = Some(written),
                 "default_pool_size" => {
                     default_pool_size = self.value("default_pool_size", written, pool_size)
                 }
@@ -160,6 +176,9 @@ impl Reader {
             }
             return None;
         };
+        if let Some(written) = password_file {
+            self.password(&mut primary, written);
+        }
         if name == ANY_DATABASE {
             primary.dbname = None;
         }
@@ -190,7 +209,12 @@ impl Reader {
 
     fn primary(&mut self, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
         let upstream = match Written::in_toml(written.get_ref()) {
-            Written::Text(url) => Upstream::from_url(url).map_err(Wrong::from),
+            Written::Text(url) => {
+                let at = written.span().start;
+                let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
+                self.remarks.extend(exposed.map(|remark| (at, remark)));
+                Upstream::from_url(url).map_err(Wrong::from)
+            }
             _ => {
                 let got = "this".to_owned();
                 let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
@@ -207,6 +231,23 @@ impl Reader {
         upstream
             .map_err(|wrong| self.note(written.span().start, wrong))
             .ok()
+    }
+
+    /// Gives `primary` the password that is in a file of its own.
+    fn password(&mut self, primary: &mut Upstream, written: &Spanned<DeValue<'_>>) {
+        let Some(Some(file)) = self.value("password_file", written, value::file) else {
+            return;
+        };
+        let at = written.span().start;
+        if primary.password.is_some() {
+            return self.note(at, Wrong::TwoPasswords);
+        }
+        match secret::read(&file) {
+            Ok(password) => primary.password = Some(password),
+            Err(error) => self.note(at, error.into()),
+        }
+        self.remarks
+            .extend(secret::exposed(&file).map(|remark| (at, remark)));
     }
 
     pub(super) fn value<T>(

@@ -5,14 +5,23 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::secret::{self, SecretError};
 use super::suggest;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 6] = ["host", "port", "dbname", "user", "password", "sslmode"];
+const PARAMETERS: [&str; 7] = [
+    "host",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "password_file",
+    "sslmode",
+];
 const PORT: u16 = 5432;
 
 /// Where a server is and as whom to log in.
@@ -117,6 +126,12 @@ pub(super) enum UpstreamError {
     /// A mode that does not exist.
     #[error("sslmode={0} does not exist; write disable, allow or prefer")]
     SslMode(String),
+    /// A file for the password that cannot be used.
+    #[error("password_file of the URL: {0}")]
+    PasswordFile(#[from] SecretError),
+    /// A password in two places.
+    #[error("the URL has a password and a password_file; keep one of the two")]
+    TwoPasswords,
     /// Something after `?` that is not `key=value`.
     #[error(
         "after ? the URL wants key=value, joined by &; for example ?host=/run/postgresql&port=5433"
@@ -140,7 +155,10 @@ fn advice(key: &str) -> String {
         "target_session_attrs" | "load_balance_hosts" => {
             "remove it: the URL names the one server that takes writes"
         }
-        "passfile" | "service" | "servicefile" => "write user and password in the URL",
+        "passfile" => {
+            "write password_file=/PATH, with the password alone in the file, or write it in the URL"
+        }
+        "service" | "servicefile" => "write user and password in the URL",
         "channel_binding" | "gssencmode" | "requirepeer" | "sslrootcert" | "sslcert" | "sslkey"
         | "sslnegotiation" => "remove it: TLS to the server is not available yet",
         _ => return suggestion(key),
@@ -158,6 +176,18 @@ fn suggestion(key: &str) -> String {
 impl Upstream {
     /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces what stands before it, as in libpq.
     pub(super) fn from_url(url: &str) -> Result<Upstream, UpstreamError> {
+        Parts::from_url(url)?.into_upstream()
+    }
+
+    /// The file that `url` names for the password.
+    pub(super) fn password_file(url: &str) -> Option<PathBuf> {
+        let parts = Parts::from_url(url).ok()?;
+        (!parts.password_file.is_empty()).then(|| PathBuf::from(parts.password_file))
+    }
+}
+
+impl Parts {
+    fn from_url(url: &str) -> Result<Parts, UpstreamError> {
         let rest = SCHEMES
             .iter()
             .find_map(|scheme| url.strip_prefix(scheme))
@@ -175,6 +205,7 @@ impl Upstream {
             port: decode(port, "port")?,
             user: decode(user, "user")?,
             password: decode(password, "password")?,
+            password_file: String::new(),
             dbname: decode(dbname, "database")?,
         };
         for parameter in query
@@ -184,7 +215,7 @@ impl Upstream {
         {
             parts.set(parameter)?;
         }
-        parts.into_upstream()
+        Ok(parts)
     }
 }
 
@@ -217,6 +248,7 @@ struct Parts {
     port: String,
     user: String,
     password: String,
+    password_file: String,
     dbname: String,
 }
 
@@ -233,6 +265,7 @@ impl Parts {
             "port" => self.port = value,
             "user" => self.user = value,
             "password" => self.password = value,
+            "password_file" => self.password_file = value,
             "dbname" => self.dbname = value,
             "sslmode" => match value.as_str() {
                 // Paceline talks to the server without TLS, which all three allow.
@@ -267,11 +300,16 @@ impl Parts {
                 .ok_or(UpstreamError::Port)?,
         };
         let said = |text: String| if text.is_empty() { None } else { Some(text) };
+        let password = match (said(self.password), said(self.password_file)) {
+            (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
+            (None, Some(file)) => Some(secret::read(Path::new(&file))?),
+            (password, None) => password.map(Secret::new),
+        };
         Ok(Upstream {
             host,
             port,
             user: said(self.user),
-            password: said(self.password).map(Secret::new),
+            password,
             dbname: said(self.dbname),
         })
     }
