@@ -18,6 +18,8 @@ mod serve;
 mod server;
 mod status;
 mod stream;
+#[cfg(test)]
+mod testing;
 mod trip;
 
 use anyhow::Context;

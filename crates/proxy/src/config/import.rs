@@ -112,3 +112,6 @@ fn write_password(path: &Path, password: &str) -> io::Result<()> {
         .open(path)?;
     writeln!(file, "{password}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Whole files: what they come to, what is wrong with them, and that an import means the same.
 
+mod table;
+
 use super::*;
 use crate::config::upstream::Host;
 use crate::config::{Settings, keys};
