@@ -198,6 +198,7 @@ mod tests {
             },
             database: "app".to_owned(),
             user: "app".to_owned(),
+            startup: Vec::new(),
         };
         let client = Arc::new(Whereabouts {
             secret: 3,

@@ -60,6 +60,8 @@ pub(crate) struct Database {
     pub(crate) primary: Upstream,
     /// Replaces [`Settings::default_pool_size`] for this database.
     pub(crate) default_pool_size: Option<usize>,
+    /// Settings that its server connections are begun with, by name. A client's own replace them.
+    pub(crate) startup: Vec<(String, String)>,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
     /// What is different for one user of this database, by the user name that the client gives.
@@ -80,6 +82,7 @@ impl Database {
     pub(crate) fn at(primary: Upstream) -> Database {
         Database {
             primary,
+            startup: Vec::new(),
             default_pool_size: None,
             hotspot_for_autocommit: None,
             users: BTreeMap::new(),
@@ -104,6 +107,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+    #[cfg(test)]
     pub(crate) fn from_toml(text: &str, file: &str) -> Result<Config, ConfigError> {
         let (config, _) = file::read(text, &|line| format!("{file}:{line}"))?;
         Ok(config)
@@ -112,7 +116,8 @@ impl Config {
     /// Reads the configuration file at `path`, a `paceline.toml` or a `pgbouncer.ini`. Remarks go to the log.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`] when the file cannot be read, else as [`Config::from_toml`].
+    /// [`ConfigError::Unreadable`] when the file cannot be read, [`ConfigError::Invalid`] with
+    /// every problem that was found, each with its line.
     pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
         let (config, remarks) = Config::load_with_remarks(path)?;
         for remark in remarks {
@@ -138,6 +143,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
+    #[cfg(test)]
     pub(crate) fn for_upstream(url: &str) -> Result<Config, ConfigError> {
         Config::passing_on("--upstream", url)
     }

@@ -80,6 +80,7 @@ fn address(upstream: &Upstream) -> anyhow::Result<Address> {
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
         upstream: upstream.clone(),
         user,
+        startup: Vec::new(),
     })
 }
 

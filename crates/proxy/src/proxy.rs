@@ -100,6 +100,7 @@ impl Proxy {
                 .unwrap_or_else(|| user.to_owned()),
             upstream: entry.primary.clone(),
             database: on_server,
+            startup: entry.startup.clone(),
         };
         let size = config.pool_size(entry, user);
         let pool = Arc::new(Pool::new(Arc::clone(self), address, policy, size));

@@ -25,6 +25,8 @@ pub(crate) struct Address {
     pub(crate) database: String,
     /// The user there.
     pub(crate) user: String,
+    /// Settings that connections are begun with.
+    pub(crate) startup: Vec<(String, String)>,
 }
 
 /// A connection to PostgreSQL that is logged in.
@@ -138,12 +140,14 @@ impl ServerConn {
 
     async fn log_in(&mut self, address: &Address) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
+        let mut parameters = vec![
+            ("user".to_owned(), address.user.clone()),
+            ("database".to_owned(), address.database.clone()),
+        ];
+        parameters.extend(address.startup.iter().cloned());
         let startup = Startup {
             minor: 0,
-            parameters: vec![
-                ("user".to_owned(), address.user.clone()),
-                ("database".to_owned(), address.database.clone()),
-            ],
+            parameters,
         };
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;

@@ -16,14 +16,26 @@ use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, UserOverride};
 
 pub(super) const TABLES: [&str; 2] = ["paceline", "databases"];
-pub(super) const DATABASE_KEYS: [&str; 5] = [
+pub(super) const DATABASE_KEYS: [&str; 9] = [
     "primary",
     "password_file",
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
     "default_pool_size",
     "hotspot_for_autocommit",
     "users",
 ];
 pub(super) const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+
+/// Those of them that server connections are begun with, in the order of the document.
+const STARTUP_KEYS: [&str; 4] = [
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
+];
 
 /// A key or value and where it stands in the text.
 type Entry<'a, 'i> = (
@@ -143,6 +155,7 @@ impl Reader {
         let start = content.span().start;
         let mut primary = None;
         let mut password_file = None;
+        let mut startup = Vec::new();
         let mut default_pool_size = None;
         let mut hotspot_for_autocommit = None;
         let mut users = BTreeMap::new();
@@ -151,6 +164,10 @@ impl Reader {
             match key.get_ref().as_ref() {
                 "primary" => primary = self.primary(written),
                 "password_file" => password_file = Some(written),
+                key if STARTUP_KEYS.contains(&key) => {
+                    let value = self.value(key, written, value::parameter);
+                    startup.extend(value.map(|value| (key.to_owned(), value)));
+                }
                 "default_pool_size" => {
                     default_pool_size = self.value("default_pool_size", written, pool_size)
                 }
@@ -184,6 +201,7 @@ impl Reader {
         }
         Some(Database {
             primary,
+            startup,
             default_pool_size,
             hotspot_for_autocommit,
             users,

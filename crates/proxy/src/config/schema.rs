@@ -43,6 +43,9 @@ fn of_database(key: &str) -> Value {
     match key {
         "primary" => text("The server: postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
         "password_file" => text("The file that holds the password, and nothing else"),
+        "client_encoding" | "datestyle" | "timezone" | "application_name" => {
+            text("A setting that server connections are begun with; a client's own replaces it")
+        }
         "users" => named(of_user()),
         key => as_in_settings(key),
     }

@@ -90,6 +90,7 @@ fn configured(upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
         user: upstream.user.clone()?,
         database: upstream.dbname.clone().unwrap_or(name.to_owned()),
         upstream: upstream.clone(),
+        startup: Vec::new(),
     }))
 }
 

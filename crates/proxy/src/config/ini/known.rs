@@ -490,7 +490,7 @@ const fn seconds(name: &'static str, names: &'static [&'static str]) -> Paramete
 }
 
 const fn of_session(name: &'static str, names: &'static [&'static str]) -> Parameter {
-    let why = "new server connections cannot be given settings; say it in the database instead: ALTER DATABASE … SET, or ALTER ROLE … SET";
+    let why = "server connections are not begun with it; say it in the database instead: ALTER DATABASE … SET, or ALTER ROLE … SET";
     parameter(
         name,
         names,

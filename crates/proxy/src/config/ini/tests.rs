@@ -78,6 +78,15 @@ fn a_file_as_they_are() {
 }
 
 #[test]
+fn connections_are_begun_with_settings() {
+    let config = config("[databases]\nx = host=a timezone='a b' client_encoding=UTF8\n");
+    let (database, _) = config.database("x").unwrap();
+    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let expected = [("client_encoding", "UTF8"), ("timezone", "a b")].map(own);
+    assert_eq!(database.startup, expected);
+}
+
+#[test]
 fn what_is_not_said_is_as_in_pgbouncer() {
     let config = config("[databases]\nsocket =\n");
     assert_eq!(config.paceline.pooling.max_client_conn, 100);
@@ -392,6 +401,7 @@ fn database_line() -> impl Strategy<Value = String> {
         (0..5000u32).prop_map(|time| format!("server_lifetime={time}")),
         Just("pool_mode=transaction".to_owned()),
         Just("load_balance_hosts=disable".to_owned()),
+        Just("timezone='Asia/Tokyo' datestyle=German".to_owned()),
     ];
     (name, prop::collection::vec(pair, 0..5)).prop_map(|(name, pairs)| {
         format!("\"{}\" = {}", name.replace('"', "\"\""), pairs.join(" "))

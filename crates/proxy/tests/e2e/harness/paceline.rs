@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,17 @@ impl Paceline {
         let file = caretaker::folder("p").join("paceline.toml");
         std::fs::write(&file, text).unwrap();
         Builder::new(&["--config", file.to_str().unwrap()])
+    }
+
+    /// With the configuration in `file`, on any free port.
+    pub(crate) fn with_file(file: &Path) -> Builder {
+        Builder::new(&["--config", file.to_str().unwrap()])
+    }
+
+    /// Whether a line of the log so far holds `text`.
+    pub(crate) fn logged(&self, text: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|line| line.contains(text))
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -94,6 +106,12 @@ impl Builder {
     /// A setting, `key=value`.
     pub(crate) fn set(mut self, setting: &str) -> Self {
         self.command.args(["--set", setting]);
+        self
+    }
+
+    /// A variable of its environment.
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
         self
     }
 
