@@ -8,6 +8,7 @@ mod bench;
 mod machine;
 mod question;
 mod records;
+mod source;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use self::arguments::{Arguments, CommandArguments, ServeArguments};
 pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
+use self::source::Source;
 use crate::config::{Config, ConfigError, Declared, ImportError, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -95,9 +97,6 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Two configurations in the environment.
-    #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]
-    TwoSources,
     /// A `pgbouncer.ini` that cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
@@ -242,15 +241,14 @@ impl Command {
 
 impl ServeArguments {
     fn resolve(self, machine: &Machine) -> Result<Serve, CliError> {
-        let source = self.source(machine)?;
-        let (mut config, mut remarks) = source.read()?;
-        remarks.extend(config.apply_environment(&machine.environment)?);
-        for assignment in &self.set {
-            config.set(assignment)?;
-        }
-        if let Some(address) = &self.listen {
-            config.set(&format!("listen={address}"))?;
-        }
+        let source = Source {
+            upstream: self.upstream,
+            file: self.config,
+            environment: machine.environment.clone(),
+            set: self.set,
+            listen: self.listen,
+        };
+        let (config, remarks) = source.read_with_remarks()?;
         let embedded = match (config.databases.is_empty(), self.data_dir) {
             (true, folder) => {
                 let folder = folder.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
@@ -272,51 +270,6 @@ impl ServeArguments {
             embedded,
             log_filter: log_filter.unwrap_or("info").to_owned(),
         })
-    }
-
-    /// Where the configuration is: what the arguments say goes before what the environment says.
-    fn source(&self, machine: &Machine) -> Result<Source, CliError> {
-        let of_environment = match (machine.said("UPSTREAM"), machine.said("CONFIG")) {
-            _ if self.upstream.is_some() || self.config.is_some() => Source::Defaults,
-            (Some(_), Some(_)) => return Err(CliError::TwoSources),
-            (Some(url), None) => Source::Upstream("PACELINE_UPSTREAM", url.to_owned()),
-            (None, Some(file)) => Source::File(PathBuf::from(file)),
-            (None, None) => Source::Defaults,
-        };
-        Ok(match (&self.upstream, &self.config) {
-            (Some(url), _) => Source::Upstream("--upstream", url.clone()),
-            (None, Some(file)) => Source::File(file.clone()),
-            (None, None) => of_environment,
-        })
-    }
-}
-
-/// Where a configuration comes from.
-enum Source {
-    /// An option or variable, and the URL that it gives.
-    Upstream(&'static str, String),
-    File(PathBuf),
-    Defaults,
-}
-
-impl Source {
-    fn read(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
-        match self {
-            Source::Upstream(source, url) => {
-                let remark = Config::remark_of_upstream(source, url);
-                Ok((Config::passing_on(source, url)?, Vec::from_iter(remark)))
-            }
-            Source::File(file) => Config::load_with_remarks(file),
-            Source::Defaults => Ok(Default::default()),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Source::Upstream(source, _) => (*source).to_owned(),
-            Source::File(file) => file.display().to_string(),
-            Source::Defaults => String::new(),
-        }
     }
 }
 

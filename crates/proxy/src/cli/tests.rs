@@ -495,7 +495,7 @@ fn the_environment_may_say_where_the_databases_are() {
 fn check_takes_both_kinds_of_file() {
     let folder = Folder::new("kinds");
     let file =
-        folder.file("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\npkt_buf = 1\n");
+        folder.file("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\npkt_buf = 1\n[databases]\na = host=a\n");
     let ini = file.replace(".toml", ".ini");
     std::fs::rename(file, &ini).unwrap();
     let summary = check(Path::new(&ini)).unwrap();
@@ -509,7 +509,7 @@ fn check_takes_both_kinds_of_file() {
     );
     std::fs::write(
         &ini,
-        "[pgbouncer]\nauth_type = trust\nmax_client_conn = many",
+        "[pgbouncer]\nauth_type = trust\nmax_client_conn = many\n[databases]\n* = host=a",
     )
     .unwrap();
     let error = check(Path::new(&ini)).unwrap_err().to_string();

@@ -20,6 +20,9 @@ pub(crate) enum ConfigError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Two configurations in the environment.
+    #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]
+    TwoSources,
     /// The text was read and is wrong; every problem that was found, in the order of the text.
     #[error("{}", one_per_line(.0))]
     Invalid(Vec<Problem>),

@@ -16,7 +16,7 @@ use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, UserOverride};
 
 pub(super) const TABLES: [&str; 2] = ["paceline", "databases"];
-pub(super) const DATABASE_KEYS: [&str; 9] = [
+const DATABASE_KEYS: [&str; 9] = [
     "primary",
     "password_file",
     "client_encoding",
@@ -27,7 +27,7 @@ pub(super) const DATABASE_KEYS: [&str; 9] = [
     "hotspot_for_autocommit",
     "users",
 ];
-pub(super) const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
+const USER_KEYS: [&str; 2] = ["default_pool_size", "hotspot_for_autocommit"];
 
 /// Those of them that server connections are begun with, in the order of the document.
 const STARTUP_KEYS: [&str; 4] = [
@@ -43,9 +43,26 @@ type Entry<'a, 'i> = (
     &'a Spanned<DeValue<'i>>,
 );
 
-/// The keys of the tables `[users.NAME]`, if there are such tables.
-pub(super) fn keys_of_users() -> Option<&'static [&'static str]> {
-    TABLES.contains(&"users").then_some(&USER_KEYS)
+/// Tables whose names are the operator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    /// `[databases.NAME]`.
+    Database,
+    /// `[databases.NAME.users.USER]`.
+    UserOfDatabase,
+    /// `[users.USER]`.
+    User,
+}
+
+impl Table {
+    /// The keys that it may have; none if there are no such tables.
+    pub(super) fn keys(self) -> Vec<&'static str> {
+        match self {
+            Table::Database => DATABASE_KEYS.to_vec(),
+            Table::UserOfDatabase => USER_KEYS.to_vec(),
+            Table::User => Vec::new(),
+        }
+    }
 }
 
 /// Reads a whole file. `place` names a line (the first is 1) in messages.

@@ -131,6 +131,9 @@ impl Sections {
             notes.wrong(&place, IniError::NoMainSection);
             place
         });
+        if sections.get("databases").is_none_or(Section::is_empty) {
+            notes.wrong(&header, IniError::NoDatabase);
+        }
         // What stands below an unknown section has been told with it.
         let mut section = |name| sections.remove(name).unwrap_or_default();
         Sections {

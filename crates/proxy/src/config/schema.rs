@@ -2,7 +2,7 @@
 //! limits of values; what only a whole file can have wrong, `paceline check` tells.
 
 use super::declared::{GROUP_KEYS, TAKE_KEYS};
-use super::file::{DATABASE_KEYS, TABLES, USER_KEYS};
+use super::file::{TABLES, Table};
 use super::settings::{Key, Settings, keys};
 use serde_json::{Map, Value, json};
 
@@ -31,11 +31,11 @@ fn of_table(name: &str) -> Value {
     match name {
         "paceline" => object(keys().map(|key| (key.name, setting(key))), &[]),
         "databases" => {
-            let properties = DATABASE_KEYS.map(|key| (key, of_database(key)));
+            let keys = Table::Database.keys().into_iter();
+            let properties = keys.map(|key| (key, of_database(key)));
             named(object(properties, &["primary"]))
         }
-        // Users of every database.
-        _ => named(of_user()),
+        _ => named(of_user(Table::User)),
     }
 }
 
@@ -46,13 +46,14 @@ fn of_database(key: &str) -> Value {
         "client_encoding" | "datestyle" | "timezone" | "application_name" => {
             text("A setting that server connections are begun with; a client's own replaces it")
         }
-        "users" => named(of_user()),
+        "users" => named(of_user(Table::UserOfDatabase)),
         key => as_in_settings(key),
     }
 }
 
-fn of_user() -> Value {
-    object(USER_KEYS.map(|key| (key, as_in_settings(key))), &[])
+fn of_user(table: Table) -> Value {
+    let keys = table.keys().into_iter();
+    object(keys.map(|key| (key, as_in_settings(key))), &[])
 }
 
 /// A key that replaces one of `[paceline]`, which has the same name or `default_` before it.

@@ -36,6 +36,9 @@ pub(in crate::config) enum IniError {
         "there is no [pgbouncer] section; add the line [pgbouncer], even with nothing below it"
     )]
     NoMainSection,
+    /// Nowhere to go. Paceline would start a PostgreSQL of its own, which nobody who comes from PgBouncer expects.
+    #[error("there is no database in [databases]; add one, or * = host=HOST for every name")]
+    NoDatabase,
     /// Files that include one another.
     #[error("%include goes deeper than {most} files; does a file include itself?")]
     IncludeDepth {

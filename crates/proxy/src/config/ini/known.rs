@@ -22,6 +22,8 @@ pub(super) enum Sort {
     Switch,
     /// Seconds, perhaps with a fraction.
     Seconds,
+    /// Permissions of a file, a number.
+    Mode,
     /// A file or folder, relative to where the process was started.
     Path,
     /// Anything else.
@@ -117,8 +119,8 @@ pub(crate) static KNOWN: &[Known] = &[
     refused(
         "unix_socket_mode",
         "0777",
-        Sort::Text,
-        &["0777", "777", "511"],
+        Sort::Mode,
+        &["0777"],
         "anybody on this machine could connect to the Unix socket; put it into a folder that only the right users may enter, and remove the key",
     ),
     ignored(

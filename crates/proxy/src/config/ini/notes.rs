@@ -96,6 +96,7 @@ impl Notes {
         let plain = match sort {
             Sort::Number => c_number(value).map(|number| number.to_string()),
             Sort::Switch => c_number(value).map(|number| u8::from(number != 0).to_string()),
+            Sort::Mode => c_number(value).map(|number| format!("{number:04o}")),
             Sort::Path => Some(absolute(value)),
             Sort::Seconds | Sort::Text => Some(value.to_owned()),
         };

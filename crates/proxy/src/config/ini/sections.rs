@@ -9,10 +9,10 @@ use super::pairs;
 use super::server::Server;
 use super::settings::{Main, Section};
 use crate::config::ANY_DATABASE;
-use crate::config::file;
+use crate::config::file::Table;
 
 /// Names under which clients find the admin console.
-const RESERVED: [&str; 1] = ["pgbouncer"];
+const RESERVED: [&str; 2] = ["pgbouncer", "paceline"];
 
 /// What is written in a connection string, the last of several values counts.
 type Pairs = Vec<(String, String)>;
@@ -39,7 +39,7 @@ pub(super) fn databases(section: &Section, main: &Main, draft: &mut Draft, notes
         parameters(
             &others,
             OF_DATABASES,
-            Some(&file::DATABASE_KEYS),
+            &Table::Database.keys(),
             "databases",
             place,
             draft,
@@ -54,11 +54,11 @@ pub(super) fn users(section: &Section, draft: &mut Draft, notes: &mut Notes) {
         let Some(pairs) = read(text, place, notes) else {
             continue;
         };
-        let known = file::keys_of_users();
-        if known.is_some() {
+        let here = Table::User.keys();
+        if !here.is_empty() {
             draft.table(&["users", name], place);
         }
-        parameters(&pairs, OF_USERS, known, "users", place, draft, notes);
+        parameters(&pairs, OF_USERS, &here, "users", place, draft, notes);
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn users(section: &Section, draft: &mut Draft, notes: &mut Notes) {
 pub(super) fn peers(section: &Section, draft: &mut Draft, notes: &mut Notes) {
     for (text, place) in section.values() {
         if let Some(pairs) = read(text, place, notes) {
-            parameters(&pairs, OF_PEERS, None, "peers", place, draft, notes);
+            parameters(&pairs, OF_PEERS, &[], "peers", place, draft, notes);
         }
     }
 }
@@ -135,11 +135,11 @@ fn server(
     })
 }
 
-/// Writes what a connection string says beside the address. `here` are the keys of the table that it becomes; `None`: there is none.
+/// Writes what a connection string says beside the address. `here` are the keys of the table that it becomes.
 fn parameters(
     pairs: &Pairs,
     known: &[Parameter],
-    here: Option<&[&str]>,
+    here: &[&str],
     section: &'static str,
     place: &Place,
     draft: &mut Draft,
@@ -162,7 +162,7 @@ fn parameters(
         let Some(value) = said.filter(|value| !parameter.unset.contains(value)) else {
             continue;
         };
-        let exists = |name: &&&str| here.is_some_and(|keys| keys.contains(name));
+        let exists = |name: &&&str| here.contains(name);
         let Some(name) = parameter.names.iter().find(exists) else {
             if let Some(comment) = notes.without(place, parameter.name, value, parameter.otherwise)
             {

@@ -95,7 +95,10 @@ impl Main {
         if !said && !matters {
             return;
         }
-        let comment = notes.without(place, known.name, value, known.otherwise);
+        let Some(plain) = notes.plain(place, known.name, value, known.sort) else {
+            return;
+        };
+        let comment = notes.without(place, known.name, &plain, known.otherwise);
         if let Some(comment) = comment.filter(|_| said) {
             draft.comment(&comment, place);
         }

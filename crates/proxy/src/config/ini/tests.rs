@@ -12,8 +12,10 @@ use std::path::PathBuf;
 /// What every file here needs on this side of authentication.
 const MAIN_LINES: &str = "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n";
 
+/// Read with one database more.
 fn ini(text: &str) -> Result<Ini, String> {
-    read(text, "p.ini").map_err(|error| error.to_string())
+    let text = format!("{text}\n[databases]\nspare = host=spare\n");
+    read(&text, "p.ini").map_err(|error| error.to_string())
 }
 
 fn whole(text: &str) -> Result<(Config, Vec<String>), String> {
@@ -69,10 +71,14 @@ fn a_file_as_they_are() {
     assert_eq!(settings.pooling.max_client_conn, 1024);
     assert_eq!(settings.timeouts.server_idle_timeout.as_millis(), 90_500);
     assert_eq!(server(&config, "app"), "svc it's 10.0.0.5:5433/shop shop");
-    assert_eq!(
-        config.pool_size(config.database("app").unwrap().0, "any"),
-        5
+    let primary = "postgres://svc:it%27s@10.0.0.5:5433/shop";
+    let expected = format!(
+        "[databases.app]
+primary = \"{primary}\"
+default_pool_size = 5"
     );
+    let expected = Config::from_toml(&expected, "p.toml").unwrap();
+    assert_eq!(config.databases["app"], expected.databases["app"]);
     assert_eq!(server(&config, "my db"), "- - /run/paceline:5432 my db");
     assert_eq!(server(&config, "other"), "- - [::1]:5432 other");
 }
@@ -242,25 +248,38 @@ fn every_problem_is_told_from_top_to_bottom() {
 /// What only the reader of TOML finds is told with the line of the old file.
 #[test]
 fn values_outside_limits_have_the_line_of_the_ini() {
-    assert_eq!(
-        refused("\ndefault_pool_size = 99999"),
-        "p.ini:5: default_pool_size: 99999 is outside its limits; write a value from 1 to 10000"
-    );
-    assert_eq!(
-        refused("[databases]\n\nx = host=a pool_size=99999"),
-        "p.ini:6: default_pool_size: 99999 is outside its limits; write a value from 1 to 10000"
-            .replace("default_pool_size", sections_name("pool_size"))
-    );
+    for (text, expected) in [
+        (
+            "\ndefault_pool_size = 99999",
+            "p.ini:5: default_pool_size: 99999 is outside",
+        ),
+        ("[databases]\n\nx = host=a pool_size=99999", "p.ini:6: "),
+    ] {
+        let message = refused(text);
+        assert!(message.starts_with(expected), "{message}");
+        assert!(message.contains("pool_size: 99999 is outside its limits; write a value from"));
+    }
 }
 
-/// What a key of `[databases]` is called here.
-fn sections_name(name: &str) -> &'static str {
-    let parameter = known::OF_DATABASES
-        .iter()
-        .find(|parameter| parameter.name == name)
-        .unwrap();
-    let exists = |name: &&&str| file::DATABASE_KEYS.contains(name);
-    parameter.names.iter().find(exists).unwrap()
+#[test]
+fn a_file_without_databases_starts_no_postgresql() {
+    for text in ["", "[databases]\n"] {
+        let error = read(&format!("{MAIN_LINES}{text}"), "p.ini")
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("p.ini:1: there is no database in [databases]")
+        );
+    }
+}
+
+#[test]
+fn permissions_are_numbers_of_c() {
+    for mode in ["0777", "511", "0x1ff"] {
+        whole(&format!("{MAIN_LINES}unix_socket_mode = {mode}")).unwrap();
+    }
 }
 
 #[test]
@@ -366,7 +385,7 @@ fn value(known: &'static Known) -> BoxedStrategy<String> {
         ]
         .boxed(),
         (Sort::Path, _) => "/[a-z]{1,8}".boxed(),
-        (Sort::Text, _) => Just(default).boxed(),
+        (Sort::Text | Sort::Mode, _) => Just(default).boxed(),
     }
 }
 

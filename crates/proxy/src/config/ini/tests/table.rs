@@ -1,6 +1,6 @@
 //! The tables of `docs/from-pgbouncer.md`, made from the keys that there are.
 
-use crate::config::file;
+use crate::config::file::Table;
 use crate::config::ini::known::{
     ADDRESS, KNOWN, Known, OF_DATABASES, OF_PEERS, OF_USERS, Otherwise, Parameter,
 };
@@ -36,9 +36,9 @@ fn row(known: &Known) -> String {
     format!("| `{}` | {default} | {becomes} |\n", known.name)
 }
 
-fn rows(section: &str, known: &[Parameter], here: Option<&[&str]>) -> String {
+fn rows(section: &str, known: &[Parameter], here: &[&str]) -> String {
     let row = |parameter: &Parameter| {
-        let exists = |name: &&&str| here.is_some_and(|keys| keys.contains(name));
+        let exists = |name: &&&str| here.contains(name);
         let becomes = match parameter.names.iter().find(exists) {
             Some(name) => format!("`{name}`"),
             None => otherwise(parameter.otherwise),
@@ -57,9 +57,9 @@ fn sections() -> String {
     let of_address =
         |key: &str| format!("| `[databases]` | `{key}` | part of the URL `primary` |\n");
     let address: String = ADDRESS.into_iter().map(of_address).collect();
-    let databases = rows("[databases]", OF_DATABASES, Some(&file::DATABASE_KEYS));
-    let users = rows("[users]", OF_USERS, file::keys_of_users());
-    let peers = rows("[peers]", OF_PEERS, None);
+    let databases = rows("[databases]", OF_DATABASES, &Table::Database.keys());
+    let users = rows("[users]", OF_USERS, &Table::User.keys());
+    let peers = rows("[peers]", OF_PEERS, &[]);
     format!("| section | key | here |\n|---|---|---|\n{address}{databases}{users}{peers}")
 }
 
