@@ -26,7 +26,7 @@ pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 use self::source::Source;
-use crate::config::{Config, ConfigError, Declared, ImportError, Remark, Settings, Upstream};
+use crate::config::{Config, ConfigError, Declared, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -97,9 +97,6 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A `pgbouncer.ini` that cannot be imported.
-    #[error(transparent)]
-    Import(#[from] ImportError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"

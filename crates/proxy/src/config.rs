@@ -28,7 +28,7 @@ pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
 pub(crate) use environment::PREFIX;
 pub(crate) use error::{ConfigError, Problem};
-pub(crate) use import::{ImportError, import};
+pub(crate) use import::import;
 pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{Settings, keys};
