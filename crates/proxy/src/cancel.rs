@@ -293,6 +293,7 @@ mod tests {
             database: "app".to_owned(),
             user: "app".to_owned(),
             keyring: Arc::default(),
+            startup: Vec::new(),
         };
         let config = Config::for_upstream("postgres://db").expect("a configuration");
         let proxy = Arc::new(Proxy::new(config));

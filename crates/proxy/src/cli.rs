@@ -27,7 +27,7 @@ use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
 use crate::auth::{self, RecordsError};
-use crate::config::{Config, ConfigError, Declared, Settings, Upstream};
+use crate::config::{Config, ConfigError, Declared, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -39,6 +39,15 @@ pub(crate) enum Command {
         /// The file.
         file: PathBuf,
     },
+    /// Print a `pgbouncer.ini` as a `paceline.toml`: see [`crate::config::import`].
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// The folder for the files that passwords are written into.
+        password_dir: Option<PathBuf>,
+    },
+    /// Print the JSON schema of the configuration file: see [`crate::config::schema`].
+    Schema,
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),
     /// Measure: see [`crate::bench`].
@@ -69,10 +78,12 @@ pub(crate) struct Explain {
 /// How to run the front end.
 #[derive(Debug)]
 pub(crate) struct Serve {
-    /// File, `--upstream`, `--listen` and `--set` taken together.
+    /// File or URL, environment, `--set` and `--listen` taken together.
     pub(crate) config: Config,
     /// To read that again.
     pub(crate) source: Source,
+    /// What an operator should know of it, for the log.
+    pub(crate) remarks: Vec<Remark>,
     /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
     /// not exist. When this is `Some`, `config.databases` is empty.
     pub(crate) embedded: Option<PathBuf>,
@@ -215,6 +226,10 @@ impl Command {
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Import { file, password_dir }) => {
+                return Ok(Command::Import { file, password_dir });
+            }
+            Some(CommandArguments::Schema) => return Ok(Command::Schema),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
@@ -235,28 +250,32 @@ impl ServeArguments {
         let source = Source {
             upstream: self.upstream,
             file: self.config,
+            environment: machine.environment.clone(),
             set: self.set,
             listen: self.listen,
         };
-        let config = source.read()?;
+        let (config, remarks) = source.read_with_remarks()?;
         let embedded = match (config.databases.is_empty(), self.data_dir) {
-            // PostgreSQL is started from another working folder.
-            (true, Some(folder)) => Some(std::path::absolute(&folder).unwrap_or(folder)),
-            (true, None) => Some(machine.data_folder().ok_or(CliError::NoDataFolder)?),
-            (false, None) => None,
-            (false, Some(_)) => {
-                let file = source.file.map(|file| file.display().to_string());
-                return Err(CliError::DataDirUnused(
-                    file.unwrap_or_else(|| "--upstream".to_owned()),
-                ));
+            (true, folder) => {
+                let folder = folder.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
+                // PostgreSQL is started from another working folder.
+                let folder = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+                Some(
+                    folder
+                        .or_else(|| machine.data_folder())
+                        .ok_or(CliError::NoDataFolder)?,
+                )
             }
+            (false, None) => None,
+            (false, Some(_)) => return Err(CliError::DataDirUnused(source.name())),
         };
-        let log_filter = self.log_level.or_else(|| machine.log.clone());
+        let log_filter = self.log_level.as_deref().or(machine.said("LOG"));
         Ok(Serve {
             config,
             source,
+            remarks,
             embedded,
-            log_filter: log_filter.unwrap_or_else(|| "info".to_owned()),
+            log_filter: log_filter.unwrap_or("info").to_owned(),
         })
     }
 }
@@ -266,7 +285,7 @@ impl ServeArguments {
 /// # Errors
 /// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
-    let config = Config::load(file)?;
+    let (config, remarks) = Config::load_with_remarks(file)?;
     config.check_access(&file.display().to_string())?;
     auth::check_files(&config.paceline)?;
     let mut summary = format!("{} is valid\n", file.display());
@@ -289,6 +308,9 @@ pub(crate) fn check(file: &Path) -> Result<String, CliError> {
             .as_deref()
             .unwrap_or("each client's own user");
         let _ = write!(summary, "\ndatabase {name}: {} as {user}", database.primary);
+    }
+    for remark in remarks {
+        let _ = write!(summary, "\n{remark}");
     }
     Ok(summary)
 }

@@ -1,16 +1,22 @@
 //! The configuration: what an operator can say, its defaults and its limits.
 //!
-//! A configuration comes from a TOML file, from an upstream URL alone, or from both the defaults and `--set`. All three end in
-//! the same [`Config`]; every value in it has been checked, so nobody downstream checks again. This module reads text and at
-//! most one file: it opens no socket and looks up no host name.
+//! A configuration comes from a file, from an upstream URL alone, or from the defaults, and from the environment and `--set`. All end in
+//! the same [`Config`]; every value in it has been checked, so nobody downstream checks again. This module reads text and
+//! files: it opens no socket and looks up no host name.
 //!
-//! `docs/configuration.md` describes every key; a test compares it with [`keys`].
+//! `docs/configuration.md` describes every key; a test compares it with [`keys`]. A `pgbouncer.ini` is read as it is: see [`ini`].
 
 mod access;
 mod declared;
 mod duration;
+mod environment;
 mod error;
 mod file;
+mod import;
+mod ini;
+mod remark;
+mod schema;
+mod secret;
 mod settings;
 mod suggest;
 mod terms;
@@ -22,7 +28,11 @@ mod tests;
 
 pub(crate) use declared::{Declared, Role};
 use duration::BareUnit;
+pub(crate) use environment::PREFIX;
 pub(crate) use error::{ConfigError, Problem};
+pub(crate) use import::import;
+pub(crate) use remark::Remark;
+pub(crate) use schema::schema;
 pub(crate) use settings::{
     AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode,
     State, keys,
@@ -60,6 +70,8 @@ pub(crate) struct Database {
     pub(crate) primary: Upstream,
     /// What is different for its pools.
     pub(crate) differs: Differences,
+    /// Settings that its server connections are begun with, by name. A client's own replace them.
+    pub(crate) startup: Vec<(String, String)>,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
     /// Where users of this database are looked up.
@@ -94,11 +106,19 @@ impl Database {
         Database {
             primary,
             differs: Differences::default(),
+            startup: Vec::new(),
             hotspot_for_autocommit: None,
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
         }
     }
+}
+
+fn read_to_string(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        file: path.display().to_string(),
+        source,
+    })
 }
 
 /// Reads a time as the configuration has it: a bare number is seconds.
@@ -111,35 +131,64 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+    #[cfg(test)]
     pub(crate) fn from_toml(text: &str, file: &str) -> Result<Config, ConfigError> {
-        file::read(text, file)
+        let (config, _) = file::read(text, &|line| format!("{file}:{line}"))?;
+        Ok(config)
     }
 
-    /// Reads the configuration file at `path`.
+    /// Reads the configuration file at `path`, a `paceline.toml` or a `pgbouncer.ini`. Remarks go to the log.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`] when the file cannot be read, else as [`Config::from_toml`].
+    /// [`ConfigError::Unreadable`] when the file cannot be read, [`ConfigError::Invalid`] with
+    /// every problem that was found, each with its line.
     pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-        let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Config::from_toml(&text, &file),
-            Err(source) => Err(ConfigError::Unreadable { file, source }),
+        let (config, remarks) = Config::load_with_remarks(path)?;
+        for remark in remarks {
+            tracing::warn!("{remark}");
         }
+        Ok(config)
+    }
+
+    /// Reads as [`Config::load`] does, and returns what an operator should know beside.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub(crate) fn load_with_remarks(path: &Path) -> Result<(Config, Vec<Remark>), ConfigError> {
+        let file = path.display().to_string();
+        let text = read_to_string(path)?;
+        if ini::is_ini(path, &text) {
+            return ini::read(&text, &file)?.config();
+        }
+        file::read(&text, &|line| format!("{file}:{line}"))
     }
 
     /// Defaults, with every database name passed through to the server at `url` (`--upstream`).
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
+    #[cfg(test)]
     pub(crate) fn for_upstream(url: &str) -> Result<Config, ConfigError> {
-        let mut primary = Config::upstream("--upstream", url)?;
+        Config::passing_on("--upstream", url)
+    }
+
+    /// As [`Config::for_upstream`], for a URL that comes from the option or variable called `source`.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn passing_on(source: &str, url: &str) -> Result<Config, ConfigError> {
+        let mut primary = Config::upstream(source, url)?;
         primary.dbname = None;
         Ok(Config {
-            paceline: Settings::default(),
             databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
-            users: BTreeMap::new(),
-            declared: Vec::new(),
+            ..Config::default()
         })
+    }
+
+    /// What an operator should know of a URL that comes from the option or variable called `source`.
+    pub(crate) fn remark_of_upstream(source: &str, url: &str) -> Option<Remark> {
+        let exposed = secret::exposed(&Upstream::password_file(url)?)?;
+        Some(Remark::new(source, exposed))
     }
 
     /// The server at `url` (`--upstream`).

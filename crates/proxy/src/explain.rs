@@ -85,6 +85,7 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
         upstream: upstream.clone(),
         user,
+        startup: Vec::new(),
     })
 }
 

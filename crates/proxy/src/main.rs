@@ -22,6 +22,8 @@ mod server;
 mod stats;
 mod status;
 mod stream;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod trip;
 mod within;
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let ended = match command {
         Command::Check { file } => check(&file).map(done),
+        Command::Import { file, password_dir } => import(&file, password_dir.as_deref()).map(done),
+        Command::Schema => schema().map(done),
         Command::Explain(question) => explain(&question).map(done),
         Command::Bench(order) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
@@ -74,6 +78,22 @@ fn check(file: &Path) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
+    let imported = config::import(file, password_dir)?;
+    for remark in imported.remarks {
+        log::say(&format!("paceline: {remark}"));
+    }
+    print!("{}", imported.toml);
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn schema() -> anyhow::Result<()> {
+    println!("{:#}", config::schema());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
 fn explain(question: &Explain) -> anyhow::Result<()> {
     let answer = runtime(1)?.block_on(explain::explain(question))?;
     println!("{answer}");
@@ -82,6 +102,9 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 
 fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
     log::start(&serve.log_filter)?;
+    for remark in &serve.remarks {
+        tracing::warn!("{remark}");
+    }
     files::raise_limit(&serve.config);
     let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
     let signals = runtime.block_on(async { serve::Signals::new() })?;

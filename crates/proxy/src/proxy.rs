@@ -284,6 +284,7 @@ impl Proxy {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
                 upstream,
                 database: on_server,
+                startup: database.startup.clone(),
                 keyring: Arc::clone(&self.keyring),
             },
             policy: Policy {

@@ -28,6 +28,8 @@ pub(crate) struct Address {
     pub(crate) database: String,
     /// The user there.
     pub(crate) user: String,
+    /// Settings that connections are begun with.
+    pub(crate) startup: Vec<(String, String)>,
     /// What TLS needs.
     pub(crate) keyring: Arc<Keyring>,
 }
@@ -40,9 +42,10 @@ impl Address {
                 upstream,
                 database,
                 user,
+                startup,
                 keyring: _,
             } = address.clone();
-            (upstream, database, user)
+            (upstream, database, user, startup)
         };
         parts(self) == parts(other)
     }
@@ -302,12 +305,14 @@ impl ServerConn {
 
     async fn log_in(&mut self, address: &Address, pass: &Pass) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
+        let mut parameters = vec![
+            ("user".to_owned(), address.user.clone()),
+            ("database".to_owned(), address.database.clone()),
+        ];
+        parameters.extend(address.startup.iter().cloned());
         let startup = Startup {
             minor: 0,
-            parameters: vec![
-                ("user".to_owned(), address.user.clone()),
-                ("database".to_owned(), address.database.clone()),
-            ],
+            parameters,
         };
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;

@@ -21,6 +21,8 @@ Examples:
       The same over a Unix socket, with two settings changed.
   paceline --config paceline.toml
       Several servers, settings per database and user.
+  paceline --config pgbouncer.ini
+      In the place of PgBouncer; paceline import pgbouncer.ini prints it as a paceline.toml.
   paceline check paceline.toml
       Reads the file, says what is wrong with it, starts nothing.
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
@@ -43,9 +45,24 @@ pub(super) struct Arguments {
 pub(super) enum CommandArguments {
     /// Run the front end (this is what paceline does without a command)
     Serve(ServeArguments),
+    /// Print a pgbouncer.ini as a paceline.toml that means the same; exits with 1 when something is wrong
+    Import {
+        /// The pgbouncer.ini
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+
+        /// Write each password into a file of its own in this folder, and name the file in the TOML
+        ///
+        /// The files can be read by this user only; none is overwritten. Without this, passwords are
+        /// left out: none is ever printed.
+        #[arg(verbatim_doc_comment, long, value_name = "DIR")]
+        password_dir: Option<PathBuf>,
+    },
+    /// Print the JSON schema of the configuration file, for editors
+    Schema,
     /// Check a configuration file, start nothing; exits with 1 when something is wrong
     Check {
-        /// The configuration file
+        /// The configuration file: a paceline.toml or a pgbouncer.ini
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -113,7 +130,7 @@ pub(super) struct ServeArguments {
     #[arg(verbatim_doc_comment, long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<String>,
 
-    /// Configuration file (TOML), see docs/configuration.md
+    /// Configuration file: a paceline.toml (docs/configuration.md) or a pgbouncer.ini as it is
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
@@ -160,7 +177,9 @@ pub(super) fn described(command: clap::Command) -> clap::Command {
 }
 
 fn settings() -> String {
-    let mut text = "Settings, for --set and for [paceline] in the configuration file:\n".to_owned();
+    let mut text =
+        "Settings, for --set, for [paceline] in the configuration file, and as PACELINE_… in the environment:\n"
+            .to_owned();
     let defaults = Settings::default();
     for key in keys() {
         let default = key.show(&defaults);

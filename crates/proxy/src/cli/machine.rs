@@ -1,5 +1,8 @@
 //! The machine and the user that a command line is resolved for.
 
+use crate::config::PREFIX;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,8 +15,8 @@ const OTHERS_PASS: u32 = 0o001;
 /// What matters of the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Machine {
-    /// `PACELINE_LOG`.
-    pub(super) log: Option<String>,
+    /// Every variable that begins with `PACELINE_` and is not empty.
+    pub(super) environment: BTreeMap<String, String>,
     /// `XDG_DATA_HOME`.
     pub(super) data_home: Option<PathBuf>,
     /// `HOME`.
@@ -27,12 +30,18 @@ impl Machine {
     pub(super) fn this() -> Machine {
         let said = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Machine {
-            log: said("PACELINE_LOG").map(|filter| filter.to_string_lossy().into_owned()),
+            environment: std::env::vars_os().filter_map(own).collect(),
             data_home: said("XDG_DATA_HOME").map(PathBuf::from),
             home: said("HOME").map(PathBuf::from),
             // The folder of a process in /proc belongs to its effective user.
             root: std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0),
         }
+    }
+
+    /// What the variable `PACELINE_<name>` says.
+    pub(super) fn said(&self, name: &str) -> Option<&str> {
+        let value = self.environment.get(&format!("{PREFIX}{name}"))?;
+        Some(value.as_str())
     }
 
     /// The folder for the embedded PostgreSQL's data; `None` when there is no home folder to put it in.
@@ -46,6 +55,13 @@ impl Machine {
         }
         Some(data_home?.join("paceline"))
     }
+}
+
+/// A variable that is meant for Paceline. What is not UTF-8 fits no key, and is told so.
+fn own((name, value): (OsString, OsString)) -> Option<(String, String)> {
+    let name = name.into_string().ok()?;
+    let is_own = name.starts_with(PREFIX) && !value.is_empty();
+    is_own.then(|| (name, value.to_string_lossy().into_owned()))
 }
 
 /// Whether any user may pass through `folder` and everything above it. What does not exist yet is nobody's obstacle.

@@ -1,16 +1,20 @@
-//! Where the configuration of `serve` comes from: what a reload reads again.
+//! Where the configuration of `serve` comes from: arguments, environment, and the file that they name. A reload
+//! reads it again.
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Remark};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The arguments of `serve` that make up its configuration, as they were given.
+/// What makes up the configuration of `serve`, as it was given.
 #[derive(Default)]
 pub(crate) struct Source {
     /// `--upstream`.
     pub(super) upstream: Option<String>,
     /// `--config`.
     pub(super) file: Option<PathBuf>,
+    /// Variables that begin with `PACELINE_`.
+    pub(super) environment: BTreeMap<String, String>,
     /// `--set`, in order.
     pub(super) set: Vec<String>,
     /// `--listen`.
@@ -25,30 +29,62 @@ impl fmt::Debug for Source {
     }
 }
 
-impl Source {
-    /// What messages call it.
-    pub(super) fn place(&self) -> String {
-        let file = self.file.as_ref().map(|file| file.display().to_string());
-        file.unwrap_or_else(|| "paceline serve".to_owned())
-    }
+/// Where the databases are said to be.
+enum Place<'a> {
+    /// An option or variable, and the URL that it gives.
+    Url(&'static str, &'a str),
+    File(&'a Path),
+    /// Nowhere.
+    Defaults,
+}
 
-    /// The configuration as it is written now.
+impl Source {
+    /// The configuration as it is written now, and what an operator should know of it.
     ///
     /// # Errors
     /// [`ConfigError`] with everything that is wrong with it.
-    pub(crate) fn read(&self) -> Result<Config, ConfigError> {
-        let mut config = match (&self.upstream, &self.file) {
-            (Some(url), _) => Config::for_upstream(url)?,
-            (None, Some(file)) => Config::load(file)?,
-            (None, None) => Config::default(),
+    pub(crate) fn read_with_remarks(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
+        let (mut config, mut remarks) = match self.place()? {
+            Place::Url(source, url) => {
+                let remark = Config::remark_of_upstream(source, url);
+                (Config::passing_on(source, url)?, Vec::from_iter(remark))
+            }
+            Place::File(file) => Config::load_with_remarks(file)?,
+            Place::Defaults => Default::default(),
         };
+        remarks.extend(config.apply_environment(&self.environment)?);
         for assignment in &self.set {
             config.set(assignment)?;
         }
         if let Some(address) = &self.listen {
             config.set(&format!("listen={address}"))?;
         }
-        config.check_access(&self.place())?;
-        Ok(config)
+        config.check_access(&self.name())?;
+        Ok((config, remarks))
+    }
+
+    /// What names the databases, for messages.
+    pub(super) fn name(&self) -> String {
+        match self.place() {
+            Ok(Place::Url(source, _)) => source.to_owned(),
+            Ok(Place::File(file)) => file.display().to_string(),
+            Ok(Place::Defaults) | Err(_) => "the configuration".to_owned(),
+        }
+    }
+
+    /// What the arguments say goes before what the environment says.
+    fn place(&self) -> Result<Place<'_>, ConfigError> {
+        let said = |name: &str| self.environment.get(name).map(String::as_str);
+        match (&self.upstream, &self.file) {
+            (Some(url), _) => return Ok(Place::Url("--upstream", url)),
+            (None, Some(file)) => return Ok(Place::File(file)),
+            (None, None) => {}
+        }
+        match (said("PACELINE_UPSTREAM"), said("PACELINE_CONFIG")) {
+            (Some(_), Some(_)) => Err(ConfigError::TwoSources),
+            (Some(url), None) => Ok(Place::Url("PACELINE_UPSTREAM", url)),
+            (None, Some(file)) => Ok(Place::File(Path::new(file))),
+            (None, None) => Ok(Place::Defaults),
+        }
     }
 }

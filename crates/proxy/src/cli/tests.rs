@@ -1,5 +1,6 @@
 //! Command lines and what they resolve to.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -10,6 +11,11 @@ fn machine() -> Machine {
         home: Some("/home/rider".into()),
         ..Machine::default()
     }
+}
+
+fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    variables.iter().map(own).collect()
 }
 
 pub(super) fn resolve(line: &[&str]) -> Result<Command, String> {
@@ -170,7 +176,7 @@ fn errors_of_the_configuration_come_through() {
 #[test]
 fn the_log_level_comes_from_the_environment_unless_given() {
     let machine = Machine {
-        log: Some("paceline=trace".to_owned()),
+        environment: environment(&[("PACELINE_LOG", "paceline=trace")]),
         ..machine()
     };
     for (line, expected) in [
@@ -398,4 +404,117 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
     folder.file("[paceline]\nhotspt = true");
     assert!(explain(&[]).contains("did you mean \"hotspot\"?"));
     assert!(refused(&["explain", "SELECT 1", "--database", "x"]).contains("--config"));
+}
+
+/// What a line resolves to with these variables set.
+fn serve_in(variables: &[(&str, &str)], line: &[&str]) -> Result<Serve, String> {
+    let machine = Machine {
+        environment: environment(variables),
+        ..machine()
+    };
+    let arguments = ["paceline"].iter().chain(line).map(OsString::from);
+    match Command::resolve(arguments, &machine) {
+        Ok(Command::Serve(serve)) => Ok(*serve),
+        Ok(other) => panic!("{line:?}: {other:?}"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn the_environment_goes_behind_the_file_and_before_set() {
+    let folder = Folder::new("environment");
+    let file =
+        folder.file("[paceline]\nmax_client_conn = 1\ndefault_pool_size = 1\ngroup_size_max = 9");
+    let variables = [
+        ("PACELINE_CONFIG", file.as_str()),
+        ("PACELINE_MAX_CLIENT_CONN", "2"),
+        ("PACELINE_DEFAULT_POOL_SIZE", "2"),
+        ("PACELINE_LISTEN", "127.0.0.1:2"),
+        ("PACELINE_DATA_DIR", "/srv/data"),
+        ("PACELINE_MAX_CLIENT_CON", "3"),
+    ];
+    let line = ["--set", "max_client_conn=4", "--listen", "127.0.0.1:4"];
+    let serve = serve_in(&variables, &line).unwrap();
+    let settings = &serve.config.paceline;
+    assert_eq!(
+        (
+            settings.pooling.max_client_conn,
+            settings.pooling.default_pool_size
+        ),
+        (4, 2)
+    );
+    assert_eq!(settings.grouping.group_size_max, 9);
+    assert_eq!(settings.listening.listen.port(), 4);
+    assert_eq!(serve.embedded, Some("/srv/data".into()));
+    let remarks: Vec<String> = serve.remarks.iter().map(Remark::to_string).collect();
+    assert_eq!(
+        remarks,
+        [
+            "PACELINE_MAX_CLIENT_CON: there is no such setting; did you mean PACELINE_MAX_CLIENT_CONN?"
+        ]
+    );
+}
+
+#[test]
+fn the_environment_may_say_where_the_databases_are() {
+    let upstream = ("PACELINE_UPSTREAM", "postgres://of-environment");
+    let host = |serve: Serve| {
+        serve
+            .config
+            .database("app")
+            .map(|(database, _)| database.primary.to_string())
+    };
+    assert_eq!(
+        serve_in(&[upstream], &[]).map(host),
+        Ok(Some("of-environment:5432".to_owned()))
+    );
+    let given = serve_in(
+        &[upstream, ("PACELINE_CONFIG", "x")],
+        &["--upstream", "postgres://given"],
+    );
+    assert_eq!(given.map(host), Ok(Some("given:5432".to_owned())));
+    let refused =
+        |variables: &[(&str, &str)], line: &[&str]| serve_in(variables, line).unwrap_err();
+    assert_eq!(
+        refused(&[upstream, ("PACELINE_CONFIG", "x")], &[]),
+        "PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two"
+    );
+    assert!(
+        refused(&[upstream], &["--data-dir", "/srv"])
+            .contains("but PACELINE_UPSTREAM names databases")
+    );
+    let secret = refused(&[("PACELINE_UPSTREAM", "postgres://me:s3cret@db:x")], &[]);
+    assert!(secret.starts_with("PACELINE_UPSTREAM: ") && !secret.contains("s3cret"));
+    assert!(
+        refused(&[("PACELINE_HOTSPOT", "x")], &[])
+            .starts_with("PACELINE_HOTSPOT: hotspot: x is not a switch")
+    );
+}
+
+#[test]
+fn check_takes_both_kinds_of_file() {
+    let folder = Folder::new("kinds");
+    let file =
+        folder.file("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\npkt_buf = 1\n[databases]\na = host=a\n");
+    let ini = file.replace(".toml", ".ini");
+    std::fs::rename(file, &ini).unwrap();
+    let summary = check(Path::new(&ini)).unwrap();
+    assert!(
+        summary.contains("listens on 127.0.0.1:6432, 100 clients at most"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains(&format!("\n{ini}:4: pkt_buf is ignored: ")),
+        "{summary}"
+    );
+    std::fs::write(
+        &ini,
+        "[pgbouncer]\nauth_type = trust\nmax_client_conn = many\n[databases]\n* = host=a",
+    )
+    .unwrap();
+    let error = check(Path::new(&ini)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("{ini}:3: max_client_conn: many is not a whole number; write digits only")
+    );
 }

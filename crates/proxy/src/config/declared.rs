@@ -14,8 +14,8 @@ use super::value::{self, ValueError, Written};
 /// The lists that declare functions.
 pub(super) const LISTS: [&str; 2] = ["take", "group"];
 
-const TAKE_KEYS: [&str; 2] = ["function", "limit_argument"];
-const GROUP_KEYS: [&str; 1] = ["function"];
+pub(super) const TAKE_KEYS: [&str; 2] = ["function", "limit_argument"];
+pub(super) const GROUP_KEYS: [&str; 1] = ["function"];
 
 /// PostgreSQL's own limit for the arguments of a function.
 const ARGUMENT: RangeInclusive<usize> = 1..=100;

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::ini::IniError;
+use super::secret::SecretError;
 use super::upstream::UpstreamError;
 use super::value::ValueError;
 
@@ -18,6 +20,9 @@ pub(crate) enum ConfigError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Two configurations in the environment.
+    #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]
+    TwoSources,
     /// The text was read and is wrong; every problem that was found, in the order of the text.
     #[error("{}", one_per_line(.0))]
     Invalid(Vec<Problem>),
@@ -45,20 +50,14 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A problem on one line (the first is 1) of a file.
-    pub(super) fn on_line(file: &str, line: usize, wrong: Wrong) -> Problem {
-        Problem {
-            place: format!("{file}:{line}"),
-            wrong,
-        }
-    }
-
     /// A problem with a command-line argument.
     pub(super) fn argument(argument: &str, wrong: Wrong) -> Problem {
-        Problem {
-            place: argument.to_owned(),
-            wrong,
-        }
+        Problem::at(argument.to_owned(), wrong)
+    }
+
+    /// A problem at `place`: a line of a file, an argument, a variable.
+    pub(super) fn at(place: String, wrong: Wrong) -> Problem {
+        Problem { place, wrong }
     }
 }
 
@@ -170,6 +169,15 @@ pub(super) enum Wrong {
     /// Something that is not the URL of a server.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    /// A file for a password that cannot be used.
+    #[error("password_file: {0}")]
+    Secret(#[from] SecretError),
+    /// A password in two places.
+    #[error("password_file: the URL has a password, too; keep one of the two")]
+    TwoPasswords,
+    /// Something that only a `pgbouncer.ini` can have wrong.
+    #[error(transparent)]
+    Ini(#[from] IniError),
 }
 
 fn remedy(nearest: Option<&str>) -> String {

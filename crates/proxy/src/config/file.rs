@@ -7,17 +7,24 @@ use toml::de::{DeTable, DeValue};
 
 use super::declared::LISTS;
 use super::error::{ConfigError, Problem, Wrong};
+use super::remark::Remark;
+use super::secret;
 use super::settings::Key;
 use super::suggest;
-use super::terms::{Place, TermKey};
+use super::terms::{Table, TermKey};
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, DatabaseLogin, Differences, UserOverride};
 
-const TABLES: [&str; 3] = ["paceline", "databases", "users"];
+pub(super) const TABLES: [&str; 3] = ["paceline", "databases", "users"];
 /// Those of `[databases.NAME]` that are not terms.
-const DATABASE_KEYS: [&str; 6] = [
+const DATABASE_KEYS: [&str; 11] = [
     "primary",
+    "password_file",
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
     "auth_user",
     "auth_query",
     "auth_dbname",
@@ -27,35 +34,61 @@ const DATABASE_KEYS: [&str; 6] = [
 /// Those of `[databases.NAME.users.USER]` that are not terms.
 const USER_KEYS: [&str; 1] = ["hotspot_for_autocommit"];
 
+/// Those of them that server connections are begun with, in the order of the document.
+const STARTUP_KEYS: [&str; 4] = [
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
+];
+
 /// A key or value and where it stands in the text.
 type Entry<'a, 'i> = (
     &'a Spanned<std::borrow::Cow<'i, str>>,
     &'a Spanned<DeValue<'i>>,
 );
 
-/// Reads a whole file.
-pub(super) fn read(text: &str, file: &str) -> Result<Config, ConfigError> {
+/// The keys that a table of a database or user may have.
+pub(super) fn keys_of(table: Table) -> Vec<&'static str> {
+    let others: &[&str] = match table {
+        Table::Database => &DATABASE_KEYS,
+        Table::UserOfDatabase => &USER_KEYS,
+        Table::User => &[],
+    };
+    others
+        .iter()
+        .copied()
+        .chain(TermKey::names(table))
+        .collect()
+}
+
+/// Reads a whole file. `place` names a line (the first is 1) in messages.
+pub(super) fn read(
+    text: &str,
+    place: &dyn Fn(usize) -> String,
+) -> Result<(Config, Vec<Remark>), ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().trim().replace('\n', ", ");
-        ConfigError::one(Problem::on_line(
-            file,
-            line_of(text, at),
-            Wrong::Syntax { message },
-        ))
+        let wrong = Wrong::Syntax { message };
+        ConfigError::one(Problem::at(place(line_of(text, at)), wrong))
     })?;
     let mut reader = Reader {
         problems: Vec::new(),
+        remarks: Vec::new(),
     };
     let config = reader.config(document.get_ref());
+    let place = |at| place(line_of(text, at));
     if reader.problems.is_empty() {
-        return Ok(config);
+        let remarks = reader.remarks.into_iter();
+        let remark = |(at, remark)| Remark::new(place(at), remark);
+        return Ok((config, remarks.map(remark).collect()));
     }
     // TOML tables are read by name; people read from top to bottom.
     reader.problems.sort_by_key(|(at, _)| *at);
-    let place = |(at, wrong)| Problem::on_line(file, line_of(text, at), wrong);
+    let problem = |(at, wrong)| Problem::at(place(at), wrong);
     Err(ConfigError::Invalid(
-        reader.problems.into_iter().map(place).collect(),
+        reader.problems.into_iter().map(problem).collect(),
     ))
 }
 
@@ -72,6 +105,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 pub(super) struct Reader {
     /// Byte offset and problem.
     pub(super) problems: Vec<(usize, Wrong)>,
+    /// Byte offset and what is worth knowing.
+    remarks: Vec<(usize, String)>,
 }
 
 impl Reader {
@@ -100,7 +135,7 @@ impl Reader {
                         let table = format!("users.{}", toml_key(name.get_ref()));
                         let mut differs = Differences::default();
                         for entry in self.entries(&table, content) {
-                            self.term(&table, Place::User, &[], entry, &mut differs);
+                            self.term(&table, Table::User, &[], entry, &mut differs);
                         }
                         config.users.insert(name.get_ref().to_string(), differs);
                     }
@@ -144,6 +179,8 @@ impl Reader {
         let start = content.span().start;
         let mut primary = None;
         let mut differs = Differences::default();
+        let mut password_file = None;
+        let mut startup = Vec::new();
         let mut hotspot_for_autocommit = None;
         let mut login = DatabaseLogin::default();
         let mut users = BTreeMap::new();
@@ -151,6 +188,11 @@ impl Reader {
         for (key, written) in self.entries(&table, content) {
             match key.get_ref().as_ref() {
                 "primary" => primary = self.primary(written),
+                "password_file" => password_file = Some(written),
+                key if STARTUP_KEYS.contains(&key) => {
+                    let value = self.value(key, written, value::parameter);
+                    startup.extend(value.map(|value| (key.to_owned(), value)));
+                }
                 "hotspot_for_autocommit" => {
                     hotspot_for_autocommit =
                         self.value("hotspot_for_autocommit", written, value::switch);
@@ -170,7 +212,7 @@ impl Reader {
                 }
                 _ => self.term(
                     &table,
-                    Place::Database,
+                    Table::Database,
                     &DATABASE_KEYS,
                     (key, written),
                     &mut differs,
@@ -184,12 +226,16 @@ impl Reader {
             }
             return None;
         };
+        if let Some(written) = password_file {
+            self.password(&mut primary, written);
+        }
         if name == ANY_DATABASE {
             primary.dbname = None;
         }
         Some(Database {
             primary,
             differs,
+            startup,
             hotspot_for_autocommit,
             login,
             users,
@@ -206,7 +252,7 @@ impl Reader {
                 }
                 _ => self.term(
                     table,
-                    Place::UserOfDatabase,
+                    Table::UserOfDatabase,
                     &USER_KEYS,
                     (key, written),
                     &mut of_user.differs,
@@ -220,7 +266,7 @@ impl Reader {
     fn term(
         &mut self,
         table: &str,
-        place: Place,
+        place: Table,
         others: &[&'static str],
         (key, written): Entry<'_, '_>,
         differs: &mut Differences,
@@ -238,7 +284,12 @@ impl Reader {
 
     fn primary(&mut self, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
         let upstream = match Written::in_toml(written.get_ref()) {
-            Written::Text(url) => Upstream::from_url(url).map_err(Wrong::from),
+            Written::Text(url) => {
+                let at = written.span().start;
+                let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
+                self.remarks.extend(exposed.map(|remark| (at, remark)));
+                Upstream::from_url(url).map_err(Wrong::from)
+            }
             _ => {
                 let got = "this".to_owned();
                 let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
@@ -255,6 +306,23 @@ impl Reader {
         upstream
             .map_err(|wrong| self.note(written.span().start, wrong))
             .ok()
+    }
+
+    /// Gives `primary` the password that is in a file of its own.
+    fn password(&mut self, primary: &mut Upstream, written: &Spanned<DeValue<'_>>) {
+        let Some(Some(file)) = self.value("password_file", written, value::file) else {
+            return;
+        };
+        let at = written.span().start;
+        if primary.password.is_some() {
+            return self.note(at, Wrong::TwoPasswords);
+        }
+        match secret::read(&file) {
+            Ok(password) => primary.password = Some(password),
+            Err(error) => self.note(at, error.into()),
+        }
+        self.remarks
+            .extend(secret::exposed(&file).map(|remark| (at, remark)));
     }
 
     pub(super) fn value<T>(

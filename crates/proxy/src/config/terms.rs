@@ -85,7 +85,7 @@ pub(crate) struct Differences {
 
 /// Where something may be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Table {
     /// `[databases.NAME]`
     Database,
     /// `[databases.NAME.users.USER]`
@@ -102,7 +102,7 @@ pub(crate) struct TermKey {
     /// Another name for it.
     pub(crate) alias: Option<&'static str>,
     /// The tables that may have it.
-    pub(crate) places: &'static [Place],
+    pub(crate) places: &'static [Table],
     kind: Kind,
 }
 
@@ -117,10 +117,10 @@ enum Kind {
     Time(fn(&mut Differences) -> &mut Option<Duration>),
 }
 
-const EVERYWHERE: &[Place] = &[Place::Database, Place::UserOfDatabase, Place::User];
-const OF_DATABASES: &[Place] = &[Place::Database];
-const OF_USERS: &[Place] = &[Place::User];
-const OF_ALL_USERS: &[Place] = &[Place::UserOfDatabase, Place::User];
+const EVERYWHERE: &[Table] = &[Table::Database, Table::UserOfDatabase, Table::User];
+const OF_DATABASES: &[Table] = &[Table::Database];
+const OF_USERS: &[Table] = &[Table::User];
+const OF_ALL_USERS: &[Table] = &[Table::UserOfDatabase, Table::User];
 
 /// Every such key, in the order of the documentation.
 pub(crate) static TERM_KEYS: &[TermKey] = &[
@@ -145,7 +145,7 @@ pub(crate) static TERM_KEYS: &[TermKey] = &[
     TermKey {
         name: "min_pool_size",
         alias: None,
-        places: &[Place::Database, Place::UserOfDatabase],
+        places: &[Table::Database, Table::UserOfDatabase],
         kind: Kind::Count(POOL_PART, |differs| &mut differs.min_pool_size),
     },
     TermKey {
@@ -222,13 +222,13 @@ pub(crate) static TERM_KEYS: &[TermKey] = &[
 
 impl TermKey {
     /// The key of that name, if a table there may have it.
-    pub(super) fn named(name: &str, place: Place) -> Option<&'static TermKey> {
+    pub(super) fn named(name: &str, place: Table) -> Option<&'static TermKey> {
         let mut there = TERM_KEYS.iter().filter(|key| key.places.contains(&place));
         there.find(|key| key.name == name || key.alias == Some(name))
     }
 
     /// All that a table there may have.
-    pub(super) fn names(place: Place) -> impl Iterator<Item = &'static str> {
+    pub(super) fn names(place: Table) -> impl Iterator<Item = &'static str> {
         let there = TERM_KEYS
             .iter()
             .filter(move |key| key.places.contains(&place));

@@ -5,20 +5,22 @@
 
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::secret::{self, SecretError};
 use super::settings::SslMode;
 use super::suggest;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 9] = [
+const PARAMETERS: [&str; 10] = [
     "host",
     "port",
     "dbname",
     "user",
     "password",
+    "password_file",
     "sslmode",
     "sslrootcert",
     "sslcert",
@@ -146,6 +148,12 @@ pub(super) enum UpstreamError {
         /// Which one.
         key: &'static str,
     },
+    /// A file for the password that cannot be used.
+    #[error("password_file of the URL: {0}")]
+    PasswordFile(#[from] SecretError),
+    /// A password in two places.
+    #[error("the URL has a password and a password_file; keep one of the two")]
+    TwoPasswords,
     /// Something after `?` that is not `key=value`.
     #[error(
         "after ? the URL wants key=value, joined by &; for example ?host=/run/postgresql&port=5433"
@@ -169,7 +177,10 @@ fn advice(key: &str) -> String {
         "target_session_attrs" | "load_balance_hosts" => {
             "remove it: the URL names the one server that takes writes"
         }
-        "passfile" | "service" | "servicefile" => "write user and password in the URL",
+        "passfile" => {
+            "write password_file=/PATH, with the password alone in the file, or write it in the URL"
+        }
+        "service" | "servicefile" => "write user and password in the URL",
         "channel_binding" => "remove it: it is used wherever the server offers it",
         "sslnegotiation" => "remove it: the server is asked whether it speaks TLS",
         "ssl_min_protocol_version" | "ssl_max_protocol_version" => {
@@ -193,6 +204,18 @@ fn suggestion(key: &str) -> String {
 impl Upstream {
     /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces what stands before it, as in libpq.
     pub(super) fn from_url(url: &str) -> Result<Upstream, UpstreamError> {
+        Parts::from_url(url)?.into_upstream()
+    }
+
+    /// The file that `url` names for the password.
+    pub(super) fn password_file(url: &str) -> Option<PathBuf> {
+        let parts = Parts::from_url(url).ok()?;
+        (!parts.password_file.is_empty()).then(|| PathBuf::from(parts.password_file))
+    }
+}
+
+impl Parts {
+    fn from_url(url: &str) -> Result<Parts, UpstreamError> {
         let rest = SCHEMES
             .iter()
             .find_map(|scheme| url.strip_prefix(scheme))
@@ -210,6 +233,7 @@ impl Upstream {
             port: decode(port, "port")?,
             user: decode(user, "user")?,
             password: decode(password, "password")?,
+            password_file: String::new(),
             dbname: decode(dbname, "database")?,
             tls: UpstreamTls::default(),
         };
@@ -220,7 +244,7 @@ impl Upstream {
         {
             parts.set(parameter)?;
         }
-        parts.into_upstream()
+        Ok(parts)
     }
 }
 
@@ -253,6 +277,7 @@ struct Parts {
     port: String,
     user: String,
     password: String,
+    password_file: String,
     dbname: String,
     tls: UpstreamTls,
 }
@@ -270,6 +295,7 @@ impl Parts {
             "port" => self.port = value,
             "user" => self.user = value,
             "password" => self.password = value,
+            "password_file" => self.password_file = value,
             "dbname" => self.dbname = value,
             "sslmode" => match SslMode::named(&value) {
                 Some(mode) => self.tls.sslmode = Some(mode),
@@ -303,11 +329,16 @@ impl Parts {
                 .ok_or(UpstreamError::Port)?,
         };
         let said = |text: String| if text.is_empty() { None } else { Some(text) };
+        let password = match (said(self.password), said(self.password_file)) {
+            (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
+            (None, Some(file)) => Some(secret::read(Path::new(&file))?),
+            (password, None) => password.map(Secret::new),
+        };
         Ok(Upstream {
             host,
             port,
             user: said(self.user),
-            password: said(self.password).map(Secret::new),
+            password,
             dbname: said(self.dbname),
             tls: self.tls,
         })

@@ -256,6 +256,22 @@ pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
     quoted(written, "text", "it in quotes").map(str::to_owned)
 }
 
+/// Reads the value of a setting of PostgreSQL.
+pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
+    let (wanted, example) = ("a setting's value", "it in quotes, as PostgreSQL knows it");
+    let text = quoted(written, wanted, example)?;
+    // A zero byte ends strings in the protocol.
+    if text.is_empty() || text.contains('\0') {
+        let got = "this".to_owned();
+        return Err(ValueError::Kind {
+            got,
+            wanted,
+            example,
+        });
+    }
+    Ok(text.to_owned())
+}
+
 /// Reads names that commas separate.
 pub(super) fn names(written: Written<'_>) -> Result<Vec<String>, ValueError> {
     let text = quoted(written, "a list of names", "\"one, other\"")?;

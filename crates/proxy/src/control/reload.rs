@@ -43,7 +43,9 @@ impl Origin {
 
     /// The configuration as it would be after a start now.
     fn read(&self) -> Result<Config, String> {
-        let mut config = self.source.read().map_err(|error| error.to_string())?;
+        let read = self.source.read_with_remarks();
+        let (mut config, remarks) = read.map_err(|error| error.to_string())?;
+        remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
         if config.databases.is_empty() {
             let embedded = self.embedded.clone().ok_or(
                 "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself",

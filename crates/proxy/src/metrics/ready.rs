@@ -91,6 +91,7 @@ fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Addr
         database: upstream.dbname.clone().unwrap_or(name.to_owned()),
         upstream: upstream.clone(),
         keyring: Arc::clone(&proxy.keyring),
+        startup: Vec::new(),
     }))
 }
 

@@ -27,6 +27,7 @@ mod explaining;
 mod faults;
 mod harness;
 mod hotspot_hints;
+mod importing;
 mod load;
 mod login;
 mod manners;

@@ -5,6 +5,7 @@ use crate::config::duration::{self, BareUnit};
 use crate::config::error::Wrong;
 use crate::config::suggest;
 use crate::config::value::{self, ValueError, Written};
+use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -116,6 +117,24 @@ impl Key {
         }
     }
 
+    /// The values that are accepted, as a JSON schema.
+    pub(in crate::config) fn schema(&self) -> Map<String, Value> {
+        let schema = match &self.kind {
+            Kind::Switch(_) => json!({ "type": "boolean" }),
+            Kind::Choice { among, .. } => json!({ "enum": among }),
+            Kind::Count { limits, .. } => json!({
+                "type": "integer", "minimum": limits.start(), "maximum": limits.end(),
+            }),
+            // A bare number in the key's own unit, or text with a unit.
+            Kind::Time { .. } => json!({ "type": ["number", "string"], "minimum": 0 }),
+            _ => json!({ "type": "string" }),
+        };
+        match schema {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        }
+    }
+
     /// The value in `settings` as TOML.
     pub(crate) fn show(&self, settings: &Settings) -> String {
         let mut settings = settings.clone();
@@ -130,7 +149,7 @@ impl Key {
             Kind::Names(field) => toml::Value::from(field(settings).join(", ")).to_string(),
             Kind::Choice { show, .. } => format!("\"{}\"", show(settings)),
             Kind::Folder(field) | Kind::File(field) => match field(settings) {
-                Some(folder) => format!("\"{}\"", folder.display()),
+                Some(path) => toml::Value::from(path.display().to_string()).to_string(),
                 None => "\"\"".to_owned(),
             },
             Kind::Switch(field) => field(settings).to_string(),

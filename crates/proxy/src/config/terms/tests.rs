@@ -28,16 +28,16 @@ fn values(key: &TermKey) -> [&'static str; 2] {
 }
 
 /// The header of a table there; its user is `web`, its database `app`.
-fn table(place: Place) -> &'static str {
+fn table(place: Table) -> &'static str {
     match place {
-        Place::Database => "[databases.app]\nprimary = \"postgres://db\"",
-        Place::UserOfDatabase => "[databases.app.users.web]",
-        Place::User => "[users.web]",
+        Table::Database => "[databases.app]\nprimary = \"postgres://db\"",
+        Table::UserOfDatabase => "[databases.app.users.web]",
+        Table::User => "[users.web]",
     }
 }
 
 /// A file that says `key = value` at each of these places.
-fn said(key: &TermKey, at: &[(Place, &str)]) -> Config {
+fn said(key: &TermKey, at: &[(Table, &str)]) -> Config {
     let mut text = String::new();
     for place in EVERYWHERE {
         let value = at.iter().find(|(said, _)| said == place);
@@ -59,13 +59,13 @@ fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
             if !key.places.contains(place) {
                 let text = format!(
                     "{}\n{}\n{name} = {value}",
-                    table(Place::Database),
+                    table(Table::Database),
                     table(*place)
                 );
                 let text = text.replacen(
-                    table(Place::Database),
+                    table(Table::Database),
                     "",
-                    usize::from(*place == Place::Database),
+                    usize::from(*place == Table::Database),
                 );
                 assert!(refused(&text).contains("unknown key"), "{name} {place:?}");
                 continue;
@@ -74,13 +74,13 @@ fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
             let there = terms(&config, "app", "web");
             assert_ne!(
                 there,
-                terms(&read(table(Place::Database)), "app", "web"),
+                terms(&read(table(Table::Database)), "app", "web"),
                 "{name} {place:?}"
             );
             let other = terms(&config, "app", "other");
             assert_eq!(
                 other == there,
-                *place == Place::Database,
+                *place == Table::Database,
                 "{name} {place:?}"
             );
         }
@@ -89,10 +89,10 @@ fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
 
 #[test]
 fn what_is_said_of_fewer_counts_first() {
-    let order = [Place::UserOfDatabase, Place::User, Place::Database];
+    let order = [Table::UserOfDatabase, Table::User, Table::Database];
     for key in TERM_KEYS {
         let [value, other] = values(key);
-        let places: Vec<Place> = order
+        let places: Vec<Table> = order
             .into_iter()
             .filter(|place| key.places.contains(place))
             .collect();
@@ -108,7 +108,7 @@ fn what_is_said_of_fewer_counts_first() {
 #[test]
 fn both_names_of_a_pools_size_are_known() {
     for name in ["pool_size", "default_pool_size"] {
-        let config = read(&format!("{}\n{name} = 7", table(Place::Database)));
+        let config = read(&format!("{}\n{name} = 7", table(Table::Database)));
         assert_eq!(terms(&config, "app", "web").size, 7, "{name}");
     }
 }
@@ -187,7 +187,7 @@ fn the_documentation_says_where_each_key_may_stand() {
             false => "–",
         };
         let [database, there, everywhere] =
-            [Place::Database, Place::UserOfDatabase, Place::User].map(mark);
+            [Table::Database, Table::UserOfDatabase, Table::User].map(mark);
         let row = format!("| `{}` | {database} | {there} | {everywhere} |", key.name);
         assert!(
             documentation.contains(&row),

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -47,6 +47,17 @@ impl Paceline {
         let mut builder = Builder::new(&["--config", file.to_str().unwrap()]);
         builder.file = Some(file);
         builder
+    }
+
+    /// With the configuration in `file`, on any free port.
+    pub(crate) fn with_file(file: &Path) -> Builder {
+        Builder::new(&["--config", file.to_str().unwrap()])
+    }
+
+    /// Whether a line of the log so far holds `text`.
+    pub(crate) fn logged(&self, text: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|line| line.contains(text))
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -184,6 +195,12 @@ impl Builder {
     /// A setting, `key=value`.
     pub(crate) fn set(mut self, setting: &str) -> Self {
         self.command.args(["--set", setting]);
+        self
+    }
+
+    /// A variable of its environment.
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
         self
     }
 
