@@ -18,6 +18,7 @@ mod claims;
 mod corners;
 mod ddl;
 mod declared;
+mod drivers;
 mod edges;
 mod equivalence;
 mod errors;
