@@ -24,6 +24,7 @@ mod equivalence;
 mod errors;
 mod explaining;
 mod faults;
+mod fuzz;
 mod harness;
 mod hotspot_hints;
 mod load;
