@@ -5,8 +5,10 @@ SHELL := /bin/bash
 # rustup's folder, for shells that were not told about it.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
+# For each of the targets of make fuzz.
+FUZZ_SECONDS ?= 300
 
-.PHONY: help setup run demo test soak fmt bench pooler clean
+.PHONY: help setup run demo test soak fuzz fmt bench pooler clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -14,6 +16,7 @@ help:
 	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make test    check the format, run clippy and every test'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
+	@echo 'make fuzz    try mutated bytes for FUZZ_SECONDS (300) per target'
 	@echo 'make fmt     format the sources'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
@@ -43,6 +46,10 @@ test:
 soak:
 	@scripts/setup.sh test
 	PACELINE_E2E_ORDERS=1000000 cargo test --release -p paceline --test e2e -- --nocapture orders::picked_by_advisory_lock
+
+fuzz:
+	@scripts/setup.sh test
+	FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --release -p paceline --test e2e -- --nocapture fuzz::
 
 fmt:
 	cargo fmt

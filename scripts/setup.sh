@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
-#                            of queues (see queue-clients.sh)
+#                            of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
 #   scripts/setup.sh bench   the same, PgBouncer, Python 3 and OpenSSL's command
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
@@ -216,6 +216,7 @@ if [[ $level == test ]]; then
     need "Chromium" has_chromium chromium
     say "Chromium"
     scripts/queue-clients.sh
+    scripts/drivers.sh
 fi
 if [[ $level == bench ]]; then
     need_pgbouncer

@@ -333,9 +333,14 @@ impl<'a> Relay<'a> {
                 return Err((Fate::Drop, self.refuse_transaction()));
             }
             self.repeat();
+            let held_back = self.has_no_room();
             self.flush()?;
             if self.is_over() {
                 return Ok(());
+            }
+            if held_back && !self.has_no_room() {
+                // What the client has said already must not wait for what it says next.
+                continue;
             }
             if self.client_end.is_some() && !self.can_finish_without_client() {
                 let end = self.client_end.take().unwrap_or(End::Left);
@@ -359,8 +364,13 @@ impl<'a> Relay<'a> {
     /// Does the ride need what the client says next?
     fn wants_client(&self) -> bool {
         self.client_end.is_none()
-            && self.to_server.len() < BACKLOG_MAX
+            && !self.has_no_room()
             && (self.ride.awaits_client() || self.copy_data_left > 0)
+    }
+
+    /// The server takes less than the client has said.
+    fn has_no_room(&self) -> bool {
+        self.to_server.len() >= BACKLOG_MAX
     }
 
     fn take_client_input(&mut self) -> Result<(), End> {

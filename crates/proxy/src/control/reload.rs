@@ -41,6 +41,11 @@ impl Origin {
         }
     }
 
+    /// Who changes the configuration waits for who changes it already.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// The configuration as it would be after a start now.
     fn read(&self) -> Result<Config, String> {
         let read = self.source.read_with_remarks();
@@ -53,13 +58,6 @@ impl Origin {
             config.databases.insert(ANY_DATABASE.to_owned(), embedded);
         }
         Ok(config)
-    }
-}
-
-impl Origin {
-    /// Who changes the configuration waits for who changes it already.
-    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
     }
 }
 

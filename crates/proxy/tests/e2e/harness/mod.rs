@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod driver;
 pub(crate) mod gate;
 pub(crate) mod http;
+pub(crate) mod installed;
 pub(crate) mod message;
 pub(crate) mod open_metrics;
 pub(crate) mod paceline;

@@ -230,6 +230,7 @@ pub(crate) fn counters(client: &mut RawClient) -> Counters {
     })
 }
 
-fn url(port: u16, database: &str) -> String {
+/// Where a client connects to.
+pub(crate) fn url(port: u16, database: &str) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/{database}")
 }

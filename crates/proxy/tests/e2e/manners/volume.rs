@@ -1,10 +1,11 @@
 //! Much data: forwarded, never gathered. Memory is looked at from outside.
 
 use super::{Neighbour, stage};
-use crate::harness::Stage;
 use crate::harness::message::{bind, copy_data, copy_done, execute, parse, query, sync};
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
+use crate::harness::{Stage, until};
 
 const RESULT_BYTES: usize = 200 << 20;
 const MEMORY_KIB_MAX: u64 = 64 << 10;
@@ -91,4 +92,29 @@ fn large_copies_pass_through() {
         64_000 * 999
     );
     check_memory(&mut stage);
+}
+
+/// A unit that is relayed while it arrives, and whose end has come before the server takes its middle.
+#[test]
+fn the_end_of_a_long_unit_does_not_wait_for_more() {
+    let stage = Stage::on_shared().set("default_pool_size=1").open();
+    let mut holder = stage.client();
+    holder.ok("BEGIN");
+    let mut client = stage.client();
+    let long = "x".repeat(4 << 20);
+    client.send(
+        &[
+            parse("", "SELECT length($1)", &[25]),
+            bind("", "", &[Some(&long)]),
+        ]
+        .concat(),
+    );
+    until("it stands in the line", || {
+        stage.target() == Target::Bare || stage.counters().waiting == 1
+    });
+    client.send(&[execute("", 0), sync()].concat());
+    // What comes while it waits is read ahead.
+    holder.ok("SELECT 1");
+    holder.ok("COMMIT");
+    assert_eq!(client.reply().value(), long.len().to_string());
 }

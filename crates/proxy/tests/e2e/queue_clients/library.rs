@@ -1,13 +1,16 @@
 //! A library of queues and its program: whether it is installed here, and how it is run. Knows no test.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crate::harness::caretaker::{self, Adopted};
+use crate::harness::installed::installed;
 use crate::harness::{programs, until};
+
+/// Folder of the installed libraries.
+const FAMILY: &str = "queue-clients";
 
 /// What is particular about a library.
 pub(super) struct Library {
@@ -29,16 +32,7 @@ pub(super) struct Worker {
 impl Library {
     /// Whether it can be run here; says why when not.
     pub(super) fn is_installed(&self) -> bool {
-        let folder = self.installed();
-        if folder.join("ready").exists() {
-            return true;
-        }
-        let reason = std::fs::read_to_string(folder.join("missing"));
-        let reason = reason.unwrap_or_else(|_| "scripts/setup.sh test installs it".to_owned());
-        // Not by a macro: what those print is kept back from a test that passes.
-        let mut stderr = std::io::stderr();
-        let _ = writeln!(stderr, "left out: {}: {}", self.name, reason.trim());
-        false
+        installed(FAMILY, self.name).is_some()
     }
 
     /// Runs a command of its program to the end.
@@ -65,14 +59,10 @@ impl Library {
 
     fn command(&self, url: &str) -> Command {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/queue_clients");
-        let mut command = (self.program)(&sources.join(self.name), &self.installed());
+        let installed = installed(FAMILY, self.name).unwrap();
+        let mut command = (self.program)(&sources.join(self.name), &installed);
         command.arg(url);
         command
-    }
-
-    fn installed(&self) -> PathBuf {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        root.join("target/queue-clients").join(self.name)
     }
 }
 

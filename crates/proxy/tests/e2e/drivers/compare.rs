@@ -1,0 +1,32 @@
+//! The same thing done against bare PostgreSQL, through Paceline, and through Paceline with everything travelling together
+//! that may; what each says is compared line by line.
+
+use crate::harness::cluster;
+use crate::harness::{Stage, stage};
+
+/// Runs `program` with the URL of an empty database, three times, and expects the same lines.
+#[track_caller]
+pub(super) fn check(program: impl Fn(&str) -> String) {
+    let cluster = cluster::shared();
+    let expected = program(&stage::url(cluster.port(), &cluster.database()));
+    assert!(expected.lines().count() > 3, "it says little: {expected}");
+    for together in [false, true] {
+        let stage = Stage::on_shared()
+            .set("default_pool_size=2")
+            .set(&format!("hotspot_for_autocommit={together}"))
+            .open();
+        let said = program(&stage.url());
+        assert_same_lines(&expected, &said);
+    }
+}
+
+/// Shows the first lines that differ, not thousands that agree.
+#[track_caller]
+pub(super) fn assert_same_lines(expected: &str, said: &str) {
+    let differ = expected.lines().zip(said.lines()).find(|(a, b)| a != b);
+    if let Some((expected, said)) = differ {
+        panic!("PostgreSQL:\n{expected}\nPaceline:\n{said}");
+    }
+    assert_eq!(expected.lines().count(), said.lines().count());
+    assert!(expected == said, "the ends of lines differ");
+}

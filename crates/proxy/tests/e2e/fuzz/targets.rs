@@ -1,0 +1,249 @@
+//! What is fuzzed: each target reads an input as Paceline does and checks what must hold of any bytes. What it returns
+//! stands for what it has seen, so that inputs which lead elsewhere are told from those that do not.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bytes::BytesMut;
+use paceline_line::unit::{Boundary, Scanner};
+use paceline_wire::auth::{Login, Progress};
+use paceline_wire::frame::{HEADER_LEN, split_message};
+use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
+use paceline_wire::startup::{self, Packet};
+use paceline_wire::{Frames, WireError, backend};
+
+/// Rounds of SCRAM that a test has time for.
+const ROUNDS_MAX: u32 = 16;
+
+fn outcome(seen: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    seen.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Which error, without what it says.
+fn kind<T>(result: &Result<T, WireError>) -> Option<std::mem::Discriminant<WireError>> {
+    result.as_ref().err().map(std::mem::discriminant)
+}
+
+/// Messages are cut at the same places, whoever cuts them, and no byte is lost.
+pub(super) fn frames(input: &[u8]) -> u64 {
+    let mut frames = Frames::new(input);
+    let mut buffer = BytesMut::from(input);
+    let mut tags = Vec::new();
+    let end = loop {
+        let (frame, message) = (frames.next_frame(), split_message(&mut buffer));
+        assert_eq!(kind(&frame), kind(&message));
+        let (Ok(Some(frame)), Ok(Some((tag, message)))) = (&frame, &message) else {
+            assert!(!matches!(
+                (&frame, &message),
+                (Ok(Some(_)), _) | (_, Ok(Some(_)))
+            ));
+            break kind(&frame);
+        };
+        assert_eq!((frame.tag, frame.bytes), (*tag, &message[..]));
+        assert_eq!(frame.body().len() + HEADER_LEN, frame.bytes.len());
+        tags.push(frame.tag);
+    };
+    assert_eq!(frames.rest(), &buffer[..]);
+    outcome((tags, end))
+}
+
+/// Bodies of servers' messages, whatever the type in front of them says.
+pub(super) fn server_messages(input: &[u8]) -> u64 {
+    let mut seen = Vec::new();
+    for frame in Frames::new(input) {
+        let body = frame.body();
+        let values = backend::row_values(body);
+        let fields = backend::read_fields(body);
+        if let Ok(fields) = &fields {
+            let mut written = BytesMut::new();
+            backend::write_fields(&mut written, fields, &[0]);
+            let again = Frames::new(&written)
+                .next()
+                .map(|frame| backend::read_fields(frame.body()));
+            assert_eq!(again.as_ref(), Some(&Ok(fields.clone())));
+        }
+        let mut told = BytesMut::new();
+        backend::write_error_with_message(body, "told", &mut told);
+        let told = Frames::new(&told).next().unwrap();
+        if let Some(message) = backend::error_field(told.body(), b'M') {
+            assert_eq!(message, "told");
+        }
+        seen.push((
+            frame.tag,
+            values.as_ref().map(Vec::len).ok(),
+            fields.as_ref().map(Vec::len).ok(),
+            kind(&backend::read_parameter_types(body)),
+            kind(&backend::read_parameter_status(body)),
+            kind(&backend::read_backend_key(body)),
+            kind(&backend::Status::read(body)),
+            backend::affected_rows(body).is_some(),
+            backend::error_field(body, b'C').map(str::len),
+        ));
+    }
+    outcome(seen)
+}
+
+/// Bodies of clients' messages: what is read is written again byte for byte.
+pub(super) fn client_messages(input: &[u8]) -> u64 {
+    let mut seen = Vec::new();
+    for frame in Frames::new(input) {
+        let mut written = BytesMut::new();
+        let error = match frame.tag {
+            tag::PARSE => {
+                let parse = Parse::read(frame.body());
+                let _ = parse.as_ref().map(|parse| parse.write(&mut written));
+                kind(&parse)
+            }
+            tag::BIND => {
+                let names = BindNames::read(frame.body());
+                let _ = names.as_ref().map(|names| names.write(&mut written));
+                kind(&names.and_then(|names| read_values(frame.body(), names.rest)))
+            }
+            tag::DESCRIBE | tag::CLOSE => {
+                let target = Target::read(frame.body());
+                let _ = target
+                    .as_ref()
+                    .map(|target| target.write(&mut written, frame.tag));
+                kind(&target)
+            }
+            _ => None,
+        };
+        // What stands behind the last field is not kept; nothing else may differ.
+        let same = frame.bytes.get(HEADER_LEN..written.len());
+        assert_eq!(
+            same.unwrap_or_default(),
+            written.get(HEADER_LEN..).unwrap_or_default()
+        );
+        seen.push((frame.tag, error));
+    }
+    outcome(seen)
+}
+
+/// Values of a Bind lie within its body.
+fn read_values(body: &[u8], rest: &[u8]) -> Result<usize, WireError> {
+    let values = BindValues::read(rest, body.len() - rest.len())?;
+    assert_eq!(values.binary.len(), values.values.len());
+    for range in values.values.iter().flatten() {
+        assert!(body.get(range.clone()).is_some());
+    }
+    Ok(values.values.len())
+}
+
+/// Units end at the same places, however the bytes arrive.
+pub(super) fn units(input: &[u8]) -> u64 {
+    let whole = boundaries(input, input.len());
+    for step in [1, 7] {
+        assert_eq!(whole, boundaries(input, step), "{step} bytes at a time");
+    }
+    outcome(format!("{whole:?}"))
+}
+
+/// What a scanner says while `step` more bytes come at a time, up to an error or the end.
+fn boundaries(input: &[u8], step: usize) -> Vec<Result<Boundary, WireError>> {
+    let (mut scanner, mut buffer) = (Scanner::default(), BytesMut::new());
+    let mut found = Vec::new();
+    for chunk in input.chunks(step.max(1)) {
+        buffer.extend_from_slice(chunk);
+        loop {
+            let boundary = scanner.scan(&buffer);
+            let Ok(Boundary::Complete(len) | Boundary::Relay(len) | Boundary::Terminate(len)) =
+                boundary
+            else {
+                if boundary.is_err() {
+                    found.push(boundary);
+                    return found;
+                }
+                break;
+            };
+            assert!((1..=buffer.len()).contains(&len));
+            let _taken = buffer.split_to(len);
+            found.push(boundary);
+        }
+    }
+    found
+}
+
+/// A packet is read when it is whole, and not before; what it says is what is written again.
+pub(super) fn startup_packets(input: &[u8]) -> u64 {
+    let read = startup::read(input);
+    if let Ok(Some((packet, len))) = &read {
+        assert!((8..=startup::PACKET_LEN_MAX.min(input.len())).contains(len));
+        for cut in 0..*len {
+            assert_eq!(
+                startup::read(&input[..cut]),
+                Ok(None),
+                "{cut} bytes of {len}"
+            );
+        }
+        let mut written = BytesMut::new();
+        match packet {
+            Packet::Startup(startup) if startup.minor == 0 => startup.write(&mut written),
+            Packet::Cancel { process, secret } => {
+                startup::write_cancel(&mut written, *process, *secret)
+            }
+            _ => return outcome(*len),
+        }
+        let again = startup::read(&written).unwrap();
+        assert_eq!(again.map(|(packet, _)| packet).as_ref(), Some(packet));
+        if let Packet::Startup(startup) = packet {
+            return outcome((startup.parameters.len(), startup.extensions().len()));
+        }
+    }
+    outcome(kind(&read))
+}
+
+/// A server that does not know the password is never believed to know it.
+pub(super) fn logins(input: &[u8]) -> u64 {
+    let mut login = Login::new("user", Some("pencil"));
+    let mut out = BytesMut::new();
+    let mut seen = Vec::new();
+    let mut nonce = Vec::new();
+    for frame in Frames::new(input) {
+        let body = replaced(frame.body(), b"NONCE", &nonce);
+        if rounds(&body).is_some_and(|rounds| rounds > ROUNDS_MAX) {
+            break;
+        }
+        out.clear();
+        let progress = login.handle(&body, &mut out);
+        assert!(Frames::new(&out).all(|frame| frame.tag == b'p'));
+        assert_ne!(progress, Ok(Progress::Nothing), "a proof out of thin air");
+        if let Some(at) = find(&out, b"r=") {
+            nonce = out[at + 2..].to_vec();
+            nonce.truncate(find(&nonce, b",").unwrap_or(nonce.len()));
+        }
+        seen.push((
+            progress.as_ref().ok().map(|progress| *progress as u8),
+            kind(&progress),
+        ));
+        if progress.is_err() {
+            break;
+        }
+    }
+    outcome(seen)
+}
+
+/// The rounds that a SCRAM message asks for.
+fn rounds(body: &[u8]) -> Option<u32> {
+    let at = body.windows(2).rposition(|pair| pair == b"i=")?;
+    let mut digits = body[at + 2..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
+    let number = digits.try_fold(0_u32, |number, digit| {
+        number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
+    });
+    Some(number.unwrap_or(u32::MAX))
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let Some(at) = find(bytes, from) else {
+        return bytes.to_vec();
+    };
+    [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+}

@@ -1,0 +1,19 @@
+//! Clients of other languages that scripts install for the tests, see `scripts/clients.sh`: whether they are here.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where a client is installed, `target/FAMILY/CLIENT`; says why and returns `None` when it could not be.
+pub(crate) fn installed(family: &str, client: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("target").join(family).join(client);
+    if folder.join("ready").exists() {
+        return Some(folder);
+    }
+    let reason = std::fs::read_to_string(folder.join("missing"));
+    let reason = reason.unwrap_or_else(|_| "scripts/setup.sh test installs it".to_owned());
+    // Not by a macro: what those print is kept back from a test that passes.
+    let mut stderr = std::io::stderr();
+    let _ = writeln!(stderr, "left out: {client}: {}", reason.trim());
+    None
+}
