@@ -115,3 +115,8 @@ fn startup_packets() {
 fn logins_towards_a_server() {
     fuzz("login", targets::logins);
 }
+
+#[test]
+fn logins_of_clients() {
+    fuzz("proof", targets::proofs);
+}

@@ -2,17 +2,20 @@
 //! stands for what it has seen, so that inputs which lead elsewhere are told from those that do not.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU32;
 
 use bytes::BytesMut;
 use paceline_line::unit::{Boundary, Scanner};
-use paceline_wire::auth::{Login, Progress};
+use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::frame::{HEADER_LEN, split_message};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
+use paceline_wire::scram::server::AwaitProof;
+use paceline_wire::scram::{self, Keys, Stretch};
 use paceline_wire::startup::{self, Packet};
 use paceline_wire::{Frames, WireError, backend};
 
-/// Rounds of SCRAM that a test has time for.
-const ROUNDS_MAX: u32 = 16;
+/// What a client's nonce is made of.
+const RANDOM: [u8; scram::NONCE_LEN] = [7; scram::NONCE_LEN];
 
 fn outcome(seen: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -195,25 +198,25 @@ pub(super) fn startup_packets(input: &[u8]) -> u64 {
 
 /// A server that does not know the password is never believed to know it.
 pub(super) fn logins(input: &[u8]) -> u64 {
-    let mut login = Login::new("user", Some("pencil"));
+    let mut login = Login::new("user", Credential::Password("pencil"), RANDOM);
+    let nonce = scram::nonce(RANDOM);
+    let keys = Keys::derive(b"pencil", &stretch());
     let mut out = BytesMut::new();
     let mut seen = Vec::new();
-    let mut nonce = Vec::new();
     for frame in Frames::new(input) {
-        let body = replaced(frame.body(), b"NONCE", &nonce);
-        if rounds(&body).is_some_and(|rounds| rounds > ROUNDS_MAX) {
-            break;
-        }
+        let body = replaced(frame.body(), b"NONCE", nonce.as_bytes());
         out.clear();
         let progress = login.handle(&body, &mut out);
-        assert!(Frames::new(&out).all(|frame| frame.tag == b'p'));
-        assert_ne!(progress, Ok(Progress::Nothing), "a proof out of thin air");
-        if let Some(at) = find(&out, b"r=") {
-            nonce = out[at + 2..].to_vec();
-            nonce.truncate(find(&nonce, b",").unwrap_or(nonce.len()));
+        if matches!(progress, Ok(Progress::WantsKeys(_))) {
+            assert_eq!(login.give(&keys, &mut out), Ok(()));
         }
+        assert!(Frames::new(&out).all(|frame| frame.tag == b'p'));
+        assert!(
+            !matches!(progress, Ok(Progress::Nothing)),
+            "a proof out of thin air"
+        );
         seen.push((
-            progress.as_ref().ok().map(|progress| *progress as u8),
+            progress.as_ref().ok().map(std::mem::discriminant),
             kind(&progress),
         ));
         if progress.is_err() {
@@ -223,16 +226,37 @@ pub(super) fn logins(input: &[u8]) -> u64 {
     outcome(seen)
 }
 
-/// The rounds that a SCRAM message asks for.
-fn rounds(body: &[u8]) -> Option<u32> {
-    let at = body.windows(2).rposition(|pair| pair == b"i=")?;
-    let mut digits = body[at + 2..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit());
-    let number = digits.try_fold(0_u32, |number, digit| {
-        number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
-    });
-    Some(number.unwrap_or(u32::MAX))
+/// A client that does not know the password never proves that it does. The first message is the client's first, every
+/// later one a try at its last; the type says whether the channel is bound to.
+pub(super) fn proofs(input: &[u8]) -> u64 {
+    let mut frames = Frames::new(input);
+    let Some(first) = frames.next() else {
+        return 0;
+    };
+    let (mechanism, channel) = match first.tag {
+        b'P' => ("SCRAM-SHA-256-PLUS", Some(b"channel".as_slice())),
+        _ => ("SCRAM-SHA-256", None),
+    };
+    let mut seen = Vec::new();
+    for last in frames {
+        let verifier = Keys::derive(b"pencil", &stretch()).verifier(stretch());
+        let challenged =
+            AwaitProof::challenge(mechanism, first.body(), verifier, "server", channel);
+        let proved = challenged.and_then(|(awaits, challenge)| {
+            let both = challenge.split([',', '=']).nth(1).unwrap_or_default();
+            awaits.verify(&replaced(last.body(), b"NONCE", both.as_bytes()))
+        });
+        assert!(proved.is_err(), "a proof out of thin air");
+        seen.push(kind(&proved));
+    }
+    outcome(seen)
+}
+
+fn stretch() -> Stretch {
+    Stretch {
+        salt: b"salt".to_vec(),
+        iterations: NonZeroU32::MIN,
+    }
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
