@@ -67,7 +67,7 @@ pub(super) fn server_messages(input: &[u8]) -> u64 {
             assert_eq!(again.as_ref(), Some(&Ok(fields.clone())));
         }
         let mut told = BytesMut::new();
-        backend::write_error_with_message(body, "told", &mut told);
+        backend::write_error_with(body, b'M', "told", &mut told);
         let told = Frames::new(&told).next().unwrap();
         if let Some(message) = backend::error_field(told.body(), b'M') {
             assert_eq!(message, "told");
