@@ -10,6 +10,7 @@ use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
+use crate::serve::Visit;
 use crate::stats::{Prepared, first_state};
 use crate::status::Board;
 use crate::stream::Stream;
@@ -72,14 +73,17 @@ enum End {
     Lost(Bytes),
 }
 
-/// Serves a connection from its first byte to its last.
-pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream) {
+/// Serves a connection from its first byte to its last; so long lasts its visit.
+pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
     match Box::pin(login::log_in(proxy, stream)).await {
         // In a task of its own: an idle client does not pay for the login's state, and an operator can end it.
         Some(Entered::Client(mut client)) => {
             let whereabouts = Arc::clone(&client.registration.whereabouts);
             // By reference: a future keeps what is moved into it a second time.
-            let task = tokio::spawn(async move { client.run().await });
+            let task = tokio::spawn(async move {
+                client.run().await;
+                drop(visit);
+            });
             whereabouts.presence.runs_in(task.abort_handle());
         }
         Some(Entered::Console(session)) => session.run().await,

@@ -132,7 +132,15 @@ async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, company: Company
 }
 
 /// A connection is counted from here to its end, whatever becomes of it.
-struct Visit(Arc<Proxy>);
+pub(crate) struct Visit(Arc<Proxy>);
+
+impl Visit {
+    /// Somebody has connected.
+    pub(crate) fn begin(proxy: &Arc<Proxy>) -> Self {
+        proxy.visitors.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(proxy))
+    }
+}
 
 impl Drop for Visit {
     fn drop(&mut self) {
@@ -146,12 +154,11 @@ fn welcome(proxy: &Arc<Proxy>, stream: Stream) {
     if *proxy.phase.borrow() > Phase::WaitingForClients {
         return;
     }
-    proxy.visitors.fetch_add(1, Ordering::Relaxed);
-    let visit = Visit(Arc::clone(proxy));
-    tokio::spawn(async move {
-        client::serve(Arc::clone(&visit.0), stream).await;
-        drop(visit);
-    });
+    tokio::spawn(client::serve(
+        Arc::clone(proxy),
+        stream,
+        Visit::begin(proxy),
+    ));
 }
 
 /// Notes it, and lets some time pass.

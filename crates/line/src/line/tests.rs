@@ -3,6 +3,7 @@
 mod histories;
 mod model;
 mod rules;
+mod scene;
 
 use super::{GroupId, Key, Keys, Limits, Slip, Strategy};
 use std::time::Duration;

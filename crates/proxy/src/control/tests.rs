@@ -5,6 +5,7 @@ use crate::client;
 use crate::config::{ANY_DATABASE, Config, Database};
 use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
+use crate::serve::Visit;
 use crate::stream::Stream;
 use paceline_postgres::{Options, Server};
 use std::net::SocketAddr;
@@ -74,7 +75,12 @@ async fn scene(settings: &[&str]) -> Scene {
     let serving = Arc::clone(&proxy);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(client::serve(Arc::clone(&serving), Stream::tcp(stream)));
+            let visit = Visit::begin(&serving);
+            tokio::spawn(client::serve(
+                Arc::clone(&serving),
+                Stream::tcp(stream),
+                visit,
+            ));
         }
     });
     Scene {

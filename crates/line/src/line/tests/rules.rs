@@ -1,53 +1,9 @@
 //! The line's rules, one by one.
 
+use super::scene::{Scene, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{
-    Departure, Entry, GroupId, Key, Keys, Limits, Line, ROW_AWAITED_MAX, Slip, Strategy, Ticket,
-};
-use std::time::{Duration, Instant};
-
-/// A line, its clock, and units named by a letter.
-struct Scene {
-    line: Line<char>,
-    now: Instant,
-}
-
-impl Scene {
-    fn new(limits: Limits) -> Self {
-        Self {
-            line: Line::new(limits),
-            now: Instant::now() + Duration::from_secs(3_600),
-        }
-    }
-
-    fn come(&mut self, slip: Slip, units: &str) -> Vec<Ticket> {
-        units
-            .chars()
-            .map(|unit| self.line.submit(self.now, slip.clone(), unit))
-            .collect()
-    }
-
-    fn next(&mut self) -> Option<Departure<char>> {
-        self.line.next(self.now)
-    }
-
-    /// Who leaves now, as a word; empty: nobody.
-    fn leaves(&mut self) -> String {
-        self.next().map(|d| word(&d.entries)).unwrap_or_default()
-    }
-
-    fn land(&mut self, rows: &[u64]) {
-        self.line.land(self.now, rows.iter().copied().map(Key));
-    }
-
-    fn pass(&mut self, micros: u64) {
-        self.now += Duration::from_micros(micros);
-    }
-}
-
-fn word(entries: &[Entry<char>]) -> String {
-    entries.iter().map(|e| e.unit).collect()
-}
+use crate::line::{GroupId, Key, Keys, ROW_AWAITED_MAX, Slip, Strategy};
+use std::time::Duration;
 
 fn alone(row: Option<u64>) -> Slip {
     Slip {

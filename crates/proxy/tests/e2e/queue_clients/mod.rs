@@ -125,8 +125,10 @@ fn until_taken(library: &Library, direct: &mut RawClient) {
 
 /// Returns when this many workers wait for notifications.
 fn until_listening(direct: &mut RawClient, workers: usize) {
+    // Behind Paceline the last word is its own question, whether the session still listens.
     let listeners = "SELECT count(*) FROM pg_stat_activity \
-        WHERE datname = current_database() AND query ILIKE 'listen%' AND state = 'idle'";
+        WHERE datname = current_database() AND state = 'idle' AND pid <> pg_backend_pid() \
+        AND (query ILIKE 'listen%' OR query LIKE '%pg_listening_channels%')";
     until("the workers listen", || {
         direct.number(listeners) == workers as i64
     });
