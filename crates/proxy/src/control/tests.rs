@@ -53,7 +53,7 @@ impl Cluster {
 struct Scene {
     proxy: Arc<Proxy>,
     address: SocketAddr,
-    _cluster: Arc<Cluster>,
+    cluster: Arc<Cluster>,
 }
 
 /// A client, and how its connection ends.
@@ -86,17 +86,27 @@ async fn scene(settings: &[&str]) -> Scene {
     Scene {
         proxy,
         address,
-        _cluster: cluster,
+        cluster,
     }
 }
 
+async fn connect(port: u16, database: &str) -> Result<Session, Error> {
+    let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
+    let end = tokio::spawn(connection);
+    Ok(Session { client, end })
+}
+
 impl Scene {
+    /// A session with the server itself.
+    async fn outsider(&self) -> Session {
+        let port = self.cluster.server.port();
+        let session = connect(port, "postgres").await;
+        session.unwrap()
+    }
+
     async fn try_session(&self, database: &str) -> Result<Session, Error> {
-        let port = self.address.port();
-        let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
-        let end = tokio::spawn(connection);
-        Ok(Session { client, end })
+        connect(self.address.port(), database).await
     }
 
     async fn session(&self) -> Session {
@@ -233,7 +243,10 @@ async fn a_kill_reaches_those_who_travel_together() {
     let table = "CREATE TABLE IF NOT EXISTS killed (id int PRIMARY KEY, n int)";
     holder.value(table).await.unwrap();
     scene.until_learned(&holder, READ).await;
-    holder.value("BEGIN; LOCK TABLE killed").await.unwrap();
+    // Held from outside: the end of who holds it here would let the reads finish.
+    let outsider = scene.outsider().await;
+    outsider.value("BEGIN; LOCK TABLE killed").await.unwrap();
+    holder.value("BEGIN; SELECT 1").await.unwrap();
     at_work.value("BEGIN; SELECT 1").await.unwrap();
     let mut waits = Vec::new();
     for _ in 0..8 {
