@@ -20,7 +20,7 @@ finish() {
 }
 trap finish EXIT
 
-wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" && return; sleep 0.1; done; echo "nothing answers on port $1" >&2; exit 1; }
+wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" -U postgres -d postgres && return; sleep 0.1; done; echo "nothing answers on port $1" >&2; exit 1; }
 
 # start_postgres PORT OPTIONS…
 start_postgres() {
