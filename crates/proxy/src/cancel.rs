@@ -299,7 +299,7 @@ mod tests {
         let proxy = Arc::new(Proxy::new(config));
         let pool = proxy.pool("app", "rider").expect("a pool");
         let client = Arc::new(Whereabouts {
-            presence: Presence::new(&pool, Ends::Unix(0)),
+            presence: Presence::new(&pool, Ends::Unix(0), None),
             secret: 3,
             state: Mutex::default(),
             delivered: Notify::new(),

@@ -3,6 +3,7 @@
 
 use crate::pool::Pool;
 use crate::stream::Ends;
+use crate::tls::Cipher;
 use paceline_line::settings::Settings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +43,8 @@ pub(crate) struct Presence {
     pub(crate) pool: Arc<Pool>,
     /// Its connection.
     pub(crate) ends: Ends,
+    /// It is encrypted so.
+    pub(crate) cipher: Option<Cipher>,
     /// When it came, by the clock.
     pub(crate) since: u32,
     /// When its last unit began, by the clock.
@@ -56,11 +59,12 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// A client that has come just now.
-    pub(crate) fn new(pool: &Arc<Pool>, ends: Ends) -> Self {
+    pub(crate) fn new(pool: &Arc<Pool>, ends: Ends, cipher: Option<Cipher>) -> Self {
         let now = pool.proxy.clock.seconds();
         Self {
             pool: Arc::clone(pool),
             ends,
+            cipher,
             since: now,
             requested: AtomicU32::new(now),
             prepared: AtomicU32::new(0),

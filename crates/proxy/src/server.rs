@@ -274,7 +274,7 @@ impl ServerConn {
     ) -> Result<Self, ServerError> {
         let now = Instant::now();
         let mut conn = Self {
-            card: ServerCard::new(stream.ends(), 0),
+            card: ServerCard::new(&stream, 0),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
@@ -286,7 +286,7 @@ impl ServerConn {
             place: None,
         };
         conn.log_in(address, pass).await?;
-        conn.card = ServerCard::new(conn.stream.ends(), conn.key.process);
+        conn.card = ServerCard::new(&conn.stream, conn.key.process);
         Ok(conn)
     }
 

@@ -1,6 +1,7 @@
 //! A byte stream to a client or server: TCP or Unix socket, plain or encrypted. Non-blocking; nothing is buffered here,
 //! except that TLS keeps parts of records.
 
+use crate::tls::Cipher;
 use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
@@ -140,6 +141,11 @@ impl Stream {
     /// Is it encrypted?
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls().is_some()
+    }
+
+    /// How it is encrypted.
+    pub(crate) fn cipher(&self) -> Option<Cipher> {
+        self.tls()?.session().cipher()
     }
 
     /// Does it stay on this machine, so that there is nothing to encrypt?

@@ -5,6 +5,7 @@
 //! reach a log.
 
 mod certificate;
+mod cipher;
 mod clients;
 mod engine;
 mod files;
@@ -16,6 +17,7 @@ mod verify;
 
 use crate::config::{Encryption, Protocols, Side, Upstream};
 use arc_swap::ArcSwap;
+pub(crate) use cipher::Cipher;
 pub(crate) use clients::Acceptor;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::version::{TLS12, TLS13};

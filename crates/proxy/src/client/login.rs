@@ -165,7 +165,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         .book
         .intern(settings_of(&startup, &proxy.config().paceline.state)?);
     let parameters = welcome(&pool, &settings).await?;
-    let presence = Presence::new(&pool, stream.ends());
+    let presence = Presence::new(&pool, stream.ends(), stream.cipher());
     let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();

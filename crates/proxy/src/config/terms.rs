@@ -66,10 +66,13 @@ impl Terms {
 /// What one table of the configuration says of a database or user. What it does not say holds as said elsewhere.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Differences {
-    pool_mode: Option<PoolMode>,
-    pool_size: Option<usize>,
+    /// How long a client keeps its server connection.
+    pub(crate) pool_mode: Option<PoolMode>,
+    /// Most server connections of a pool, without the reserve.
+    pub(crate) pool_size: Option<usize>,
     min_pool_size: Option<usize>,
-    reserve_pool_size: Option<usize>,
+    /// Further ones.
+    pub(crate) reserve_pool_size: Option<usize>,
     max_db_connections: Option<usize>,
     max_db_client_connections: Option<usize>,
     max_user_connections: Option<usize>,

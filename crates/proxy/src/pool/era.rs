@@ -38,6 +38,11 @@ impl Bond {
     pub(super) fn is_of(&self, era: &Arc<Era>) -> bool {
         Arc::ptr_eq(&self.era, era)
     }
+
+    /// Its era, to be recognised by.
+    pub(super) fn era(&self) -> Weak<Era> {
+        Arc::downgrade(&self.era)
+    }
 }
 
 impl Era {

@@ -1,8 +1,10 @@
 //! The server connections of a pool for `SHOW SERVERS`, wherever they are: at rest, with a client, or on a trip.
 
-use super::Pool;
+use super::{Bond, Era, Pool};
 use crate::proxy::Proxy;
-use crate::stream::Ends;
+use crate::server::ServerConn;
+use crate::stream::{Ends, Stream};
+use crate::tls::Cipher;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub(crate) struct ServerCard {
     /// Its two ends.
     pub(crate) ends: Ends,
+    /// It is encrypted so.
+    pub(crate) cipher: Option<Cipher>,
     /// The process of the server behind it.
     pub(crate) process: u32,
     /// When it was opened, by the proxy's clock.
@@ -30,17 +34,27 @@ pub(crate) struct ServerSeen {
     pub(crate) card: Arc<ServerCard>,
     /// Nobody uses it.
     pub(crate) idle: bool,
+    /// It is replaced when it is free.
+    pub(crate) close_needed: bool,
 }
 
-/// The cards of all connections that there are, and their numbers.
+/// All connections that there are.
 #[derive(Debug, Default)]
-pub(crate) struct Roster(Mutex<Vec<(u32, Weak<ServerCard>)>>);
+pub(crate) struct Roster(Mutex<Vec<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    id: u32,
+    card: Weak<ServerCard>,
+    era: Weak<Era>,
+}
 
 impl ServerCard {
     /// Of a connection that is new.
-    pub(crate) fn new(ends: Ends, process: u32) -> Arc<Self> {
+    pub(crate) fn new(stream: &Stream, process: u32) -> Arc<Self> {
         Arc::new(Self {
-            ends,
+            ends: stream.ends(),
+            cipher: stream.cipher(),
             process,
             since: AtomicU32::new(0),
             requested: AtomicU32::new(0),
@@ -72,14 +86,19 @@ impl ServerCard {
 
 impl Roster {
     /// A connection has been opened.
-    pub(super) fn enter(&self, proxy: &Proxy, card: &Arc<ServerCard>) {
+    pub(super) fn enter(&self, proxy: &Proxy, conn: &ServerConn) {
+        let card = &conn.card;
         let now = proxy.clock.seconds();
         card.since.store(now, Ordering::Relaxed);
         card.begins(now);
         let id = proxy.server_ids.fetch_add(1, Ordering::Relaxed) + 1;
         let mut cards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cards.retain(|(_, card)| card.strong_count() > 0);
-        cards.push((id, Arc::downgrade(card)));
+        cards.retain(|entry| entry.card.strong_count() > 0);
+        cards.push(Entry {
+            id,
+            card: Arc::downgrade(card),
+            era: conn.bond.as_ref().map(Bond::era).unwrap_or_default(),
+        });
     }
 }
 
@@ -87,14 +106,17 @@ impl Pool {
     /// Its server connections.
     pub(crate) fn servers(&self) -> Vec<ServerSeen> {
         let inner = self.lock();
-        let idle: Vec<Arc<ServerCard>> = inner.idle.iter().map(|c| Arc::clone(&c.card)).collect();
+        let at_rest = inner.idle.iter().chain(&inner.parked);
+        let at_rest: Vec<Arc<ServerCard>> = at_rest.map(|conn| Arc::clone(&conn.card)).collect();
+        let era = Arc::downgrade(&inner.era);
         drop(inner);
         let cards = self.roster.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = cards.iter().filter_map(|(id, card)| {
-            let card = card.upgrade()?;
+        let seen = cards.iter().filter_map(|entry| {
+            let card = entry.card.upgrade()?;
             Some(ServerSeen {
-                id: *id,
-                idle: idle.iter().any(|at_rest| Arc::ptr_eq(at_rest, &card)),
+                id: entry.id,
+                idle: at_rest.iter().any(|other| Arc::ptr_eq(other, &card)),
+                close_needed: !entry.era.ptr_eq(&era),
                 card,
             })
         });

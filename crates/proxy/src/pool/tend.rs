@@ -73,7 +73,7 @@ impl Pool {
         match opened {
             Ok(conn) => {
                 inner.failing = None;
-                self.roster.enter(&self.proxy, &conn.card);
+                self.roster.enter(&self.proxy, &conn);
                 self.take_in(&mut inner, conn);
                 self.dispatch(&mut inner, now);
                 self.keep_enough(&mut inner, &self.terms(), now);

@@ -5,7 +5,7 @@
 //! far, and records that the socket did not take; a connection that is idle has neither.
 
 use super::engine::Engine;
-use super::{ALPN, Acceptor, Connector, certificate};
+use super::{ALPN, Acceptor, Cipher, Connector, certificate};
 use crate::stream::Socket;
 use bytes::{Buf, BytesMut};
 use rustls::client::UnbufferedClientConnection;
@@ -148,6 +148,11 @@ impl Session {
 
     fn state(&self) -> &CommonState {
         self.engine.state()
+    }
+
+    /// What both sides have agreed on.
+    pub(crate) fn cipher(&self) -> Option<Cipher> {
+        self.state().negotiated_cipher_suite().and_then(Cipher::of)
     }
 
     fn peer(&self) -> Option<&CertificateDer<'static>> {

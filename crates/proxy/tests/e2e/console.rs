@@ -1,6 +1,7 @@
 //! The admin console: who comes in, what PgBouncer's users and tools see, and that its numbers add up.
 
 mod columns;
+mod connections;
 mod numbers;
 mod protocol;
 
@@ -45,7 +46,7 @@ fn table(reply: &Reply) -> Vec<BTreeMap<String, String>> {
 
 /// The row that has this value in this column.
 #[track_caller]
-fn row(
+pub(crate) fn row(
     operator: &mut RawClient,
     show: &str,
     column: &str,

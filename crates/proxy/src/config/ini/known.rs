@@ -1,5 +1,5 @@
-//! Every key of PgBouncer 1.25: its default there, how its value is written, and what becomes of it while Paceline has no key of
-//! that name. A key that appears in [`crate::config::keys`] under the same name is converted without a change here.
+//! Every key of PgBouncer 1.25: its default there, how its value is written, and what becomes of it here. Tests compare what is
+//! said to exist here with [`crate::config::keys`], in both directions.
 
 mod parameters;
 
@@ -13,8 +13,8 @@ pub(crate) struct Known {
     /// Its default in PgBouncer; empty where there is none.
     pub(crate) default: &'static str,
     pub(super) sort: Sort,
-    /// What becomes of it if Paceline has no key of this name.
-    pub(crate) otherwise: Otherwise,
+    /// What becomes of it.
+    pub(crate) fate: Fate,
 }
 
 /// How a value is written in PgBouncer.
@@ -34,9 +34,11 @@ pub(super) enum Sort {
     Text,
 }
 
-/// What becomes of a key that Paceline does not have.
+/// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Otherwise {
+pub(crate) enum Fate {
+    /// Paceline has this key for it.
+    Key(&'static str),
     /// It is part of another key.
     PartOf(&'static str),
     /// It is accepted, and this is remarked.
@@ -50,12 +52,21 @@ pub(crate) enum Otherwise {
     },
 }
 
+const fn same(name: &'static str, default: &'static str, sort: Sort) -> Known {
+    Known {
+        name,
+        default,
+        sort,
+        fate: Fate::Key(name),
+    }
+}
+
 const fn part_of(name: &'static str, default: &'static str, whole: &'static str) -> Known {
     Known {
         name,
         default,
         sort: Sort::Text,
-        otherwise: Otherwise::PartOf(whole),
+        fate: Fate::PartOf(whole),
     }
 }
 
@@ -69,7 +80,7 @@ const fn ignored(
         name,
         default,
         sort,
-        otherwise: Otherwise::Ignored(why),
+        fate: Fate::Ignored(why),
     }
 }
 
@@ -84,7 +95,7 @@ const fn refused(
         name,
         default,
         sort,
-        otherwise: Otherwise::Refused { unless, why },
+        fate: Fate::Refused { unless, why },
     }
 }
 
@@ -94,10 +105,6 @@ const BUFFERS: &str = "Paceline chooses its buffers itself";
 const DNS: &str = "host names are looked up by the operating system for every new connection";
 const CIPHERS: &str =
     "TLS offers only suites that are secure today; which ones is not configurable";
-const CLIENT_TLS: &str = "it is for client_tls_sslmode";
-const SERVER_TLS: &str = "it is for server_tls_sslmode";
-const LIMIT: &str = "this limit is not there";
-const TIMEOUT: &str = "this time-out is not there: the work is left to end by itself";
 const NO_CHECK: &str =
     "a server connection that has died while it was idle is noticed and replaced without a query";
 const NO_PEERS: &str = "cancel requests must reach the process that the query went through";
@@ -106,27 +113,11 @@ const NO_PEERS: &str = "cancel requests must reach the process that the query we
 pub(crate) static KNOWN: &[Known] = &[
     // Generic settings
     ignored("logfile", "", Sort::Path, LOG),
-    ignored(
-        "pidfile",
-        "",
-        Sort::Path,
-        "no file with the process id is written",
-    ),
+    same("pidfile", "", Sort::Path),
     part_of("listen_addr", "", "listen"),
     part_of("listen_port", "6432", "listen"),
-    ignored(
-        "unix_socket_dir",
-        "/tmp",
-        Sort::Path,
-        "there is no Unix socket",
-    ),
-    refused(
-        "unix_socket_mode",
-        "0777",
-        Sort::Mode,
-        &["0777"],
-        "anybody on this machine could connect to the Unix socket; put it into a folder that only the right users may enter, and remove the key",
-    ),
+    same("unix_socket_dir", "/tmp", Sort::Path),
+    same("unix_socket_mode", "0777", Sort::Mode),
     ignored(
         "unix_socket_group",
         "",
@@ -139,54 +130,24 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Text,
         "Paceline does not change its user: start it as this one, for example with User= of systemd, and not as root",
     ),
-    ignored(
-        "pool_mode",
-        "session",
-        Sort::Text,
-        "a server is shared from transaction to transaction; what a session sets follows its client, and a client whose state cannot follow it keeps its server",
-    ),
-    ignored("max_client_conn", "100", Sort::Number, LIMIT),
-    ignored("default_pool_size", "20", Sort::Number, LIMIT),
-    ignored(
-        "min_pool_size",
-        "0",
-        Sort::Number,
-        "connections are opened when they are needed",
-    ),
-    ignored(
-        "reserve_pool_size",
-        "0",
-        Sort::Number,
-        "there is no reserve; raise default_pool_size",
-    ),
-    ignored(
-        "reserve_pool_timeout",
-        "5",
-        Sort::Seconds,
-        "there is no reserve",
-    ),
-    ignored("max_db_connections", "0", Sort::Number, LIMIT),
-    ignored("max_db_client_connections", "0", Sort::Number, LIMIT),
-    ignored("max_user_connections", "0", Sort::Number, LIMIT),
-    ignored("max_user_client_connections", "0", Sort::Number, LIMIT),
+    same("pool_mode", "session", Sort::Text),
+    same("max_client_conn", "100", Sort::Number),
+    same("default_pool_size", "20", Sort::Number),
+    same("min_pool_size", "0", Sort::Number),
+    same("reserve_pool_size", "0", Sort::Number),
+    same("reserve_pool_timeout", "5", Sort::Seconds),
+    same("max_db_connections", "0", Sort::Number),
+    same("max_db_client_connections", "0", Sort::Number),
+    same("max_user_connections", "0", Sort::Number),
+    same("max_user_client_connections", "0", Sort::Number),
     ignored(
         "server_round_robin",
         "0",
         Sort::Switch,
         "the connection that was used last is used next",
     ),
-    ignored(
-        "track_extra_parameters",
-        "IntervalStyle",
-        Sort::Text,
-        "every setting follows its client, whether PostgreSQL reports it or not",
-    ),
-    ignored(
-        "ignore_startup_parameters",
-        "",
-        Sort::Text,
-        "all startup parameters are accepted, and hold",
-    ),
+    same("track_extra_parameters", "IntervalStyle", Sort::Text),
+    same("ignore_startup_parameters", "", Sort::Text),
     ignored("peer_id", "0", Sort::Number, NO_PEERS),
     refused(
         "disable_pqexec",
@@ -219,18 +180,8 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Text,
         "there is no Windows service",
     ),
-    ignored(
-        "stats_period",
-        "60",
-        Sort::Number,
-        "/metrics shows counters, not averages",
-    ),
-    ignored(
-        "max_prepared_statements",
-        "200",
-        Sort::Number,
-        "prepared statements always work",
-    ),
+    same("stats_period", "60", Sort::Number),
+    same("max_prepared_statements", "200", Sort::Number),
     ignored(
         "scram_iterations",
         "4096",
@@ -238,46 +189,17 @@ pub(crate) static KNOWN: &[Known] = &[
         "secrets keep the iterations that they were made with",
     ),
     // Authentication
-    refused(
-        "auth_type",
-        "md5",
-        Sort::Text,
-        &["trust", "any"],
-        "clients cannot be asked for a proof yet; write auth_type = trust only if everybody who can connect may be any user",
-    ),
-    ignored(
-        "auth_hba_file",
-        "",
-        Sort::Path,
-        "it is read for auth_type = hba",
-    ),
-    ignored(
-        "auth_ident_file",
-        "",
-        Sort::Path,
-        "it is read for auth_type = hba",
-    ),
-    refused(
-        "auth_file",
-        "",
-        Sort::Path,
-        &[""],
-        "the list of users is not read, so nobody would be kept out by it; remove the key if that is acceptable, and write user and password into [databases]",
-    ),
-    refused(
-        "auth_user",
-        "",
-        Sort::Text,
-        &[""],
-        "nobody's password is asked from the database; remove the key if that is acceptable",
-    ),
-    ignored(
+    same("auth_type", "md5", Sort::Text),
+    same("auth_hba_file", "", Sort::Path),
+    same("auth_ident_file", "", Sort::Path),
+    same("auth_file", "", Sort::Path),
+    same("auth_user", "", Sort::Text),
+    same(
         "auth_query",
         "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
         Sort::Text,
-        "it is run for auth_user",
     ),
-    ignored("auth_dbname", "", Sort::Text, "it is for auth_user"),
+    same("auth_dbname", "", Sort::Text),
     refused(
         "auth_ldap_options",
         "",
@@ -300,20 +222,10 @@ pub(crate) static KNOWN: &[Known] = &[
     ),
     ignored("verbose", "0", Sort::Number, LOG),
     // Console
-    ignored("admin_users", "", Sort::Text, "there is no admin console"),
-    ignored(
-        "stats_users",
-        "",
-        Sort::Text,
-        "there is no admin console; see /metrics",
-    ),
+    same("admin_users", "", Sort::Text),
+    same("stats_users", "", Sort::Text),
     // Sanity checks and time-outs
-    ignored(
-        "server_reset_query",
-        "DISCARD ALL",
-        Sort::Text,
-        "a connection reaches the next client with that client's settings and nothing else of the last one",
-    ),
+    same("server_reset_query", "DISCARD ALL", Sort::Text),
     ignored(
         "server_reset_query_always",
         "0",
@@ -328,21 +240,11 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Switch,
         "a connection is replaced when its transaction is over",
     ),
-    ignored(
-        "server_lifetime",
-        "3600",
-        Sort::Seconds,
-        "connections live until they are idle for server_idle_timeout",
-    ),
-    ignored("server_idle_timeout", "600", Sort::Seconds, TIMEOUT),
-    ignored("server_connect_timeout", "15", Sort::Seconds, TIMEOUT),
-    ignored(
-        "server_login_retry",
-        "15",
-        Sort::Seconds,
-        "a server that failed is tried again for the next unit that needs it",
-    ),
-    ignored("client_login_timeout", "60", Sort::Seconds, TIMEOUT),
+    same("server_lifetime", "3600", Sort::Seconds),
+    same("server_idle_timeout", "600", Sort::Seconds),
+    same("server_connect_timeout", "15", Sort::Seconds),
+    same("server_login_retry", "15", Sort::Seconds),
+    same("client_login_timeout", "60", Sort::Seconds),
     ignored(
         "autodb_idle_timeout",
         "3600",
@@ -354,12 +256,7 @@ pub(crate) static KNOWN: &[Known] = &[
     ignored("dns_nxdomain_ttl", "15", Sort::Seconds, DNS),
     ignored("dns_zone_check_period", "0", Sort::Seconds, DNS),
     ignored("resolv_conf", "", Sort::Path, DNS),
-    ignored(
-        "query_wait_notify",
-        "5",
-        Sort::Seconds,
-        "clients are not told that they wait",
-    ),
+    same("query_wait_notify", "5", Sort::Seconds),
     ignored(
         "login_notify_message",
         "",
@@ -373,56 +270,29 @@ pub(crate) static KNOWN: &[Known] = &[
         "there is no online restart with -R",
     ),
     // TLS
-    refused(
-        "client_tls_sslmode",
-        "disable",
-        Sort::Text,
-        &["disable"],
-        "TLS for clients is not there; write disable only if passwords and data may go in the clear",
-    ),
-    ignored("client_tls_key_file", "", Sort::Path, CLIENT_TLS),
-    ignored("client_tls_cert_file", "", Sort::Path, CLIENT_TLS),
-    ignored("client_tls_ca_file", "", Sort::Path, CLIENT_TLS),
-    ignored(
-        "client_tls_protocols",
-        "secure",
-        Sort::Text,
-        "TLS 1.2 and 1.3 are offered",
-    ),
-    ignored("client_tls_ciphers", "default", Sort::Text, CIPHERS),
+    same("client_tls_sslmode", "disable", Sort::Text),
+    same("client_tls_key_file", "", Sort::Path),
+    same("client_tls_cert_file", "", Sort::Path),
+    same("client_tls_ca_file", "", Sort::Path),
+    same("client_tls_protocols", "secure", Sort::Text),
+    same("client_tls_ciphers", "default", Sort::Text),
     ignored("client_tls13_ciphers", "", Sort::Text, CIPHERS),
     ignored("client_tls_ecdhcurve", "auto", Sort::Text, CIPHERS),
     ignored("client_tls_dheparams", "auto", Sort::Text, CIPHERS),
-    refused(
-        "server_tls_sslmode",
-        "prefer",
-        Sort::Text,
-        &["disable", "allow", "prefer"],
-        "TLS to the server is not there; write prefer only if the way to it is private",
-    ),
-    ignored("server_tls_ca_file", "", Sort::Path, SERVER_TLS),
-    ignored("server_tls_key_file", "", Sort::Path, SERVER_TLS),
-    ignored("server_tls_cert_file", "", Sort::Path, SERVER_TLS),
-    ignored(
-        "server_tls_protocols",
-        "secure",
-        Sort::Text,
-        "TLS 1.2 and 1.3 are offered",
-    ),
-    ignored("server_tls_ciphers", "default", Sort::Text, CIPHERS),
+    same("server_tls_sslmode", "prefer", Sort::Text),
+    same("server_tls_ca_file", "", Sort::Path),
+    same("server_tls_key_file", "", Sort::Path),
+    same("server_tls_cert_file", "", Sort::Path),
+    same("server_tls_protocols", "secure", Sort::Text),
+    same("server_tls_ciphers", "default", Sort::Text),
     ignored("server_tls13_ciphers", "", Sort::Text, CIPHERS),
     // Dangerous time-outs
-    ignored("query_timeout", "0", Sort::Seconds, TIMEOUT),
-    ignored("query_wait_timeout", "120", Sort::Seconds, TIMEOUT),
-    ignored(
-        "cancel_wait_timeout",
-        "10",
-        Sort::Seconds,
-        "a cancel request opens a connection of its own and does not wait",
-    ),
-    ignored("client_idle_timeout", "0", Sort::Seconds, TIMEOUT),
-    ignored("idle_transaction_timeout", "0", Sort::Seconds, TIMEOUT),
-    ignored("transaction_timeout", "0", Sort::Seconds, TIMEOUT),
+    same("query_timeout", "0", Sort::Seconds),
+    same("query_wait_timeout", "120", Sort::Seconds),
+    same("cancel_wait_timeout", "10", Sort::Seconds),
+    same("client_idle_timeout", "0", Sort::Seconds),
+    same("idle_transaction_timeout", "0", Sort::Seconds),
+    same("transaction_timeout", "0", Sort::Seconds),
     // Network
     ignored("pkt_buf", "4096", Sort::Number, BUFFERS),
     ignored(
@@ -431,14 +301,9 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Number,
         "messages are as long as PostgreSQL's may be",
     ),
-    ignored("listen_backlog", "128", Sort::Number, SYSTEM),
+    same("listen_backlog", "128", Sort::Number),
     ignored("sbuf_loopcnt", "5", Sort::Number, BUFFERS),
-    ignored(
-        "so_reuseport",
-        "0",
-        Sort::Switch,
-        "one process uses as many threads as worker_threads says",
-    ),
+    same("so_reuseport", "0", Sort::Switch),
     ignored("tcp_defer_accept", "1", Sort::Number, SYSTEM),
     ignored("tcp_socket_buffer", "0", Sort::Number, SYSTEM),
     ignored("tcp_keepalive", "1", Sort::Switch, SYSTEM),

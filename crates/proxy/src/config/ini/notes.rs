@@ -1,7 +1,7 @@
 //! What is wrong with a file, and what an operator should know of it.
 
 use super::error::IniError;
-use super::known::{Otherwise, Sort};
+use super::known::{Fate, Sort};
 use super::lines::Place;
 use crate::config::error::{ConfigError, Problem, Wrong};
 use crate::config::remark::Remark;
@@ -67,18 +67,18 @@ impl Notes {
         place: &Place,
         key: &str,
         value: &str,
-        otherwise: Otherwise,
+        fate: Fate,
     ) -> Option<String> {
-        match otherwise {
-            Otherwise::PartOf(_) => None,
-            Otherwise::Ignored(why) => {
+        match fate {
+            Fate::Key(_) | Fate::PartOf(_) => None,
+            Fate::Ignored(why) => {
                 self.remark(place, format!("{key} is ignored: {why}"));
                 Some(format!("{key} has no equal: {why}"))
             }
-            Otherwise::Refused { unless, .. } if unless.contains(&value) => {
+            Fate::Refused { unless, .. } if unless.contains(&value) => {
                 Some(format!("{key} says what holds anyway"))
             }
-            Otherwise::Refused { why, .. } => {
+            Fate::Refused { why, .. } => {
                 self.refuse(place, key, why);
                 None
             }

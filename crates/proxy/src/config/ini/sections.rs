@@ -2,15 +2,13 @@
 
 use super::draft::{Draft, toml_text};
 use super::error::IniError;
-use super::known::{ADDRESS, OF_DATABASES, OF_PEERS, OF_USERS, Parameter, Sort};
+use super::known::{ADDRESS, Fate, OF_DATABASES, OF_PEERS, OF_USERS, Parameter, Sort};
 use super::lines::Place;
 use super::notes::Notes;
 use super::pairs;
 use super::server::Server;
 use super::settings::{Main, Section};
 use crate::config::ANY_DATABASE;
-use crate::config::file::keys_of;
-use crate::config::terms::Table;
 
 /// Names under which clients find the admin console.
 const RESERVED: [&str; 2] = ["pgbouncer", "paceline"];
@@ -37,29 +35,18 @@ pub(super) fn databases(section: &Section, main: &Main, draft: &mut Draft, notes
             .into_iter()
             .filter(|(key, _)| !ADDRESS.contains(&key.as_str()))
             .collect();
-        parameters(
-            &others,
-            OF_DATABASES,
-            &keys_of(Table::Database),
-            "databases",
-            place,
-            draft,
-            notes,
-        );
+        parameters(&others, OF_DATABASES, "databases", place, draft, notes);
     }
 }
 
-/// Writes `[users.NAME]` for every user, if there are such tables.
+/// Writes `[users.NAME]` for every user.
 pub(super) fn users(section: &Section, draft: &mut Draft, notes: &mut Notes) {
     for (name, (text, place)) in section {
         let Some(pairs) = read(text, place, notes) else {
             continue;
         };
-        let here = keys_of(Table::User);
-        if !here.is_empty() {
-            draft.table(&["users", name], place);
-        }
-        parameters(&pairs, OF_USERS, &here, "users", place, draft, notes);
+        draft.table(&["users", name], place);
+        parameters(&pairs, OF_USERS, "users", place, draft, notes);
     }
 }
 
@@ -67,7 +54,7 @@ pub(super) fn users(section: &Section, draft: &mut Draft, notes: &mut Notes) {
 pub(super) fn peers(section: &Section, draft: &mut Draft, notes: &mut Notes) {
     for (text, place) in section.values() {
         if let Some(pairs) = read(text, place, notes) {
-            parameters(&pairs, OF_PEERS, &[], "peers", place, draft, notes);
+            parameters(&pairs, OF_PEERS, "peers", place, draft, notes);
         }
     }
 }
@@ -136,11 +123,10 @@ fn server(
     })
 }
 
-/// Writes what a connection string says beside the address. `here` are the keys of the table that it becomes.
+/// Writes what a connection string says beside the address.
 fn parameters(
     pairs: &Pairs,
     known: &[Parameter],
-    here: &[&str],
     section: &'static str,
     place: &Place,
     draft: &mut Draft,
@@ -163,16 +149,14 @@ fn parameters(
         let Some(value) = said.filter(|value| !parameter.unset.contains(value)) else {
             continue;
         };
-        let exists = |name: &&&str| here.contains(name);
-        let Some(name) = parameter.names.iter().find(exists) else {
-            if let Some(comment) = notes.without(place, parameter.name, value, parameter.otherwise)
-            {
+        let Fate::Key(name) = parameter.fate else {
+            if let Some(comment) = notes.without(place, parameter.name, value, parameter.fate) {
                 draft.comment(&comment, place);
             }
             continue;
         };
         // An alias beside the name itself.
-        if written.contains(name) {
+        if written.contains(&name) {
             notes.refuse(
                 place,
                 parameter.name,

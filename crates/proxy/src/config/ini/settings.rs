@@ -2,7 +2,7 @@
 //! say is as in PgBouncer, not as in Paceline.
 
 use super::draft::Draft;
-use super::known::{KNOWN, Known, Otherwise};
+use super::known::{Fate, KNOWN, Known};
 use super::lines::Place;
 use super::notes::Notes;
 use crate::config::error::Wrong;
@@ -54,16 +54,19 @@ impl Main {
         draft.table(&["paceline"], &self.place);
         self.listen(draft, notes);
         for known in KNOWN {
-            match here(known.name) {
-                Some(key) => self.setting(key, known, draft, notes),
-                None => self.without(known, draft, notes),
+            match known.fate {
+                Fate::Key(name) => self.setting(name, known, draft, notes),
+                _ => self.without(known, draft, notes),
             }
         }
         self.warn_of_sessions(notes);
     }
 
     /// A key that exists here.
-    fn setting(&self, key: &Key, known: &Known, draft: &mut Draft, notes: &mut Notes) {
+    fn setting(&self, name: &str, known: &Known, draft: &mut Draft, notes: &mut Notes) {
+        let Some(key) = here(name) else {
+            return;
+        };
         let (value, place) = self.value(known.name);
         let said = self.said.contains_key(known.name);
         let Some(plain) = notes.plain(place, known.name, value, known.sort) else {
@@ -91,14 +94,14 @@ impl Main {
         let (value, place) = self.value(known.name);
         let said = self.said.contains_key(known.name);
         // A default that PgBouncer keeps and Paceline cannot is as bad as if it were said.
-        let matters = matches!(known.otherwise, Otherwise::Refused { .. });
+        let matters = matches!(known.fate, Fate::Refused { .. });
         if !said && !matters {
             return;
         }
         let Some(plain) = notes.plain(place, known.name, value, known.sort) else {
             return;
         };
-        let comment = notes.without(place, known.name, &plain, known.otherwise);
+        let comment = notes.without(place, known.name, &plain, known.fate);
         if let Some(comment) = comment.filter(|_| said) {
             draft.comment(&comment, place);
         }

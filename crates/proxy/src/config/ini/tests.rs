@@ -3,9 +3,11 @@
 mod table;
 
 use super::*;
+use crate::config::file::keys_of;
+use crate::config::terms::Table;
 use crate::config::upstream::Host;
 use crate::config::{Settings, keys};
-use known::{KNOWN, Known, Otherwise, Sort};
+use known::{Fate, KNOWN, Known, Parameter, Sort};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
@@ -110,6 +112,33 @@ fn what_is_not_said_is_as_in_pgbouncer() {
             .set(&format!("{}={}", key.name, known.default))
             .unwrap();
         assert_eq!(key.show(&config.paceline), key.show(&expected.paceline));
+    }
+}
+
+/// Whether it is among the keys here, and is said to be.
+fn is_here_as_said(name: &str, fate: Fate, here: &[&str]) -> bool {
+    match fate {
+        Fate::Key(key) => here.contains(&key),
+        Fate::PartOf(whole) => here.contains(&whole) && !here.contains(&name),
+        Fate::Ignored(_) | Fate::Refused { .. } => !here.contains(&name),
+    }
+}
+
+#[test]
+fn keys_are_here_exactly_where_that_is_said() {
+    let here: Vec<&str> = keys().map(|key| key.name).collect();
+    for Known { name, fate, .. } in KNOWN {
+        assert!(is_here_as_said(name, *fate, &here), "{name}: {fate:?}");
+    }
+    let tables = [
+        (known::OF_DATABASES, Table::Database),
+        (known::OF_USERS, Table::User),
+    ];
+    for (parameters, table) in tables {
+        let here = keys_of(table);
+        for Parameter { name, fate, .. } in parameters {
+            assert!(is_here_as_said(name, *fate, &here), "{name}: {fate:?}");
+        }
     }
 }
 
@@ -371,8 +400,8 @@ fn imported(ini: &Ini) -> Config {
 /// A value that the key may have, different from its default where that is easy.
 fn value(known: &'static Known) -> BoxedStrategy<String> {
     let default = known.default.to_owned();
-    match (known.sort, known.otherwise) {
-        (_, Otherwise::Refused { .. } | Otherwise::PartOf(_)) => Just(default).boxed(),
+    match (known.sort, known.fate) {
+        (_, Fate::Refused { .. } | Fate::PartOf(_)) => Just(default).boxed(),
         (Sort::Number, _) => prop_oneof![
             (1..60u32).prop_map(|n| n.to_string()),
             (8..60u32).prop_map(|n| format!("{n:#x}"))

@@ -32,15 +32,3 @@ pub(super) fn config(proxy: &Proxy) -> Vec<Row> {
     };
     keys().map(row).collect()
 }
-
-/// The value of a key, by PgBouncer's name for it.
-fn value(proxy: &Proxy, name: &str) -> Option<String> {
-    let key = keys().find(|key| key.name == name)?;
-    let shown = key.show(&proxy.config().paceline);
-    Some(shown.trim_matches('"').to_owned())
-}
-
-/// How connections are shared.
-pub(super) fn pool_mode(proxy: &Proxy) -> String {
-    value(proxy, "pool_mode").unwrap_or_else(|| "transaction".to_owned())
-}

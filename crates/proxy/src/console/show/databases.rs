@@ -151,12 +151,15 @@ pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
     let row = |(name, pools): (String, Vec<Arc<Pool>>)| {
         let connections = connections(&pools);
         let terms = config.terms_of_user(&name);
+        let said = config.users.get(&name).cloned().unwrap_or_default();
         let limit = |limit: Option<usize>| limit.unwrap_or_default();
+        let size = |size: Option<usize>| size.map_or_else(String::new, |size| size.to_string());
         vec![
             name.into(),
-            "".into(),
-            "".into(),
-            Value::Null,
+            size(said.pool_size).into(),
+            size(said.reserve_pool_size).into(),
+            said.pool_mode
+                .map_or(Value::Null, |mode| mode.name().into()),
             limit(terms.user_servers_max).into(),
             connections.servers.into(),
             limit(terms.user_clients_max).into(),

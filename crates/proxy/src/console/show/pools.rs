@@ -63,11 +63,11 @@ pub(super) fn pools(proxy: &Proxy) -> Vec<Row> {
     };
     let pools = named_pools(proxy).into_iter();
     pools
-        .map(|(name, pool)| row(proxy, name, &pool, cancels_in(&pool)))
+        .map(|(name, pool)| row(name, &pool, cancels_in(&pool)))
         .collect()
 }
 
-fn row(proxy: &Proxy, name: PoolName, pool: &Pool, cancels: usize) -> Row {
+fn row(name: PoolName, pool: &Pool, cancels: usize) -> Row {
     let (load, _) = pool.load();
     let longest = micros(load.longest_wait);
     let totals = pool.totals();
@@ -88,7 +88,7 @@ fn row(proxy: &Proxy, name: PoolName, pool: &Pool, cancels: usize) -> Row {
         load.servers_opening.into(),
         (longest / MICROS).into(),
         (longest % MICROS).into(),
-        super::config::pool_mode(proxy).into(),
+        pool.terms().mode.name().into(),
         Value::Null,
         groups.into(),
         grouped.into(),

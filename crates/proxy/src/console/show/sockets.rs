@@ -8,6 +8,7 @@ use crate::presence::application_name;
 use crate::proxy::Proxy;
 use crate::stats::micros;
 use crate::stream::Ends;
+use crate::tls::Cipher;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -66,6 +67,10 @@ struct Socket {
     application_name: String,
     prepared: u32,
     id: u32,
+    /// It is encrypted so.
+    cipher: Option<Cipher>,
+    /// It is replaced when it is free.
+    close_needed: bool,
 }
 
 /// A server connection and its pool.
@@ -178,6 +183,8 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
         application_name: application_of(client),
         prepared: presence.prepared(),
         id,
+        cipher: presence.cipher,
+        close_needed: false,
     }
 }
 
@@ -206,6 +213,8 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         application_name: rider.map_or_else(String::new, |rider| application_of(rider)),
         prepared: card.prepared(),
         id: server.seen.id,
+        cipher: card.cipher,
+        close_needed: server.seen.close_needed,
     }
 }
 
@@ -227,11 +236,11 @@ impl Socket {
             utc(self.requested).into(),
             (wait / MICROS).into(),
             (wait % MICROS).into(),
-            0_u64.into(),
+            u64::from(self.close_needed).into(),
             pointer(self.address).into(),
             self.link.map_or_else(String::new, pointer).into(),
             self.process.into(),
-            "".into(),
+            self.cipher.map_or("", Cipher::name).into(),
             self.application_name.into(),
             self.prepared.into(),
             self.id.into(),

@@ -1,5 +1,6 @@
 //! Clients of every kind at Paceline's door.
 
+use crate::console::row;
 use crate::harness::message;
 use crate::harness::paceline::Paceline;
 use crate::harness::programs::program;
@@ -234,4 +235,36 @@ fn a_unit_is_cancelled_over_tls() {
     assert!(other.receive_to_end().is_empty());
     assert_eq!(client.reply().error().unwrap().sqlstate(), "57014");
     assert_eq!(client.value("SELECT 'served'"), "served");
+}
+
+#[test]
+fn the_console_tells_version_and_cipher() {
+    let encrypted = |protocols: &str, sslmode: &str| {
+        for_clients(before("", &format!("sslmode={sslmode}")), "allow")
+            .set("admin_users=boss")
+            .set(&format!("client_tls_protocols={protocols}"))
+            .spawn()
+    };
+    let tls = |paceline: &Paceline, show: &str| {
+        let boss = [("user", "boss"), ("database", "pgbouncer")];
+        let mut operator = RawClient::connect(paceline.port(), &boss);
+        row(&mut operator, show, "database", "postgres")["tls"].clone()
+    };
+    let paceline = encrypted("tlsv1.3", "require");
+    let mut client = line::client(paceline.port());
+    client.ok("SELECT 1");
+    for show in ["SHOW CLIENTS", "SHOW SERVERS"] {
+        assert_eq!(tls(&paceline, show), "TLSv1.3/TLS_AES_256_GCM_SHA384");
+    }
+    let paceline = encrypted("tlsv1.2", "disable");
+    let mut client = line::client(paceline.port());
+    client.ok("SELECT 1");
+    assert!(tls(&paceline, "SHOW CLIENTS").starts_with("TLSv1.2/ECDHE-"));
+    assert_eq!(tls(&paceline, "SHOW SERVERS"), "");
+    let mut plain = RawClient::connect(paceline.port(), &LOGIN);
+    plain.ok("SELECT 1");
+    drop(client);
+    until("the other client has left", || {
+        tls(&paceline, "SHOW CLIENTS").is_empty()
+    });
 }

@@ -1,20 +1,18 @@
 //! The tables of `docs/from-pgbouncer.md`, made from the keys that there are.
 
-use crate::config::file::keys_of;
 use crate::config::ini::known::{
-    ADDRESS, KNOWN, Known, OF_DATABASES, OF_PEERS, OF_USERS, Otherwise, Parameter,
+    ADDRESS, Fate, KNOWN, Known, OF_DATABASES, OF_PEERS, OF_USERS, Parameter,
 };
-use crate::config::keys;
-use crate::config::terms::Table;
 use crate::testing::kept;
 
-/// What becomes of a key that is not here.
-fn otherwise(otherwise: Otherwise) -> String {
-    match otherwise {
-        Otherwise::PartOf(key) => format!("part of `{key}`"),
-        Otherwise::Ignored(why) => format!("ignored with a warning: {why}"),
-        Otherwise::Refused { unless: &[], why } => format!("**error**: {why}"),
-        Otherwise::Refused { unless, why } => {
+/// What becomes of a key.
+fn shown(fate: Fate) -> String {
+    match fate {
+        Fate::Key(key) => format!("`{key}`"),
+        Fate::PartOf(key) => format!("part of `{key}`"),
+        Fate::Ignored(why) => format!("ignored with a warning: {why}"),
+        Fate::Refused { unless: &[], why } => format!("**error**: {why}"),
+        Fate::Refused { unless, why } => {
             let shown = |value: &&str| match *value {
                 "" => "empty".to_owned(),
                 value => format!("`{value}`"),
@@ -26,24 +24,16 @@ fn otherwise(otherwise: Otherwise) -> String {
 }
 
 fn row(known: &Known) -> String {
-    let becomes = match keys().any(|key| key.name == known.name) {
-        true => format!("`{}`", known.name),
-        false => otherwise(known.otherwise),
-    };
     let default = match known.default {
         "" => "–".to_owned(),
         default => format!("`{default}`"),
     };
-    format!("| `{}` | {default} | {becomes} |\n", known.name)
+    format!("| `{}` | {default} | {} |\n", known.name, shown(known.fate))
 }
 
-fn rows(section: &str, known: &[Parameter], here: &[&str]) -> String {
+fn rows(section: &str, known: &[Parameter]) -> String {
     let row = |parameter: &Parameter| {
-        let exists = |name: &&&str| here.contains(name);
-        let becomes = match parameter.names.iter().find(exists) {
-            Some(name) => format!("`{name}`"),
-            None => otherwise(parameter.otherwise),
-        };
+        let becomes = shown(parameter.fate);
         format!("| `{section}` | `{}` | {becomes} |\n", parameter.name)
     };
     known.iter().map(row).collect()
@@ -58,9 +48,9 @@ fn sections() -> String {
     let of_address =
         |key: &str| format!("| `[databases]` | `{key}` | part of the URL `primary` |\n");
     let address: String = ADDRESS.into_iter().map(of_address).collect();
-    let databases = rows("[databases]", OF_DATABASES, &keys_of(Table::Database));
-    let users = rows("[users]", OF_USERS, &keys_of(Table::User));
-    let peers = rows("[peers]", OF_PEERS, &[]);
+    let databases = rows("[databases]", OF_DATABASES);
+    let users = rows("[users]", OF_USERS);
+    let peers = rows("[peers]", OF_PEERS);
     format!("| section | key | here |\n|---|---|---|\n{address}{databases}{users}{peers}")
 }
 

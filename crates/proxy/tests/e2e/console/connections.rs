@@ -1,0 +1,83 @@
+//! Pools, users and server connections are shown as the configuration and the operator want them to be.
+
+use super::{operator, row, stage, table};
+use crate::harness::cluster;
+use crate::harness::paceline::Paceline;
+use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
+use crate::harness::{Stage, until};
+
+#[test]
+fn what_is_said_of_a_user_is_shown() {
+    if Target::chosen() == Target::Bare {
+        return;
+    }
+    let cluster = cluster::shared();
+    let paceline = Paceline::configured(&format!(
+        "[paceline]
+        admin_users = \"boss\"
+        [databases.\"*\"]
+        primary = \"postgres://postgres@127.0.0.1:{}\"
+        [users.thrifty]
+        pool_size = 3
+        reserve_pool_size = 2
+        pool_mode = \"session\"\n",
+        cluster.port()
+    ))
+    .spawn();
+    let database = cluster.database();
+    for user in ["thrifty", "other"] {
+        let login = [("user", user), ("database", database.as_str())];
+        RawClient::connect(paceline.port(), &login).ok("SELECT 1");
+    }
+    let boss = [("user", "boss"), ("database", "pgbouncer")];
+    let mut operator = RawClient::connect(paceline.port(), &boss);
+    let mut shown = |show: &str, user: &str, column: &str| {
+        let which = if show == "SHOW USERS" { "name" } else { "user" };
+        row(&mut operator, show, which, user)[column].clone()
+    };
+    assert_eq!(shown("SHOW POOLS", "thrifty", "pool_mode"), "session");
+    assert_eq!(shown("SHOW POOLS", "other", "pool_mode"), "transaction");
+    let columns = ["pool_size", "reserve_pool_size", "pool_mode"];
+    let mut said = |user: &str| columns.map(|column| shown("SHOW USERS", user, column));
+    assert_eq!(said("thrifty"), ["3", "2", "session"]);
+    assert_eq!(said("other"), ["", "", ""]);
+}
+
+#[test]
+fn connections_that_are_kept_while_all_is_suspended_are_idle() {
+    let Some(stage) = stage(Stage::on_shared()) else {
+        return;
+    };
+    let mut operator = operator(&stage);
+    stage.client().ok("SELECT 1");
+    operator.ok("SUSPEND");
+    let server = row(&mut operator, "SHOW SERVERS", "database", &stage.database);
+    assert_eq!(server["state"], "idle");
+    let active = table(&operator.ok("SHOW ACTIVE_SOCKETS"));
+    assert!(active.iter().all(|row| row["type"] == "C"), "{active:#?}");
+    operator.ok("RESUME");
+}
+
+#[test]
+fn a_connection_that_is_to_be_replaced_needs_to_be_closed() {
+    let Some(stage) = stage(Stage::on_shared().set("default_pool_size=1")) else {
+        return;
+    };
+    let (mut operator, mut client) = (operator(&stage), stage.client());
+    let mut close_needed = || {
+        let server = row(&mut operator, "SHOW SERVERS", "database", &stage.database);
+        (server["id"].clone(), server["close_needed"].clone())
+    };
+    client.ok("BEGIN");
+    let (first, before) = close_needed();
+    assert_eq!(before, "0");
+    super::operator(&stage).ok("RECONNECT");
+    assert_eq!(close_needed(), (first.clone(), "1".to_owned()));
+    client.ok("COMMIT");
+    client.ok("SELECT 1");
+    until("another one serves", || {
+        let (id, close_needed) = close_needed();
+        id != first && close_needed == "0"
+    });
+}
