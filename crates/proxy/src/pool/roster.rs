@@ -87,7 +87,8 @@ impl Pool {
     /// Its server connections.
     pub(crate) fn servers(&self) -> Vec<ServerSeen> {
         let inner = self.lock();
-        let idle: Vec<Arc<ServerCard>> = inner.idle.iter().map(|c| Arc::clone(&c.card)).collect();
+        let at_rest = inner.idle.iter().chain(&inner.parked);
+        let idle: Vec<Arc<ServerCard>> = at_rest.map(|conn| Arc::clone(&conn.card)).collect();
         drop(inner);
         let cards = self.roster.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = cards.iter().filter_map(|(id, card)| {
