@@ -18,6 +18,37 @@ impl Pool {
         self.lock().hold != Hold::Open
     }
 
+    /// A unit on this row departs on a further connection. `None`: the row is in flight, and nobody waits for it.
+    pub(crate) fn set_off(
+        &self,
+        row: &Keys,
+    ) -> Option<(Departure<Waiter>, oneshot::Receiver<Delivery>)> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let (answer, waits) = oneshot::channel();
+        let waiter = Waiter {
+            unit: None,
+            answer,
+            told_queued: false,
+        };
+        let slip = Slip {
+            keys: row.clone(),
+            ..Slip::default()
+        };
+        let ticket = inner.line.submit(now, slip, waiter);
+        let departure = inner.line.next(now);
+        match departure {
+            Some(departure) => {
+                inner.open += 1;
+                Some((departure, waits))
+            }
+            None => {
+                inner.line.withdraw(now, ticket);
+                None
+            }
+        }
+    }
+
     /// An attempt to open a connection begins.
     fn attempt(&self) -> Arc<Era> {
         let mut inner = self.lock();

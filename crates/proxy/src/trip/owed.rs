@@ -55,3 +55,38 @@ impl Drop for Owed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::proxy::Proxy;
+    use paceline_line::line::Keys;
+
+    #[tokio::test]
+    async fn a_batch_that_panics_costs_its_pool_one_connection() {
+        let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
+        let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
+        let row = Keys::One(Key(7));
+        let (departure, _waits) = pool.set_off(&row).unwrap();
+        assert!(pool.set_off(&row).is_none(), "the row is in flight");
+        let mut owed = Owed::new(Arc::clone(&pool));
+        owed.depart(&departure);
+        let trip = tokio::spawn(async move {
+            let _owed = owed;
+            panic!("a batch that cannot be built");
+        });
+        assert!(trip.await.is_err());
+        assert_eq!(pool.load().0.servers_active, 0);
+        assert!(pool.set_off(&row).is_some());
+    }
+
+    #[tokio::test]
+    async fn whoever_takes_the_connection_owes_it() {
+        let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
+        let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
+        pool.set_off(&Keys::Unknown).unwrap();
+        Owed::new(Arc::clone(&pool)).settle();
+        assert_eq!(pool.load().0.servers_active, 1);
+    }
+}
