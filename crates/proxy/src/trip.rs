@@ -52,6 +52,7 @@ enum Way {
 /// Carries out groups on `conn` until the line has no further one for it.
 pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
     let mut owed = Owed::new(Arc::clone(&pool));
+    // Closed before another one is opened for it.
     let mut conn = conn;
     owed.depart(&departure);
     let mut trip = Trip::new(departure);
@@ -228,7 +229,7 @@ impl Trip {
         conn: &mut ServerConn,
         dealt: &[Dealt],
     ) -> Option<Departure<Waiter>> {
-        let pool = Arc::clone(&owed.pool);
+        let pool = &owed.pool;
         if let Some(batch) = &self.batch {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
@@ -246,10 +247,11 @@ impl Trip {
         }
         pool.stats.server_parsed(conn.side.take_parses());
         conn.card.has_prepared(conn.side.prepared());
-        self.count(&pool, dealt);
-        self.count_group(&pool);
+        self.count(pool, dealt);
+        self.count_group(pool);
         let again = self.take_again(dealt);
-        pool.turn(conn, owed.take_rows(), again)
+        let rows = owed.take_rows();
+        owed.pool.turn(conn, rows, again)
     }
 
     /// Counts what has become of members, before they hear of it.
