@@ -37,9 +37,8 @@ use derive::Deriver;
 use door::Door;
 use hba::Method;
 use mock::Mock;
-use paceline_line::line::Slip;
+use paceline_line::line::{Slip, Ticket};
 use paceline_wire::ErrorResponse;
-use query::Askers;
 use records::{Archive, Records};
 use std::io;
 use std::sync::Arc;
@@ -48,7 +47,6 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Gate {
     archive: Archive,
-    askers: Askers,
     mock: Mock,
     /// Makes the keys of passwords.
     deriver: Arc<Deriver>,
@@ -79,30 +77,34 @@ impl Gate {
         self.archive.open(config)
     }
 
-    /// What a pool shows its server: the password in the URL if it is that user's, else what its clients have shown, else what
-    /// the file has stored of the user.
+    /// What a pool shows its server: the password in the URL if it is that user's, else what the file has stored of the user, as
+    /// far as that is of use there, else what its clients have shown, if it logs in as them. What they have shown was compared with
+    /// the file of that time, if they are in it: it knows no better than the file of today.
     pub(crate) fn pass(&self, config: &Arc<Config>, address: &Address, learned: &Learned) -> Pass {
         let upstream = &address.upstream;
         let is_its = upstream
             .user
             .as_ref()
             .is_none_or(|user| *user == address.user);
-        let credential = match (&upstream.password, learned.known()) {
-            (Some(password), _) if is_its => Credential::Password(password.clone()),
-            (_, Credential::None) => {
-                let records = self.archive.records(config);
-                let stored = records
-                    .users
-                    .as_ref()
-                    .and_then(|users| users.get(&address.user));
-                stored.map(Credential::of).unwrap_or_default()
-            }
-            (_, learned) => learned,
+        let credential = match &upstream.password {
+            Some(password) if is_its => Credential::Password(password.clone()),
+            _ => match self.stored(config, &address.user) {
+                Credential::None if upstream.user.is_none() => learned.known(),
+                stored => stored,
+            },
         };
         Pass {
             credential,
             deriver: Arc::clone(&self.deriver),
         }
+    }
+
+    /// What the file has stored of a user, as far as a server takes it.
+    fn stored(&self, config: &Arc<Config>, user: &str) -> Credential {
+        let records = self.archive.records(config);
+        let users = records.users.as_ref();
+        let secret = users.and_then(|users| users.get(user));
+        secret.map(Credential::of).unwrap_or_default()
     }
 }
 
@@ -279,12 +281,27 @@ impl Attempt<'_> {
     }
 }
 
+/// Stands in a pool's line until this is dropped: a client that leaves before it is welcomed keeps no place there.
+struct InLine<'a> {
+    pool: &'a Arc<Pool>,
+    ticket: Ticket,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        // Usually it has departed.
+        self.pool.withdraw(self.ticket);
+    }
+}
+
 /// A connection of a pool, for work of Paceline's own in the course of a login.
 pub(crate) async fn seat(pool: &Arc<Pool>) -> Result<Box<Seat>, Refusal> {
-    let mut delivery = match pool.submit(Slip::default(), false, || None) {
-        Submitted::Seat(seat) => Delivery::Seat(seat),
-        Submitted::Refused(told) => Delivery::Fatal(told),
-        Submitted::Waiting(_, waits) => Delivery::Queued(waits),
+    let (mut delivery, _in_line) = match pool.submit(Slip::default(), false, || None) {
+        Submitted::Seat(seat) => (Delivery::Seat(seat), None),
+        Submitted::Refused(told) => (Delivery::Fatal(told), None),
+        Submitted::Waiting(ticket, waits) => {
+            (Delivery::Queued(waits), Some(InLine { pool, ticket }))
+        }
     };
     // Who is not welcomed yet gets no NOTICE.
     while let Delivery::Queued(waits) = delivery {

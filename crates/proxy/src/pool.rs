@@ -16,6 +16,8 @@ mod seat;
 mod shape;
 mod sweep;
 mod tend;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use era::{Bond, Era};
 pub(crate) use hold::{Hold, Summons};
@@ -139,6 +141,8 @@ struct Inner {
     accepted: HashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
     welcomes: HashMap<u64, Vec<(String, String)>>,
+    /// They come from an earlier era; the next connection may lead to another server.
+    welcomes_are_old: bool,
     /// Somebody watches the line's clock …
     tended: bool,
     /// … and looks at it next at this time.
@@ -181,6 +185,7 @@ impl Pool {
                 tallies: Tallies::new(Arc::clone(&proxy.names)),
                 accepted: HashSet::new(),
                 welcomes: HashMap::new(),
+                welcomes_are_old: false,
                 tended: false,
                 wakes_at: now,
             }),
@@ -302,7 +307,9 @@ impl Pool {
         land(&mut inner, now, keys);
         let mut worn_out = None;
         match conn {
-            Some(conn) if self.is_worn_out(&mut inner, &conn, now) => {
+            Some(mut conn) if self.is_worn_out(&mut inner, &conn, now) => {
+                // Its successor may need its place.
+                conn.place = None;
                 worn_out = Some(conn);
                 self.lost(&mut inner);
             }
@@ -342,7 +349,7 @@ impl Pool {
         inner.line.land(now, keys);
         conn.idle_since = now;
         // A connection whose time has come takes nobody along.
-        let retires = now >= conn.retires_at && now >= inner.retire_not_before;
+        let retires = inner.lets_retire(&self.terms(), conn, now);
         let next = match inner.serves_on(conn) && !retires && !self.gives_way(&inner, conn, now) {
             true => self.depart(&mut inner, now),
             false => None,

@@ -1,5 +1,8 @@
 //! What all connections share: configuration, templates, pools, counters, and who may be cancelled.
 
+#[cfg(test)]
+mod tests;
+
 use crate::auth::Gate;
 use crate::cancel::Cancels;
 use crate::config::{Config, ConfigError, Database};
@@ -26,6 +29,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 use tokio::sync::{Notify, watch};
+
+/// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
+const ASKERS_MAX: usize = 256;
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
@@ -69,7 +75,8 @@ pub(crate) struct Proxy {
     pub(crate) server_ids: AtomicU32,
     /// When the process began.
     pub(crate) started: SystemTime,
-    quotas: QuotaBook,
+    /// How many connections and clients each database and user has.
+    pub(crate) quotas: QuotaBook,
     /// Does the process serve, or come to its end?
     pub(crate) phase: watch::Sender<Phase>,
     /// Where the configuration comes from, to be read again.
@@ -83,8 +90,21 @@ pub(crate) struct Proxy {
 #[derive(Default)]
 struct Pools {
     /// By the database and user that clients name.
-    by_name: HashMap<(String, String), Arc<Pool>>,
+    by_name: Named,
+    /// Those on which `auth_user` asks for the users of a database, as clients name it.
+    askers: Named,
     standings: Standings,
+}
+
+/// Pools by database and user.
+type Named = HashMap<(String, String), Arc<Pool>>;
+
+impl Pools {
+    /// All of them, with the databases that operators know them by.
+    fn all(&self) -> impl Iterator<Item = (&str, &Arc<Pool>)> {
+        let all = self.by_name.iter().chain(&self.askers);
+        all.map(|((database, _), pool)| (database.as_str(), pool))
+    }
 }
 
 impl Proxy {
@@ -162,6 +182,11 @@ impl Proxy {
                 pool.reshape(self.shape(&config, entry, on_server, user));
             }
         }
+        for ((database, user), pool) in &pools.askers {
+            if let Some((entry, on_server)) = config.database(database) {
+                pool.reshape(self.shape_of_asker(&config, entry, on_server, user));
+            }
+        }
     }
 
     /// The pool for a client that names this database and user. `None`: there is no such database here.
@@ -175,31 +200,40 @@ impl Proxy {
             return Some(Arc::clone(pool));
         }
         let shape = self.shape(&config, entry, on_server, user);
-        let quotas = self.quotas.of(database, user, &shape.address.user);
         let hold = pools.standings.hold(database);
-        let pool = Arc::new(Pool::new(Arc::clone(self), shape, quotas, hold));
+        let pool = self.new_pool(database, user, shape, hold);
         pools.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
 
-    /// A pool on which `user` asks for users of a database; nothing travels together there.
-    pub(crate) fn asker(
+    /// The pool on which `user` asks for users of a database. `None`: there is no such database here.
+    pub(crate) fn asker(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
+        let mut pools = self.lock();
+        let config = self.config();
+        let (entry, on_server) = config.database(database)?;
+        let key = (database.to_owned(), user.to_owned());
+        if let Some(pool) = pools.askers.get(&key) {
+            return Some(Arc::clone(pool));
+        }
+        if pools.askers.len() >= ASKERS_MAX {
+            pools.askers.retain(|_, pool| Arc::strong_count(pool) > 1);
+        }
+        let shape = self.shape_of_asker(&config, entry, on_server, user);
+        let hold = pools.standings.hold(database);
+        let pool = self.new_pool(database, user, shape, hold);
+        pools.askers.insert(key, Arc::clone(&pool));
+        Some(pool)
+    }
+
+    fn new_pool(
         self: &Arc<Self>,
-        config: &Config,
-        database: &Database,
-        on_server: String,
+        database: &str,
         user: &str,
+        shape: Shape,
+        hold: Hold,
     ) -> Arc<Pool> {
-        let mut shape = self.shape(config, database, on_server, user);
-        user.clone_into(&mut shape.address.user);
-        shape.policy = Policy {
-            hotspot: false,
-            for_autocommit: false,
-            lock_type: false,
-            pipeline: false,
-        };
-        let quotas = self.quotas.of(&shape.address.database, user, user);
-        Arc::new(Pool::new(Arc::clone(self), shape, quotas, Hold::Open))
+        let quotas = self.quotas.of(database, user, &shape.address.user);
+        Arc::new(Pool::new(Arc::clone(self), shape, quotas, hold))
     }
 
     /// Lets clients of a database in.
@@ -213,10 +247,9 @@ impl Proxy {
     /// Gives an order about databases. Every pool is held as it says when this returns.
     pub(crate) fn order<T>(&self, order: impl FnOnce(&mut Standings) -> T) -> T {
         let mut pools = self.lock();
-        let Pools { by_name, standings } = &mut *pools;
-        let outcome = order(standings);
-        for ((database, _), pool) in by_name {
-            pool.hold(standings.hold(database));
+        let outcome = order(&mut pools.standings);
+        for (database, pool) in pools.all() {
+            pool.hold(pools.standings.hold(database));
         }
         self.ordered.notify_waiters();
         outcome
@@ -236,19 +269,19 @@ impl Proxy {
         self.lock().standings.holds(token)
     }
 
-    /// The pools of a database, or of all.
+    /// The pools of a database, or of all; those on which Paceline itself asks for users are among them.
     pub(crate) fn pools_of(&self, wanted: Option<&str>) -> Vec<Arc<Pool>> {
         let pools = self.lock();
-        let named = |name: &str| wanted.is_none_or(|wanted| wanted == name);
-        let found = pools.by_name.iter().filter(|((name, _), _)| named(name));
+        let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted == name);
+        let found = pools.all().filter(|(name, _)| is_wanted(name));
         found.map(|(_, pool)| Arc::clone(pool)).collect()
     }
 
     /// Databases that have a pool, as clients name them.
     pub(crate) fn databases_in_use(&self) -> BTreeSet<String> {
         let pools = self.lock();
-        let names = pools.by_name.keys();
-        names.map(|(database, _)| database.clone()).collect()
+        let names = pools.all().map(|(database, _)| database.to_owned());
+        names.collect()
     }
 
     /// The process comes to its end.
@@ -270,9 +303,26 @@ impl Proxy {
 
     /// Every pool there is.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
-        let mut all = self.gate.pools();
-        all.extend(self.pools_of(None));
-        all
+        self.pools_of(None)
+    }
+
+    /// What it says of a pool on which `user` asks for users; nothing travels together there.
+    fn shape_of_asker(
+        &self,
+        config: &Config,
+        database: &Database,
+        on_server: String,
+        user: &str,
+    ) -> Shape {
+        let mut shape = self.shape(config, database, on_server, user);
+        user.clone_into(&mut shape.address.user);
+        shape.policy = Policy {
+            hotspot: false,
+            for_autocommit: false,
+            lock_type: false,
+            pipeline: false,
+        };
+        shape
     }
 
     /// What the configuration says of the pool of this user (as the client names itself) on a database.
@@ -300,22 +350,5 @@ impl Proxy {
                 max_wait: grouping.hotspot_update_max_wait_time,
             },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pools_have_the_terms_of_the_configuration_as_it_is_now() {
-        let file = "[databases.app]\nprimary = \"postgres://db\"\n[users.web]\npool_size = 3";
-        let before = Config::from_toml(file, "").unwrap();
-        let after = Config::from_toml(&file.replace('3', "7"), "").unwrap();
-        let proxy = Arc::new(Proxy::new(before));
-        let pool = proxy.pool("app", "web").unwrap();
-        assert_eq!(pool.terms().size, 3);
-        proxy.set_config(Arc::new(after));
-        assert_eq!(pool.terms().size, 7);
     }
 }

@@ -68,8 +68,6 @@ pub(crate) struct ServerConn {
     pub(crate) idle_since: Instant,
     /// When it was opened.
     pub(crate) opened: Instant,
-    /// From then on it is not used again.
-    pub(crate) retires_at: Instant,
     /// Its place among the connections of its database and user.
     pub(crate) place: Option<ServerPlace>,
     /// What others see of it.
@@ -265,15 +263,15 @@ impl ServerConn {
         }
     }
 
-    async fn log_in_on(
+    /// Nobody has logged in on it.
+    pub(crate) fn new(
         stream: Stream,
         address: &Arc<Address>,
-        pass: &Pass,
         none: &Arc<Settings>,
         prepared_max: usize,
-    ) -> Result<Self, ServerError> {
+    ) -> Self {
         let now = Instant::now();
-        let mut conn = Self {
+        Self {
             card: ServerCard::new(&stream, 0),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
@@ -282,9 +280,18 @@ impl ServerConn {
             bond: None,
             idle_since: now,
             opened: now,
-            retires_at: now,
             place: None,
-        };
+        }
+    }
+
+    async fn log_in_on(
+        stream: Stream,
+        address: &Arc<Address>,
+        pass: &Pass,
+        none: &Arc<Settings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
+        let mut conn = Self::new(stream, address, none, prepared_max);
         conn.log_in(address, pass).await?;
         conn.card = ServerCard::new(&conn.stream, conn.key.process);
         Ok(conn)

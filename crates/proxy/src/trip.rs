@@ -2,16 +2,18 @@
 //! dealt out, so that the database never waits for clients.
 
 mod fares;
+mod owed;
 mod share;
 
 use crate::cancel;
-use crate::pool::{Delivery, Pool, Waiter, keys_of};
+use crate::pool::{Delivery, Pool, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
-use paceline_line::line::{Departure, Entry, Key, Keys, Strategy};
+use owed::Owed;
+use paceline_line::line::{Departure, Entry, Keys, Strategy};
 use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
 use paceline_line::tally::{Fallback, Served};
@@ -33,7 +35,6 @@ const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
 /// A group on its way.
 struct Trip {
     entries: Vec<Option<Entry<Waiter>>>,
-    keys: Vec<Key>,
     batch: Option<Batch>,
     strategy: Option<Strategy>,
     served: Served,
@@ -50,33 +51,37 @@ enum Way {
 
 /// Carries out groups on `conn` until the line has no further one for it.
 pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
+    let mut owed = Owed::new(Arc::clone(&pool));
+    // Closed before another one is opened for it.
     let mut conn = conn;
+    owed.depart(&departure);
     let mut trip = Trip::new(departure);
     let mut out = BytesMut::new();
     if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
-        return trip.wreck(&pool, &error);
+        return trip.wreck(owed, &error);
     }
     loop {
         let last = match trip.travel_in_time(&pool, &mut conn, &mut out).await {
             Ok(Way::Arrived(last)) => last,
             Ok(Way::HandedOver(underway, room)) => {
-                return trip.hand_over(&pool, conn, underway, room);
+                return trip.hand_over(owed, conn, underway, room);
             }
-            Err(error) => return trip.wreck(&pool, &error),
+            Err(error) => return trip.wreck(owed, &error),
         };
-        let next = trip.arrive(&pool, &mut conn, &last);
+        let next = trip.arrive(&mut owed, &mut conn, &last);
         let Some(mut next) = next else {
             trip.deal(last);
-            return pool.release(Some(conn), &Keys::Unknown);
+            return owed.settle().release(Some(conn), &Keys::Unknown);
         };
         if next.entries.len() == 1 {
+            owed.settle();
             let empty = next.entries.pop().and_then(|entry| pool.seat(entry, conn));
-            trip.deal(last);
             if let Some((conn, keys)) = empty {
                 pool.release(Some(conn), &keys);
             }
-            return;
+            return trip.deal(last);
         }
+        owed.depart(&next);
         let mut following = Trip::new(next);
         // Nobody waits for his answer until others have their settings.
         let last = match following.finds_its_settings(&conn) {
@@ -90,7 +95,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
         last.into_iter().for_each(|last| trip.deal(last));
         trip = following;
         if let Err(error) = set_out {
-            return trip.wreck(&pool, &error);
+            return trip.wreck(owed, &error);
         }
     }
 }
@@ -99,7 +104,6 @@ impl Trip {
     fn new(departure: Departure<Waiter>) -> Self {
         let entries = departure.entries;
         Self {
-            keys: keys_of(&entries),
             strategy: entries
                 .first()
                 .and_then(|e| e.slip.group)
@@ -221,10 +225,11 @@ impl Trip {
     /// The trip is over: rows are free, members that were not served go again, who is next?
     fn arrive(
         &mut self,
-        pool: &Arc<Pool>,
+        owed: &mut Owed,
         conn: &mut ServerConn,
         dealt: &[Dealt],
     ) -> Option<Departure<Waiter>> {
+        let pool = &owed.pool;
         if let Some(batch) = &self.batch {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
@@ -245,7 +250,8 @@ impl Trip {
         self.count(pool, dealt);
         self.count_group(pool);
         let again = self.take_again(dealt);
-        pool.turn(conn, std::mem::take(&mut self.keys), again)
+        let rows = owed.take_rows();
+        owed.pool.turn(conn, rows, again)
     }
 
     /// Counts what has become of members, before they hear of it.
@@ -313,9 +319,9 @@ impl Trip {
 
     /// The connection is lost. Reads go again; for writes a commit may have been under way, so each member is told
     /// what it would have been told alone. So is each when the time is up: reads have no more of it, either.
-    fn wreck(mut self, pool: &Arc<Pool>, error: &ServerError) {
+    fn wreck(mut self, owed: Owed, error: &ServerError) {
+        let pool = &owed.pool;
         Counters::count(&pool.proxy.counters.errors);
-        let keys = std::mem::take(&mut self.keys);
         let in_time = !matches!(error, ServerError::QueryTimeout);
         let reads = self.strategy.filter(|strategy| strategy.reads());
         if let Some(strategy) = reads.filter(|_| in_time) {
@@ -323,7 +329,7 @@ impl Trip {
             self.count(pool, &alone);
             let units = self.served.count(strategy, 0, false);
             pool.sizes.count(strategy, units);
-            return pool.wreck(keys, self.take_again(&alone));
+            return owed.wreck(self.take_again(&alone));
         }
         let told = match in_time {
             true => lost(),
@@ -332,7 +338,7 @@ impl Trip {
         for entry in self.entries.into_iter().flatten() {
             let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
         }
-        pool.wreck(keys, Vec::new());
+        owed.wreck(Vec::new());
     }
 }
 

@@ -48,11 +48,15 @@ impl Credential {
 pub(crate) struct Learned(Mutex<Credential>);
 
 impl Learned {
-    /// A client has shown this. One that could show nothing (a certificate does not pass) leaves what is known.
-    pub(crate) fn learn(&self, shown: &Credential) {
-        if *shown != Credential::None {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shown.clone();
+    /// A client has shown this. One that could show nothing (a certificate does not pass) leaves what is known. False: it is
+    /// what was known.
+    pub(crate) fn learn(&self, shown: &Credential) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *shown != Credential::None && *shown != *known;
+        if is_new {
+            *known = shown.clone();
         }
+        is_new
     }
 
     /// What was shown last.

@@ -2,14 +2,12 @@
 //! a client has said comes near them but its name, as a parameter, and the `search_path` is always the same: so nobody who may
 //! make a function somewhere can have it run there.
 
-use super::{Gate, Refusal, Secret, seat};
+use super::{Refusal, Secret, seat};
 use crate::config::Config;
-use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_wire::ErrorResponse;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// For the transaction in which the question is asked.
 const SEARCH_PATH: &str =
@@ -17,9 +15,6 @@ const SEARCH_PATH: &str =
 
 /// The databases that are Paceline itself: nobody can be looked up there.
 const CONSOLES: [&str; 2] = ["pgbouncer", "paceline"];
-
-/// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
-const POOLS_MAX: usize = 256;
 
 /// Who asks, where, and how.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +71,7 @@ pub(super) async fn ask(
     let Some(question) = Question::of(config, database) else {
         return Ok(None);
     };
-    let Some(pool) = proxy.gate.askers.pool(proxy, config, &question) else {
+    let Some(pool) = proxy.asker(question.database, question.auth_user) else {
         // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
         if question.database == database {
             return Ok(None);
@@ -155,49 +150,6 @@ fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
     }
 }
 
-/// The pools on which questions are asked, by database and user.
-#[derive(Default)]
-pub(super) struct Askers(Mutex<HashMap<(String, String), Arc<Pool>>>);
-
-impl Askers {
-    /// Every one.
-    pub(super) fn pools(&self) -> Vec<Arc<Pool>> {
-        let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.values().map(Arc::clone).collect()
-    }
-
-    fn pool(
-        &self,
-        proxy: &Arc<Proxy>,
-        config: &Config,
-        question: &Question<'_>,
-    ) -> Option<Arc<Pool>> {
-        let (entry, on_server) = config.database(question.database)?;
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (question.database.to_owned(), question.auth_user.to_owned());
-        let leads_there = |pool: &&Arc<Pool>| {
-            let address = pool.address();
-            address.upstream == entry.primary && address.database == on_server
-        };
-        if let Some(pool) = pools.get(&key).filter(leads_there) {
-            return Some(Arc::clone(pool));
-        }
-        if pools.len() >= POOLS_MAX {
-            pools.retain(|_, pool| Arc::strong_count(pool) > 1);
-        }
-        let pool = proxy.asker(config, entry, on_server, question.auth_user);
-        pools.insert(key, Arc::clone(&pool));
-        Some(pool)
-    }
-}
-
-impl Gate {
-    /// The pools on which users are asked for.
-    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
-        self.askers.pools()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,30 +174,6 @@ mod tests {
         assert_eq!(found("own"), Some(("mine", "r", "app")));
         assert_eq!(found("none"), None);
         assert_eq!(found("pgbouncer"), None);
-    }
-
-    /// Any name is a database here: clients that are nobody could name as many as they like.
-    #[tokio::test]
-    async fn pools_are_bounded_and_lead_where_the_configuration_says() {
-        let text = |host: &str| {
-            format!(
-                "[paceline]\nauth_user = \"a\"\n[databases.\"*\"]\nprimary = \"postgres://{host}\"\n"
-            )
-        };
-        let (old, new) = (config(&text("old")), config(&text("new")));
-        let proxy = Arc::new(Proxy::new(old.clone()));
-        let pool = |config: &Config, name: &str| {
-            let question = Question::of(config, name).unwrap();
-            proxy.gate.askers.pool(&proxy, config, &question).unwrap()
-        };
-        let kept = pool(&old, "kept");
-        for n in 0..2 * POOLS_MAX {
-            pool(&old, &n.to_string());
-        }
-        assert!(proxy.gate.pools().len() <= POOLS_MAX);
-        assert!(Arc::ptr_eq(&kept, &pool(&old, "kept")));
-        let moved = pool(&new, "kept");
-        assert_eq!(moved.address().upstream, new.databases["*"].primary);
     }
 
     #[test]

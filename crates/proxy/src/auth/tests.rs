@@ -1,6 +1,8 @@
 //! Who is vouched for, and from where.
 
 use super::*;
+use crate::config::Upstream;
+use crate::tls::Keyring;
 
 fn visitor(address: &str) -> Visitor {
     Visitor {
@@ -86,4 +88,56 @@ async fn trust_ends_at_this_machine_unless_it_must_not() {
     assert!(!vouched(&["auth_type=trust"], &there, None, "rider").await);
     let open = ["auth_type=trust", "auth_trust_remote=on"];
     assert!(vouched(&open, &there, None, "rider").await);
+}
+
+/// What the pool of `web` shows on a database at this URL when the file says this of its users and a client has shown that.
+fn passed(url: &str, file: &str, shown: Credential) -> Credential {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("userlist.txt");
+    std::fs::write(&path, file).unwrap();
+    let mut config = Config::for_upstream(url).unwrap();
+    config
+        .set(&format!("auth_file={}", path.display()))
+        .unwrap();
+    let upstream: Upstream = config.databases["*"].primary.clone();
+    let address = Address {
+        user: upstream.user.clone().unwrap_or_else(|| "web".to_owned()),
+        upstream,
+        database: "app".to_owned(),
+        startup: Vec::new(),
+        keyring: Arc::<Keyring>::default(),
+    };
+    let learned = Learned::default();
+    learned.learn(&shown);
+    let gate = Gate::default();
+    gate.pass(&Arc::new(config), &address, &learned).credential
+}
+
+fn password(text: &str) -> Credential {
+    Credential::Password(crate::config::Secret::new(text.to_owned()))
+}
+
+#[test]
+fn what_clients_have_shown_is_for_their_own_logins() {
+    let own = "postgres://db";
+    assert_eq!(passed(own, "", password("shown")), password("shown"));
+    let other = "postgres://svc@db";
+    assert_eq!(passed(other, "", password("shown")), Credential::None);
+    let file = "\"svc\" \"of the file\"";
+    assert_eq!(
+        passed(other, file, password("shown")),
+        password("of the file")
+    );
+    let said = "postgres://svc:said@db";
+    assert_eq!(passed(said, file, password("shown")), password("said"));
+}
+
+/// A reload has brought another file.
+#[test]
+fn the_file_of_today_knows_better_than_a_client_of_yesterday() {
+    let own = "postgres://db";
+    let file = "\"web\" \"new\"";
+    assert_eq!(passed(own, file, password("old")), password("new"));
+    let verifier = "\"web\" \"SCRAM-SHA-256$4096:c2FsdA==$ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=\"";
+    assert_eq!(passed(own, verifier, password("shown")), password("shown"));
 }

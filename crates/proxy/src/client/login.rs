@@ -222,7 +222,7 @@ fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Ar
             .with_hint("Add it to [databases] in Paceline's configuration.")
     })?;
     if pool.address().upstream.user.is_none() {
-        pool.learned.learn(&identity.credential);
+        pool.has_been_shown(&identity.credential);
     }
     Ok(pool)
 }
@@ -333,7 +333,7 @@ async fn welcome(
     let parameters = conn.parameters();
     match adopted {
         Ok(()) => {
-            pool.set_welcome(settings.id, parameters.clone());
+            pool.set_welcome(settings.id, parameters.clone(), conn);
             seat.leave();
             Ok(parameters)
         }

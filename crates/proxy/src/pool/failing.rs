@@ -1,7 +1,8 @@
 //! A pool that has no server connection and could not open one. For a while clients are refused at once; then whoever comes
 //! makes the next attempt.
 
-use super::Inner;
+use super::{Inner, Pool};
+use crate::auth::Credential;
 use crate::server::ServerError;
 use bytes::{Bytes, BytesMut};
 use paceline_wire::ErrorResponse;
@@ -52,6 +53,21 @@ impl Inner {
     pub(super) fn refusal(&self, now: Instant) -> Option<Bytes> {
         let failing = self.failing.as_ref().filter(|failing| now < failing.until);
         failing.map(|failing| failing.told.clone())
+    }
+
+    /// The next attempt may have another end than those that failed.
+    pub(super) fn forget_failures(&mut self) {
+        self.failing = None;
+        self.grow_not_before = Instant::now();
+    }
+}
+
+impl Pool {
+    /// A client has shown this. What a server did not take before may have been something else.
+    pub(crate) fn has_been_shown(&self, credential: &Credential) {
+        if self.learned.learn(credential) {
+            self.lock().forget_failures();
+        }
     }
 }
 

@@ -75,8 +75,12 @@ impl Inner {
 
     /// It is not replaced, and there are not too many.
     fn keeps(&self, conn: &ServerConn) -> bool {
-        let of_this_era = conn.bond.as_ref().is_some_and(|bond| bond.is_of(&self.era));
-        of_this_era && self.open <= self.open_max
+        self.is_of_this_era(conn) && self.open <= self.open_max
+    }
+
+    pub(super) fn is_of_this_era(&self, conn: &ServerConn) -> bool {
+        let bond = conn.bond.as_ref();
+        bond.is_some_and(|bond| bond.is_of(&self.era))
     }
 
     /// Nobody uses a connection, though there may be some.
@@ -125,6 +129,8 @@ impl Pool {
         let free = inner.idle.drain(..).chain(inner.parked.drain(..));
         let closed = free.map(ServerConn::say_goodbye).count();
         inner.open -= closed;
+        inner.forget_failures();
+        inner.welcomes_are_old = true;
     }
 
     fn renew_era(&self, inner: &mut Inner) {
@@ -145,6 +151,10 @@ impl Pool {
         if std::mem::replace(&mut inner.hold, hold) == hold {
             return;
         }
+        if hold != Hold::Open {
+            // It would open none, whatever others leave to it.
+            inner.hunger = None;
+        }
         match hold {
             Hold::Open => {
                 let Inner { idle, parked, .. } = &mut *inner;
@@ -162,6 +172,8 @@ impl Pool {
         }
         self.dispatch(&mut inner, Instant::now());
         self.tend(&mut inner);
+        // Those who wait may be worth a further connection from now on.
+        self.look_again.notify_one();
     }
 
     /// Ends all clients and server connections that there are (KILL).

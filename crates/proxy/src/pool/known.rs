@@ -2,6 +2,7 @@
 //! settings, by how it welcomes a client that has them.
 
 use super::{Inner, Pool};
+use crate::server::ServerConn;
 use paceline_line::learned::Learned;
 use paceline_line::tally::Tally;
 use paceline_line::template::Template;
@@ -162,9 +163,17 @@ impl Pool {
         self.lock().welcomes.get(&settings).cloned()
     }
 
-    /// Notes them.
-    pub(crate) fn set_welcome(&self, settings: u64, parameters: Vec<(String, String)>) {
+    /// Notes them, unless this connection, which they come from, is to be replaced.
+    pub(crate) fn set_welcome(
+        &self,
+        settings: u64,
+        parameters: Vec<(String, String)>,
+        conn: &ServerConn,
+    ) {
         let mut inner = self.lock();
+        if !inner.is_of_this_era(conn) {
+            return;
+        }
         if inner.welcomes.len() >= WELCOMES_MAX {
             inner.welcomes.clear();
         }

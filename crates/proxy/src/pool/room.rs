@@ -40,8 +40,8 @@ impl Pool {
 
     fn miss(self: &Arc<Self>, inner: &mut Inner, full: Full) {
         // Whoever tends the line ends it, at the latest when nobody waits any longer.
-        if inner.open == 0 && inner.hunger.is_none() {
-            inner.hunger = Some(self.quotas.hunger());
+        if inner.open == 0 {
+            inner.hunger = Some(self.quotas.hunger(full));
         }
         let pool = Arc::clone(self);
         // Other pools have locks of their own.

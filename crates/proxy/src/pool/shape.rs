@@ -1,6 +1,6 @@
 //! What the configuration says of a pool. A reload gives it another shape while it works.
 
-use super::{Era, Pool};
+use super::{Era, Inner, Pool};
 use crate::config::Terms;
 use crate::server::Address;
 use paceline_line::learned::Policy;
@@ -82,14 +82,15 @@ impl Pool {
     pub(crate) fn reshape(self: &Arc<Self>, shape: Shape) {
         self.policy.set(shape.policy);
         let open_max = shape.terms.open_max();
-        self.terms.store(Arc::new(shape.terms));
+        let terms = Arc::new(shape.terms);
+        self.terms.store(Arc::clone(&terms));
         let now = Instant::now();
         let mut inner = self.lock();
         inner.open_max = open_max;
+        inner.hasten_retirement(&terms, now);
         inner.line.set_limits(shape.limits);
         if !inner.era.address.leads_to(&shape.address) {
-            let next = Era::new(Arc::new(shape.address), &self.over);
-            self.begin_era(&mut inner, next);
+            self.move_to(&mut inner, shape.address);
         }
         while inner.open > open_max
             && let Some(conn) = inner.idle.pop().or_else(|| inner.parked.pop())
@@ -99,6 +100,16 @@ impl Pool {
         }
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
+        // Those who wait may be worth a further connection from now on.
+        self.look_again.notify_one();
+    }
+
+    /// From now on connections lead there, where what was found out elsewhere need not hold.
+    fn move_to(&self, inner: &mut Inner, address: Address) {
+        self.proxy.quotas.move_to(&self.quotas, &address.user);
+        inner.learned.clear();
+        inner.accepted.clear();
+        self.begin_era(inner, Era::new(Arc::new(address), &self.over));
     }
 }
 

@@ -56,8 +56,7 @@ impl Pool {
 
     /// Is it time for a connection that comes back to be closed?
     pub(super) fn is_worn_out(&self, inner: &mut Inner, conn: &ServerConn, now: Instant) -> bool {
-        let lifetime_is_over = now >= conn.retires_at && retire(inner, &self.terms(), conn, now);
-        lifetime_is_over || self.gives_way(inner, conn, now)
+        retire(inner, &self.terms(), conn, now) || self.gives_way(inner, conn, now)
     }
 }
 
@@ -68,7 +67,11 @@ fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<ServerConn> {
         let goes = inner.open > inner.open_max
             || is_idle_for_too_long(inner, terms, conn, now)
             || retire(inner, terms, conn, now);
-        inner.open -= usize::from(goes);
+        if goes {
+            inner.open -= 1;
+            // Others need not wait for its goodbye.
+            conn.place = None;
+        }
         goes
     };
     let closed = idle.extract_if(.., goes).collect();
@@ -85,11 +88,26 @@ fn is_idle_for_too_long(inner: &Inner, terms: &Terms, conn: &ServerConn, now: In
 /// Is its lifetime over? Connections that were opened together are not closed together: between two of a pool lies the
 /// part of the lifetime that one of them has.
 fn retire(inner: &mut Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
-    let lifetime = terms.server_lifetime;
-    if now.duration_since(conn.opened) < lifetime || now < inner.retire_not_before {
-        return false;
+    let retires = inner.lets_retire(terms, conn, now);
+    if retires {
+        inner.retire_not_before = now + between_two(terms);
     }
+    retires
+}
+
+fn between_two(terms: &Terms) -> Duration {
     let size = u32::try_from(terms.size).unwrap_or(u32::MAX).max(1);
-    inner.retire_not_before = now + lifetime / size;
-    true
+    terms.server_lifetime / size
+}
+
+impl Inner {
+    /// Has a connection served for its lifetime, and is none of its fellows being replaced just now?
+    pub(super) fn lets_retire(&self, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+        now.duration_since(conn.opened) >= terms.server_lifetime && now >= self.retire_not_before
+    }
+
+    /// Under other terms the next one may go sooner than was said under those before.
+    pub(super) fn hasten_retirement(&mut self, terms: &Terms, now: Instant) {
+        self.retire_not_before = self.retire_not_before.min(now + between_two(terms));
+    }
 }

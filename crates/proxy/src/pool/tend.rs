@@ -47,12 +47,12 @@ impl Pool {
         let pool = Arc::clone(self);
         let era = Arc::clone(&inner.era);
         tokio::spawn(async move {
-            let opened = pool.open(place, era).await;
-            pool.opened(opened);
+            let opened = pool.open(place, &era).await;
+            pool.opened(era, opened);
         });
     }
 
-    async fn open(&self, place: ServerPlace, era: Arc<Era>) -> Result<ServerConn, ServerError> {
+    async fn open(&self, place: ServerPlace, era: &Arc<Era>) -> Result<ServerConn, ServerError> {
         let config = Arc::clone(&self.proxy.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
@@ -60,26 +60,33 @@ impl Pool {
         let pass = self.proxy.gate.pass(&config, &era.address, &self.learned);
         let mut conn =
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
-        conn.retires_at = conn.opened + self.terms().server_lifetime;
         conn.place = Some(place);
-        era.bind(&mut conn);
+        Arc::clone(era).bind(&mut conn);
         Ok(conn)
     }
 
-    fn opened(self: &Arc<Self>, opened: Result<ServerConn, ServerError>) {
+    pub(super) fn opened(self: &Arc<Self>, era: Arc<Era>, opened: Result<ServerConn, ServerError>) {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.opening -= 1;
         match opened {
             Ok(conn) => {
-                inner.failing = None;
                 self.roster.enter(&self.proxy, &conn);
+                inner.has_reached_server(&era);
                 self.take_in(&mut inner, conn);
                 self.dispatch(&mut inner, now);
                 self.keep_enough(&mut inner, &self.terms(), now);
                 self.tend(&mut inner);
             }
-            Err(error) => self.not_opened(&mut inner, &error, now),
+            Err(error) if Arc::ptr_eq(&era, &inner.era) => {
+                self.not_opened(&mut inner, &error, now);
+            }
+            // It says nothing of where connections lead now.
+            Err(_) => {
+                self.lost(&mut inner);
+                self.dispatch(&mut inner, now);
+                self.tend(&mut inner);
+            }
         }
     }
 
@@ -170,6 +177,19 @@ impl Pool {
             .with_detail(format!("No server connection was free for {limit:?}."))
             .write(&mut out);
         self.tell_all(late, &out.freeze());
+    }
+}
+
+impl Inner {
+    /// A connection of this era has been opened.
+    fn has_reached_server(&mut self, era: &Arc<Era>) {
+        if !Arc::ptr_eq(era, &self.era) {
+            return;
+        }
+        self.failing = None;
+        if std::mem::take(&mut self.welcomes_are_old) {
+            self.welcomes.clear();
+        }
     }
 }
 

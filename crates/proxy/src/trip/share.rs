@@ -1,6 +1,6 @@
 //! A shared read on its way: its answer is kept for all members, or handed over to one of them when it becomes too long.
 
-use super::{Trip, Way, exchange, receive};
+use super::{Owed, Trip, Way, exchange, receive};
 use crate::pool::{Delivery, Pool, Seat, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
@@ -11,7 +11,6 @@ use paceline_line::strategy::share::{ANSWER_BYTES_MAX, Underway};
 use paceline_line::strategy::{Again, Dealt, Verdict};
 use paceline_line::tally::Fallback;
 use std::io;
-use std::sync::Arc;
 
 impl Trip {
     /// Reads the answer to its end, or until there is no room for more of it.
@@ -52,13 +51,7 @@ impl Trip {
     }
 
     /// One member takes over what has come, and the connection; the others have got nothing and go again.
-    pub(super) fn hand_over(
-        self,
-        pool: &Arc<Pool>,
-        conn: ServerConn,
-        underway: Underway,
-        room: Room,
-    ) {
+    pub(super) fn hand_over(self, owed: Owed, conn: ServerConn, underway: Underway, room: Room) {
         let entries = self.entries.into_iter().flatten();
         let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
         let leader = waiting.next();
@@ -69,8 +62,8 @@ impl Trip {
                 tally.came_back(Strategy::Share, Fallback::TooLong);
             }
         }
-        pool.reroute(others);
-        let seat = Seat::underway(pool, conn, underway, room);
+        owed.pool.reroute(others);
+        let seat = Seat::underway(&owed.settle(), conn, underway, room);
         if let Some(leader) = leader {
             // With a client that has gone the seat is lost, and its connection is closed.
             let _ = leader.unit.answer.send(Delivery::Seat(seat));

@@ -69,9 +69,51 @@ fn hunger_is_felt_by_those_who_share() {
         book.of("app", "web", "web"),
         book.of("app", "batch", "batch"),
     );
-    let elsewhere = book.of("else", "batch", "batch");
-    let hunger = web.hunger();
+    let elsewhere = book.of("else", "web", "web");
+    let hunger = web.hunger(Full::Database);
     assert!(batch.others_hunger() && !elsewhere.others_hunger());
     drop(hunger);
     assert!(!batch.others_hunger());
+    let hunger = web.hunger(Full::User);
+    assert!(!batch.others_hunger() && elsewhere.others_hunger());
+    drop(hunger);
+    assert!(!elsewhere.others_hunger());
+}
+
+/// Whoever may name any database or user could fill the memory with them.
+#[test]
+fn names_are_forgotten_that_nobody_uses() {
+    let book = QuotaBook::default();
+    let terms = terms(1, 1);
+    let place = book.of("app", "web", "web").server_place(&terms);
+    let kept: Vec<_> = (0..2 * FEW)
+        .map(|n| book.of(&format!("kept {n}"), "web", "svc"))
+        .collect();
+    for n in 0..100 * FEW {
+        let name = n.to_string();
+        book.of(&name, &name, &name);
+    }
+    assert!(book.databases.lock().quotas.len() <= 2 * (kept.len() + FEW));
+    assert!(book.users.lock().quotas.len() <= FEW);
+    // What counts goes on counting.
+    let again = book.of("app", "batch", "batch");
+    assert_eq!(again.server_place(&terms).unwrap_err(), Full::Database);
+    assert!(kept[0].share(&book.of("kept 0", "", ""), Full::Database));
+    drop(place);
+    assert!(again.server_place(&terms).is_ok());
+}
+
+/// The URL of its database names another user.
+#[test]
+fn a_pool_may_log_in_as_somebody_else_from_now_on() {
+    let book = QuotaBook::default();
+    let [web, batch] = ["web", "batch"].map(|user| book.of("app", user, user));
+    let terms = terms(0, 1);
+    let before = web.server_place(&terms).unwrap();
+    book.move_to(&web, "batch");
+    assert!(web.share(&batch, Full::User));
+    let _after = web.server_place(&terms).unwrap();
+    assert_eq!(batch.server_place(&terms).unwrap_err(), Full::User);
+    drop(before);
+    assert!(book.of("app", "web", "web").server_place(&terms).is_ok());
 }

@@ -1,0 +1,92 @@
+//! What a trip owes to its pool. A batch that panics ends its task; the pool goes on, with one connection less.
+
+use crate::pool::{Pool, Waiter};
+use paceline_line::line::{Departure, Entry, Key};
+use paceline_line::strategy::Again;
+use std::sync::Arc;
+
+/// A connection, and the rows that are in flight because of those who travel on it. If this is dropped before somebody else owes
+/// them, the connection is lost and the rows are free.
+pub(super) struct Owed {
+    pub(super) pool: Arc<Pool>,
+    rows: Vec<Key>,
+    settled: bool,
+}
+
+impl Owed {
+    /// For a connection without travellers.
+    pub(super) fn new(pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            rows: Vec::new(),
+            settled: false,
+        }
+    }
+
+    /// The rows of a group that sets out, too.
+    pub(super) fn depart(&mut self, departure: &Departure<Waiter>) {
+        self.rows = crate::pool::keys_of(&departure.entries);
+    }
+
+    /// The rows come back now.
+    pub(super) fn take_rows(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Somebody else has the connection from now on.
+    pub(super) fn settle(mut self) -> Arc<Pool> {
+        self.settled = true;
+        Arc::clone(&self.pool)
+    }
+
+    /// The connection is lost, and these go again.
+    pub(super) fn wreck(mut self, again: Vec<(Entry<Waiter>, Again)>) {
+        self.settled = true;
+        let rows = self.take_rows();
+        self.pool.wreck(rows, again);
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if !self.settled {
+            let rows = self.take_rows();
+            self.pool.wreck(rows, Vec::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::proxy::Proxy;
+    use paceline_line::line::Keys;
+
+    #[tokio::test]
+    async fn a_batch_that_panics_costs_its_pool_one_connection() {
+        let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
+        let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
+        let row = Keys::One(Key(7));
+        let (departure, _waits) = pool.set_off(&row).unwrap();
+        assert!(pool.set_off(&row).is_none(), "the row is in flight");
+        let mut owed = Owed::new(Arc::clone(&pool));
+        owed.depart(&departure);
+        let trip = tokio::spawn(async move {
+            let _owed = owed;
+            panic!("a batch that cannot be built");
+        });
+        assert!(trip.await.is_err());
+        assert_eq!(pool.load().0.servers_active, 0);
+        assert!(pool.set_off(&row).is_some());
+    }
+
+    #[tokio::test]
+    async fn whoever_takes_the_connection_owes_it() {
+        let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
+        let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
+        pool.set_off(&Keys::Unknown).unwrap();
+        Owed::new(Arc::clone(&pool)).settle();
+        assert_eq!(pool.load().0.servers_active, 1);
+    }
+}
