@@ -92,6 +92,8 @@ pub struct Ride {
     kept: Vec<Kept>,
     /// The client keeps this server whatever it does (`pool_mode` session).
     stays: bool,
+    /// Its text has prepared a statement that cannot move.
+    prepares: bool,
     /// What the client was warned of.
     warned: Vec<Kept>,
     /// What may have changed the session since it was idle, unseen.
@@ -189,7 +191,14 @@ impl Ride {
     pub fn take_over(underway: Underway) -> (Self, BytesMut) {
         let (changes, hints) = (Vec::new(), Hints::default());
         let mut ride = match underway.form {
-            Form::Simple => Self::expecting([Expect::Query { changes, hints }], Wrap::No),
+            Form::Simple => {
+                let query = Expect::Query {
+                    changes,
+                    hints,
+                    by_name: false,
+                };
+                Self::expecting([query], Wrap::No)
+            }
             Form::Extended { .. } => {
                 Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
             }
@@ -212,6 +221,7 @@ impl Ride {
             journal: Journal::default(),
             kept: Vec::new(),
             stays: false,
+            prepares: false,
             warned: Vec::new(),
             unseen: Unseen::default(),
             reported: BTreeMap::new(),

@@ -235,7 +235,7 @@ fn who_stays_keeps_the_server_and_has_its_own_defaults_after_discard_all() {
     assert!(stage.ride.is_quiet() && !stage.ride.is_over() && stage.ride.awaits_client());
     run(&mut stage, "SET search_path TO b", "SET", 'I');
     run(&mut stage, "DISCARD ALL", "DISCARD ALL", 'I');
-    assert_eq!(stage.own(), ["Query SET search_path TO a"]);
+    assert_eq!(stage.own(), ["Query SET search_path TO a; "]);
     stage.server([complete("SET"), ready('I')]);
     assert!(stage.ride.is_quiet() && !stage.ride.is_over());
     assert_eq!(stage.server.settings.id, stage.session.base.id);
