@@ -172,11 +172,23 @@ impl Ride {
         let mut ride = Self::expecting([], wrap);
         ride.close_leftovers(desk, out);
         if wrap == Wrap::Begin {
-            paceline_wire::frontend::write_query(out, "BEGIN");
-            desk.server.unnamed = None;
-            ride.expect.push_back(Expect::OwnQuery);
+            ride.begin_transaction(desk, out);
         }
         ride
+    }
+
+    /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
+    /// owes nothing and is in no transaction ([`Ride::rests`]).
+    pub fn begin_transaction(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        paceline_wire::frontend::write_query(out, "BEGIN");
+        desk.server.unnamed = None;
+        self.wrap = Wrap::Begin;
+        self.expect.push_back(Expect::OwnQuery);
+    }
+
+    /// The server owes no answer, and is in no transaction.
+    pub fn rests(&self) -> bool {
+        self.is_quiet() && self.status == Status::Idle
     }
 
     fn close_leftovers(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
@@ -242,7 +254,7 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.is_quiet() && self.status == Status::Idle && self.kept.is_empty() && !self.stays
+        self.rests() && self.kept.is_empty() && !self.stays
     }
 
     /// The client has got only the beginning of a message.

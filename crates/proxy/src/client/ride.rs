@@ -425,9 +425,25 @@ impl<'a> Relay<'a> {
                 break;
             }
             self.ride.goes_on();
+            self.begin_if_targeted(&message);
             self.take_unit(&message);
         }
         Ok(())
+    }
+
+    /// A client that keeps its server begins a unit with a statement that must touch an exact number of rows.
+    fn begin_if_targeted(&mut self, message: &Bytes) {
+        let templates = &self.client.proxy.templates;
+        if self.ride.rests() && self.client.session.is_targeted(message, templates) {
+            let Self {
+                client,
+                conn,
+                ride,
+                to_server,
+                ..
+            } = self;
+            with_desk(client, conn, |desk| ride.begin_transaction(desk, to_server));
+        }
     }
 
     /// Nothing is left to do: what the client says next is another unit.
