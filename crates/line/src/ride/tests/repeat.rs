@@ -138,24 +138,3 @@ fn a_unit_that_was_begun_by_paceline_is_not_carried_out_again() {
     assert_eq!(got.len(), 2, "{got:?}");
     assert!(!stage.ride.take_repeat());
 }
-
-#[test]
-fn what_a_hint_holds_back_has_been_done() {
-    let mut stage = prepared();
-    stage.client([
-        parse("", "/*+ COMMIT_ON_SUCCESS */ UPDATE t SET n = 1"),
-        bind(""),
-        execute(),
-        bind("a"),
-        execute(),
-        sync(),
-    ]);
-    stage.server([
-        parsed(),
-        bound(),
-        complete("UPDATE 1"),
-        error("0A000", STALE),
-        ready('I'),
-    ]);
-    assert!(!stage.ride.take_repeat());
-}
