@@ -115,7 +115,7 @@ impl Learned {
         policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
     }
 
-    /// A SELECT whose functions may write: a volatile one of the user's own, or a declared one.
+    /// A SELECT whose functions may write: one of the user's own, whatever it is declared as in the catalog.
     fn writes(&self, unit: &Unit) -> bool {
         self.declared || (self.taints && unit.template.calls_functions())
     }

@@ -92,6 +92,8 @@ pub struct Ride {
     kept: Vec<Kept>,
     /// The client keeps this server whatever it does (`pool_mode` session).
     stays: bool,
+    /// Its text has prepared a statement that cannot move.
+    prepares: bool,
     /// What the client was warned of.
     warned: Vec<Kept>,
     /// What may have changed the session since it was idle, unseen.
@@ -170,11 +172,23 @@ impl Ride {
         let mut ride = Self::expecting([], wrap);
         ride.close_leftovers(desk, out);
         if wrap == Wrap::Begin {
-            paceline_wire::frontend::write_query(out, "BEGIN");
-            desk.server.unnamed = None;
-            ride.expect.push_back(Expect::OwnQuery);
+            ride.begin_transaction(desk, out);
         }
         ride
+    }
+
+    /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
+    /// owes nothing and is in no transaction ([`Ride::rests`]).
+    pub fn begin_transaction(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        paceline_wire::frontend::write_query(out, "BEGIN");
+        desk.server.unnamed = None;
+        self.wrap = Wrap::Begin;
+        self.expect.push_back(Expect::OwnQuery);
+    }
+
+    /// The server owes no answer, and is in no transaction.
+    pub fn rests(&self) -> bool {
+        self.is_quiet() && self.status == Status::Idle
     }
 
     fn close_leftovers(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
@@ -189,7 +203,14 @@ impl Ride {
     pub fn take_over(underway: Underway) -> (Self, BytesMut) {
         let (changes, hints) = (Vec::new(), Hints::default());
         let mut ride = match underway.form {
-            Form::Simple => Self::expecting([Expect::Query { changes, hints }], Wrap::No),
+            Form::Simple => {
+                let query = Expect::Query {
+                    changes,
+                    hints,
+                    by_name: false,
+                };
+                Self::expecting([query], Wrap::No)
+            }
             Form::Extended { .. } => {
                 Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
             }
@@ -212,6 +233,7 @@ impl Ride {
             journal: Journal::default(),
             kept: Vec::new(),
             stays: false,
+            prepares: false,
             warned: Vec::new(),
             unseen: Unseen::default(),
             reported: BTreeMap::new(),
@@ -232,7 +254,7 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.is_quiet() && self.status == Status::Idle && self.kept.is_empty() && !self.stays
+        self.rests() && self.kept.is_empty() && !self.stays
     }
 
     /// The client has got only the beginning of a message.

@@ -26,6 +26,8 @@ pub struct ServerSide {
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
     pub tainted: bool,
+    /// Statements may have been prepared there under names that no text told.
+    pub strewn: bool,
     /// Paceline itself has set [`LIMITS`] there.
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
@@ -110,6 +112,7 @@ impl ServerSide {
             unnamed: None,
             settings,
             tainted: false,
+            strewn: false,
             limited: false,
             spent: false,
             reported: BTreeMap::new(),
@@ -238,7 +241,11 @@ impl ServerSide {
 
     /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
     pub fn discarded(&mut self, none: Arc<Settings>) {
-        *self = Self::new(none, self.prepared_max);
+        *self = Self {
+            parses: self.parses,
+            reported: std::mem::take(&mut self.reported),
+            ..Self::new(none, self.prepared_max)
+        };
     }
 
     /// Something was run that may have done anything to settings and statements.
@@ -265,9 +272,15 @@ impl ServerSide {
         std::mem::take(&mut self.leftovers)
     }
 
+    /// The path that the server reports (from PostgreSQL 18 on) names the temporary schema, whoever has set it.
+    pub fn names_temporaries(&self) -> bool {
+        let path = self.reported.get("search_path");
+        path.is_some_and(|path| path.contains("pg_temp"))
+    }
+
     /// These settings are in force.
     pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.tainted && !self.limited
+        self.settings.id == settings.id && !self.tainted && !self.strewn && !self.limited
     }
 
     /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
@@ -281,6 +294,10 @@ impl ServerSide {
                 .map(|name| format!("RESET {name}; "))
                 .collect();
             sql = Some(reset + &sql.unwrap_or_else(own));
+        }
+        if std::mem::take(&mut self.strewn) {
+            self.forget_all();
+            sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
         }
         self.settings = Arc::clone(settings);
         self.tainted = false;
@@ -412,8 +429,11 @@ mod tests {
         assert!(server.ensure(statement(1), &mut out).parsed);
         server.leave(b"mine");
         server.upset();
+        let reported = || BTreeMap::from([("server_version".to_owned(), "18".to_owned())]);
+        server.reported = reported();
         server.discarded(Arc::clone(&none));
         assert!(server.take_leftovers().is_empty() && server.has(&none));
+        assert_eq!(server.reported, reported(), "for the next to log in");
         assert!(server.ensure(statement(1), &mut out).parsed);
     }
 

@@ -107,6 +107,13 @@ impl Session {
         };
     }
 
+    /// The client drops all statements that have names.
+    pub fn close_named(&mut self) -> Vec<Undo> {
+        let names = self.prepared.keys().filter(|name| !name.is_empty());
+        let names: Vec<_> = names.cloned().collect();
+        names.iter().map(|name| self.close(name)).collect()
+    }
+
     /// The client dropped all statements.
     pub fn close_all(&mut self) {
         self.prepared.clear();

@@ -11,6 +11,8 @@ pub struct Settings {
     /// Equal ids mean equal settings. 0: nothing is set.
     pub id: u64,
     sets: BTreeMap<String, String>,
+    /// See [`Settings::name_temporaries`].
+    name_temporaries: bool,
 }
 
 /// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
@@ -36,10 +38,26 @@ impl Settings {
         self.sets.get(name).map(String::as_str)
     }
 
+    /// Their `search_path` names the temporary schema: what a statement makes may be there, though it does not say so.
+    pub fn name_temporaries(&self) -> bool {
+        self.name_temporaries
+    }
+
     /// SQL that sets again what the client has set of these.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
-        let own = names.iter().filter_map(|name| self.sets.get(name.as_ref()));
-        own.map(|sql| format!("{sql}; ")).collect()
+        self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
+    }
+
+    /// SQL that sets those that are wanted, identities last: who takes another one has no role any more.
+    fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let ordinary = self.sets.iter().filter(|(name, _)| !is_identity(name));
+        let identities = IDENTITY
+            .iter()
+            .filter_map(|name| self.sets.get_key_value(*name));
+        let all = ordinary.chain(identities);
+        all.filter(|(name, _)| wanted(name))
+            .map(|(_, sql)| format!("{sql}; "))
+            .collect()
     }
 
     /// Of settings that the session began with, those that a RESET on its server takes away from it.
@@ -49,9 +67,11 @@ impl Settings {
                 let known = self.sets.get_key_value(name);
                 known.map(|(name, _)| name.clone()).into_iter().collect()
             }
-            SessionChange::ResetAll | SessionChange::DiscardAll => {
-                self.sets.keys().cloned().collect()
+            SessionChange::ResetAll => {
+                let reset = self.sets.keys().filter(|name| !is_identity(name));
+                reset.cloned().collect()
             }
+            SessionChange::DiscardAll => self.sets.keys().cloned().collect(),
             _ => Vec::new(),
         }
     }
@@ -63,6 +83,10 @@ impl Settings {
             return None;
         }
         let mut sql = String::new();
+        if tainted || !from.is_empty() {
+            // What the last client has set must not cut this short.
+            sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
+        }
         if tainted {
             // What a function or DO may have left behind besides settings.
             sql.push_str(
@@ -72,13 +96,7 @@ impl Settings {
         if tainted || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
         }
-        let identity = |name: &String| IDENTITY.iter().any(|i| i == name);
-        let ordinary = self.sets.iter().filter(|(name, _)| !identity(name));
-        let identities = IDENTITY.iter().filter_map(|name| self.sets.get(*name));
-        for set in ordinary.map(|(_, sql)| sql).chain(identities) {
-            sql.push_str(set);
-            sql.push_str("; ");
-        }
+        sql.push_str(&self.sql_where(|_| true));
         Some(sql)
     }
 }
@@ -98,6 +116,7 @@ impl Default for SettingsBook {
             none: Arc::new(Settings {
                 id: 0,
                 sets: BTreeMap::new(),
+                name_temporaries: false,
             }),
             next_id: AtomicU64::new(1),
         }
@@ -134,12 +153,10 @@ impl SettingsBook {
                 give_up_role(&mut sets, name);
             }
             SessionChange::ResetAll => {
-                let identities = sets
-                    .into_iter()
-                    .filter(|(n, _)| IDENTITY.contains(&n.as_str()));
-                let mut kept: BTreeMap<_, _> = identities.collect();
-                kept.extend(base.sets.clone());
-                sets = kept;
+                // It leaves identities as they are now.
+                sets.retain(|name, _| is_identity(name));
+                let back = base.sets.iter().filter(|(name, _)| !is_identity(name));
+                sets.extend(back.map(|(name, sql)| (name.clone(), sql.clone())));
             }
             SessionChange::DiscardAll => return Arc::clone(base),
             _ => return Arc::clone(settings),
@@ -161,11 +178,18 @@ impl SettingsBook {
         }
         let settings = Arc::new(Settings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            name_temporaries: sets
+                .get("search_path")
+                .is_some_and(|sql| sql.to_ascii_lowercase().contains("pg_temp")),
             sets: sets.clone(),
         });
         known.insert(sets, Arc::downgrade(&settings));
         settings
     }
+}
+
+fn is_identity(name: &str) -> bool {
+    IDENTITY.contains(&name)
 }
 
 /// Who takes another identity has no role any more.
@@ -243,5 +267,39 @@ mod tests {
             book.after(&both, &book.none(), &SessionChange::ResetAll).id,
             role.id
         );
+    }
+
+    #[test]
+    fn reset_all_leaves_the_role_that_was_taken_after_the_login() {
+        let book = SettingsBook::default();
+        let base = book.after(&book.none(), &book.none(), &set("role", "first"));
+        let base = book.after(&base, &base, &set("a", "1"));
+        let now = book.after(&base, &base, &set("role", "second"));
+        let after = book.after(&now, &base, &SessionChange::ResetAll);
+        assert_eq!(after.sql_of("role"), Some("SET role TO second"));
+        assert_eq!(base.taken_away(&SessionChange::ResetAll), ["a"]);
+    }
+
+    #[test]
+    fn what_was_taken_away_is_given_back_with_the_role_last() {
+        let book = SettingsBook::default();
+        let who = book.after(
+            &book.none(),
+            &book.none(),
+            &set("session_authorization", "s"),
+        );
+        let both = book.after(&who, &who, &set("role", "r"));
+        let sql = both.own_sql(&["role", "session_authorization"]);
+        assert_eq!(sql, "SET session_authorization TO s; SET role TO r; ");
+    }
+
+    #[test]
+    fn a_reset_is_not_cut_short_by_what_it_resets() {
+        let book = SettingsBook::default();
+        let limited = book.after(&book.none(), &book.none(), &set("statement_timeout", "1"));
+        for (from, tainted) in [(limited, false), (book.none(), true)] {
+            let sql = book.none().adopt_sql(&from, tainted).unwrap();
+            assert!(sql.starts_with("SET statement_timeout TO 0; SET lock_timeout TO 0; "));
+        }
     }
 }

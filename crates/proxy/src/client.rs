@@ -204,18 +204,22 @@ impl Client {
 
     /// A unit that Paceline relays without a second look.
     async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
-        let delivery = match self.pool.submit(Slip::default(), false, || None) {
-            Submitted::Seat(seat) => Delivery::Seat(seat),
-            Submitted::Refused(told) => Delivery::Fatal(told),
-            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
-        };
-        match delivery {
+        match self.seat().await? {
             Delivery::Seat(seat) => {
                 self.pool.leases.fetch_add(1, Ordering::Relaxed);
                 Box::pin(self.ride(seat, &bytes, wrap, None)).await
             }
             other => self.take(other).await,
         }
+    }
+
+    /// A connection for the client alone, or what it is told instead.
+    async fn seat(&mut self) -> Result<Delivery, End> {
+        Ok(match self.pool.submit(Slip::default(), false, || None) {
+            Submitted::Seat(seat) => Delivery::Seat(seat),
+            Submitted::Refused(told) => Delivery::Fatal(told),
+            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
+        })
     }
 
     /// One statement in autocommit: alone if it can start at once, else with others if it may.

@@ -152,11 +152,8 @@ async fn ask(
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     let declared = ask_declared(conn, &statement.functions, declared).await?;
-    let foreign = statement.functions.iter();
-    let foreign = foreign.filter(|name| declared.iter().all(|(known, _)| known != *name));
-    let foreign: Vec<Name> = foreign.cloned().collect();
     let questions = [
-        facts::foreign_functions_sql(&foreign),
+        facts::foreign_functions_sql(&statement.functions),
         facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
         facts::plain_types_sql(&statement.casts_to),
         facts::plain_tables_sql(&statement.relations),

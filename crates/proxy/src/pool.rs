@@ -39,7 +39,7 @@ use crate::status::Counters;
 use crate::trip;
 use arc_swap::{ArcSwap, Guard};
 use failing::Failing;
-use known::Known;
+use known::{Known, Welcome};
 use paceline_line::line::{Departure, Entry, Key, Keys, Line, Slip, Ticket};
 use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
@@ -140,7 +140,7 @@ struct Inner {
     /// Statements that PostgreSQL has taken, by template and settings.
     accepted: HashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
-    welcomes: HashMap<u64, Vec<(String, String)>>,
+    welcomes: HashMap<u64, Welcome>,
     /// They come from an earlier era; the next connection may lead to another server.
     welcomes_are_old: bool,
     /// Somebody watches the line's clock …

@@ -92,6 +92,13 @@ pub enum SessionChange {
     Next,
 }
 
+impl SessionChange {
+    /// All prepared statements are gone after it.
+    pub fn drops_statements(&self) -> bool {
+        matches!(self, Self::DeallocateAll | Self::DiscardAll)
+    }
+}
+
 /// DECLARE's option bit for WITH HOLD (`CURSOR_OPT_HOLD`).
 const CURSOR_OPT_HOLD: i32 = 0x0020;
 

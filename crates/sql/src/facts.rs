@@ -290,14 +290,15 @@ pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
 }
 
 /// Asks for one row with one boolean: is a function of these names perhaps not PostgreSQL's own? Only such a one
-/// can change the session in a way that the statement does not tell.
+/// can change the session in a way that the statement does not tell. (What it is declared as does not matter: one that is
+/// STABLE or IMMUTABLE may call `set_config` all the same.)
 pub fn foreign_functions_sql(functions: &[Name]) -> String {
     let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
         "SELECT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
          OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name \
-         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace AND p.provolatile = 'v'))",
+         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace))",
         list.join(",")
     )
 }

@@ -94,10 +94,7 @@ impl Ride {
             SessionChange::LetGo => self.unit.lets_go = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
             SessionChange::Deallocate { name } => desk.server.forget_name(name),
-            SessionChange::DeallocateAll => {
-                desk.session.close_all();
-                desk.server.forget_all();
-            }
+            SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
             SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
                 self.set(change, desk);
@@ -115,6 +112,7 @@ impl Ride {
 
     fn goes_unseen(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
         desk.server.tainted = true;
+        desk.server.strewn |= *change == SessionChange::Taint;
         self.unseen = self.unseen.max(match change {
             SessionChange::Taint => Unseen::Anything,
             _ => Unseen::Called,
@@ -138,9 +136,16 @@ impl Ride {
         }
     }
 
+    /// All statements are gone. (Those of a portal's client went when it was sent: see [`Ride::drops_all`].)
+    fn lose_all(&mut self, desk: &mut Desk<'_>) {
+        if let Some(Expect::Query { .. }) = self.expect.front() {
+            desk.session.close_all();
+            desk.server.forget_all();
+        }
+    }
+
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
-        desk.session.close_all();
-        desk.server.forget_all();
+        self.lose_all(desk);
         let base = Arc::clone(&desk.session.base);
         self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
         desk.put_in_force(Some(base));
@@ -260,10 +265,10 @@ impl Ride {
             Some(Effect::Session(changes)) => changes.iter().filter(by_value).collect(),
             _ => Vec::new(),
         };
-        let sets = sets.into_iter().map(|change| with_value(change, bind.rest));
+        let sets = sets.into_iter();
         let portal = Portal {
             template: Arc::clone(template),
-            sets: sets.collect(),
+            sets: sets.flat_map(|c| with_value(c, bind.rest)).collect(),
         };
         self.portals.insert(bind.portal.into(), portal);
     }
@@ -287,9 +292,9 @@ impl Ride {
 }
 
 /// A setting by parameter, with the value that was bound to it.
-fn with_value(change: &SessionChange, rest: &[u8]) -> SessionChange {
+fn with_value(change: &SessionChange, rest: &[u8]) -> Vec<SessionChange> {
     let SessionChange::SetTo { name, parameter } = change else {
-        return change.clone();
+        return vec![change.clone()];
     };
     let values = BindValues::read(rest, 0).ok().map(|bound| bound.values);
     let place = parameter.checked_sub(1);
@@ -298,9 +303,9 @@ fn with_value(change: &SessionChange, rest: &[u8]) -> SessionChange {
         Some(None) => set_to(name, None),
         Some(Some(range)) => match rest.get(range).map(std::str::from_utf8) {
             Some(Ok(text)) => set_to(name, Some(text)),
-            _ => SessionChange::Pin(Kept::Setting),
+            _ => vec![SessionChange::Pin(Kept::Setting)],
         },
-        None => SessionChange::Pin(Kept::Setting),
+        None => vec![SessionChange::Pin(Kept::Setting)],
     }
 }
 
@@ -344,7 +349,23 @@ impl Desk<'_> {
         if (self.taints)(template) {
             changes.insert(0, SessionChange::Called);
         }
+        if self.may_make_temporaries(template) {
+            changes.insert(0, SessionChange::Taint);
+        }
         (changes, template.hints())
+    }
+
+    /// Might it make something in the session's temporary schema without naming that?
+    fn may_make_temporaries(&self, template: &Template) -> bool {
+        let makes = match template.effect() {
+            Some(Effect::Read | Effect::Write) => false,
+            Some(Effect::Session(changes)) => !matches!(
+                changes.as_slice(),
+                [SessionChange::Deallocate { .. } | SessionChange::DeallocateAll]
+            ),
+            Some(Effect::Other) | None => true,
+        };
+        makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
     }
 
     /// The statement of the client that this one executes by name.

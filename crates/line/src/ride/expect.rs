@@ -15,6 +15,8 @@ pub(super) enum Expect {
     Query {
         changes: Vec<SessionChange>,
         hints: Hints,
+        /// It executes a prepared statement by its name, and nothing else.
+        by_name: bool,
     },
     /// The empty query in place of the client's DEALLOCATE.
     Deallocate,
@@ -49,7 +51,7 @@ pub(super) enum Expect {
     },
     /// What no server needs to do: statements that it has already, or keeps though the client does not.
     Done {
-        undo: Undo,
+        undo: Option<Undo>,
         says: Says,
     },
     /// A `Close` that the client knows nothing of.
@@ -84,6 +86,10 @@ pub(super) enum Says {
     Prepared,
     /// `CommandComplete` of `DEALLOCATE`
     Deallocated,
+    /// `CommandComplete` of `DEALLOCATE ALL`
+    DeallocatedAll,
+    /// Not at all: what is said of another name stands for it.
+    Nothing,
 }
 
 impl Says {
@@ -93,6 +99,8 @@ impl Says {
             Self::Closed => frame::write_empty(out, tag::CLOSE_COMPLETE),
             Self::Prepared => backend::write_command_complete(out, "PREPARE"),
             Self::Deallocated => backend::write_command_complete(out, "DEALLOCATE"),
+            Self::DeallocatedAll => backend::write_command_complete(out, "DEALLOCATE ALL"),
+            Self::Nothing => {}
         }
     }
 

@@ -92,6 +92,8 @@ impl Ride {
                 Pass::Instead(error) => error.write(to_client),
                 Pass::Hold => {
                     self.pass_held(to_client);
+                    // What comes next is no longer the first that is done.
+                    self.repeat.answered();
                     self.unit.held.put_slice(&message);
                 }
                 Pass::Swallow => {}
@@ -201,7 +203,7 @@ impl Ride {
             }
             (
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
-                Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints }),
+                Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints, .. }),
             ) => {
                 let (changes, hints) = (next_changes(changes), *hints);
                 if let Some(Expect::Execute { .. }) = self.expect.front() {
@@ -260,7 +262,9 @@ impl Ride {
             self.fatal = true;
             return Pass::Forward;
         }
-        if let Some(Expect::Asking(_)) = self.expect.front() {
+        if let Some(Expect::Asking(question)) = self.expect.front_mut() {
+            let question = std::mem::take(question);
+            self.unanswered(&question, desk);
             return Pass::Swallow;
         }
         self.copy_in = false;
@@ -367,7 +371,11 @@ impl Ride {
                 hints,
             }) if !self.unit.failed => {
                 to_server.put_slice(&query);
-                self.expect.push_front(Expect::Query { changes, hints });
+                self.expect.push_front(Expect::Query {
+                    changes,
+                    hints,
+                    by_name: true,
+                });
                 return Ok(Pass::Swallow);
             }
             _ if self.repeat.begins() => {
@@ -507,7 +515,7 @@ fn take_back(expect: Expect, desk: &mut Desk<'_>) {
             Some(key) => desk.server.forget(key),
             None => desk.server.unnamed = None,
         },
-        Expect::Done { undo, .. } => desk.session.undo(undo),
+        Expect::Done { undo, .. } => undo.into_iter().for_each(|undo| desk.session.undo(undo)),
         Expect::OwnClose {
             closed: Some(closed),
         } => desk.server.remember(closed),

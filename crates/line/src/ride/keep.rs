@@ -82,6 +82,7 @@ impl Ride {
     /// What cannot follow the client is there.
     pub(super) fn keep(&mut self, kept: Kept, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
         desk.server.tainted = true;
+        self.prepares |= kept == Kept::Prepared;
         if self.stays {
             desk.server.spent |= !kept.can_be_discarded();
             return self.pin(kept);
@@ -107,6 +108,17 @@ impl Ride {
             self.kept.push(kept);
         }
         self.unit.lets_go = true;
+    }
+
+    /// Statements of the client may be on the server under its own names.
+    pub(super) fn has_own_names(&self) -> bool {
+        let unmoved = [Kept::Prepared, Kept::NotText];
+        // What its own DO has prepared is its own, too.
+        let by_itself = self.unseen == Unseen::Anything;
+        self.stays
+            || self.prepares
+            || by_itself
+            || self.kept.iter().any(|kept| unmoved.contains(kept))
     }
 
     /// The first of these changes that the client may not make.
@@ -151,19 +163,28 @@ impl Ride {
         Question { kinds, settings }
     }
 
+    /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next unit.
+    pub(super) fn unanswered(&mut self, question: &Question, desk: &mut Desk<'_>) {
+        desk.server.tainted = true;
+        question.kinds.iter().for_each(|kept| self.pin(*kept));
+    }
+
     /// The server has answered.
     pub(super) fn answered(&mut self, question: Question, row: Frame<'_>, desk: &mut Desk<'_>) {
         let values = backend::row_values(row.body()).unwrap_or_default();
         let mut values = values.into_iter();
         for (kept, value) in question.kinds.into_iter().zip(&mut values) {
             self.kept.retain(|known| *known != kept);
-            if value == Some(b"t") {
-                self.kept.push(kept);
+            match value {
+                Some(b"t") => self.kept.push(kept),
+                _ if kept == Kept::Prepared => desk.server.strewn = false,
+                _ => {}
             }
         }
         for (name, value) in question.settings.iter().zip(&mut values) {
             if let Some(value) = value.and_then(|value| std::str::from_utf8(value).ok()) {
-                desk.set_unseen(&set_to(name, Some(value)));
+                let changes = set_to(name, Some(value));
+                changes.iter().for_each(|change| desk.set_unseen(change));
             }
         }
     }

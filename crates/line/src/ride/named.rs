@@ -147,7 +147,10 @@ impl Ride {
                 undo,
                 says,
             },
-            false => Expect::Done { undo, says },
+            false => Expect::Done {
+                undo: Some(undo),
+                says,
+            },
         });
     }
 
@@ -174,7 +177,11 @@ impl Ride {
         frontend::write_query(&mut query, &renamed(text, at, &name));
         if out.len() == before {
             out.put_slice(&query);
-            self.expect.push_back(Expect::Query { changes, hints });
+            self.expect.push_back(Expect::Query {
+                changes,
+                hints,
+                by_name: true,
+            });
         } else {
             frontend::write_sync(out);
             self.expect.push_back(Expect::Then {
@@ -199,7 +206,11 @@ impl Ride {
         }
         frontend::write_query(out, &renamed(text, at, &quoted(&foreign(name.as_bytes()))));
         let (changes, hints) = desk.what_it_does(None);
-        self.expect.push_back(Expect::Query { changes, hints });
+        self.expect.push_back(Expect::Query {
+            changes,
+            hints,
+            by_name: false,
+        });
         true
     }
 
@@ -211,6 +222,12 @@ impl Ride {
         out: &mut BytesMut,
     ) -> Arc<Template> {
         let target = match template.named() {
+            Some(Named::Execute { name, .. })
+                if desk.session.statement(name.as_bytes()).is_none() =>
+            {
+                self.close_left(name.as_bytes(), desk, out);
+                None
+            }
             Some(Named::Execute { name, at }) => {
                 desk.executed_name(template, name).map(|n| (n, at))
             }
@@ -246,16 +263,44 @@ impl Ride {
             self.refuse_message(Refusal::Keeps(kept), out);
             return true;
         }
-        let [SessionChange::Deallocate { name }] = changes.as_slice() else {
-            return false;
-        };
-        if desk.session.statement(name.as_bytes()).is_none() {
-            return false;
+        match changes.as_slice() {
+            [SessionChange::Deallocate { name }]
+                if desk.session.statement(name.as_bytes()).is_some() =>
+            {
+                let undo = Some(desk.session.close(name.as_bytes()));
+                let says = Says::Deallocated;
+                self.expect.push_back(Expect::Done { undo, says });
+                true
+            }
+            [SessionChange::DeallocateAll] if !self.has_own_names() && !desk.server.strewn => {
+                self.close_named(desk);
+                let (undo, says) = (None, Says::DeallocatedAll);
+                self.expect.push_back(Expect::Done { undo, says });
+                true
+            }
+            _ => false,
         }
-        let undo = desk.session.close(name.as_bytes());
-        let says = Says::Deallocated;
-        self.expect.push_back(Expect::Done { undo, says });
-        true
+    }
+
+    /// What is sent from now on finds no statement by its name, unless this comes to nothing.
+    fn close_named(&mut self, desk: &mut Desk<'_>) {
+        let done = desk
+            .session
+            .close_named()
+            .into_iter()
+            .map(|undo| Expect::Done {
+                undo: Some(undo),
+                says: Says::Nothing,
+            });
+        self.expect.extend(done);
+    }
+
+    /// A portal was sent that drops all statements: those that are prepared behind it are not meant.
+    pub(super) fn drops_all(&mut self, desk: &mut Desk<'_>) {
+        self.close_named(desk);
+        // Those that are gone are closed once more, and those that are still there are not lost.
+        desk.server.retire_all();
+        desk.server.unnamed = None;
     }
 
     /// Something that fails goes to the server in the query's place.

@@ -66,7 +66,11 @@ impl Ride {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
                 if !self.portal_by_name(portal, desk, out) {
                     let (changes, hints) = self.what_portal_does(portal, desk);
+                    let drops = changes.iter().any(SessionChange::drops_statements);
                     self.pass(frame, Expect::Execute { changes, hints }, out);
+                    if drops {
+                        self.drops_all(desk);
+                    }
                 }
             }
             tag::FUNCTION_CALL => {
@@ -98,7 +102,15 @@ impl Ride {
         desk.session.close_unnamed();
         let Ok(text) = Reader::new(frame.body()).str() else {
             let (changes, hints) = desk.what_it_does(None);
-            return self.pass(frame, Expect::Query { changes, hints }, out);
+            return self.pass(
+                frame,
+                Expect::Query {
+                    changes,
+                    hints,
+                    by_name: false,
+                },
+                out,
+            );
         };
         let plain = own_text(text, desk);
         let template = desk.templates.simple(&plain).template;
@@ -123,7 +135,11 @@ impl Ride {
             Cow::Borrowed(_) => out.put_slice(frame.bytes),
             Cow::Owned(plain) => frontend::write_query(out, &plain),
         }
-        self.expect.push_back(Expect::Query { changes, hints });
+        self.expect.push_back(Expect::Query {
+            changes,
+            hints,
+            by_name: false,
+        });
     }
 
     fn parse(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
@@ -223,7 +239,7 @@ impl Ride {
             }
             Target::Statement(name) => {
                 self.repeat.renews();
-                let undo = desk.session.close(name);
+                let undo = Some(desk.session.close(name));
                 let says = Says::Closed;
                 self.expect.push_back(Expect::Done { undo, says });
             }
@@ -287,10 +303,11 @@ impl Ride {
         foreign(name)
     }
 
-    /// A placeholder of that name may still be there. (It is closed once more before the next ride: an error may make the
-    /// server skip this.)
+    /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
+    /// placeholder is closed once more before the next ride: an error may make the server skip this.)
     pub(super) fn close_left(&mut self, name: &[u8], desk: &Desk<'_>, out: &mut BytesMut) {
-        if desk.server.is_left(name) {
+        let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
+        if desk.server.is_left(name) || (is_strange && !self.has_own_names()) {
             Target::Statement(name).write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }

@@ -108,12 +108,16 @@ impl Ride {
         true
     }
 
-    /// Nothing can have been done, and nothing has been told.
+    /// Nothing can have been done, and nothing has been told. (A procedure may have committed before it failed; and in a
+    /// transaction that Paceline has begun, nothing but its end can follow.)
     pub(super) fn may_repeat(&self) -> bool {
         let begins = matches!(
             self.expect.front(),
-            Some(Expect::Bind { .. } | Expect::Query { .. })
+            Some(Expect::Bind { .. } | Expect::Query { by_name: true, .. })
         );
-        begins && self.status_before == Status::Idle && matches!(self.repeat, Repeat::Open { .. })
+        begins
+            && self.status == Status::Idle
+            && self.status_before == Status::Idle
+            && matches!(self.repeat, Repeat::Open { .. })
     }
 }

@@ -25,6 +25,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+const APPLICATION_NAME: &str = "application_name";
+
+/// Bytes of a name that PostgreSQL keeps (`NAMEDATALEN` - 1).
+const NAME_MAX: usize = 63;
+
 /// Counts a client as long as it lives: among all, when it is admitted among those of its database and user, and once it is
 /// logged in among those of its pool.
 pub(crate) struct Place {
@@ -161,10 +166,12 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
-    let settings = proxy
-        .book
-        .intern(settings_of(&startup, &proxy.config().paceline.state)?);
-    let parameters = welcome(&pool, &settings).await?;
+    let sets = settings_of(&startup, &proxy.config().paceline.state)?;
+    let settings = proxy.book.intern(sets.clone());
+    let parameters = match own_name(&startup, &sets) {
+        None => welcome(&pool, &settings).await?,
+        Some(name) => welcome_by(name, proxy, &pool, sets).await?,
+    };
     let presence = Presence::new(&pool, stream.ends(), stream.cipher());
     let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
@@ -317,6 +324,30 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
+/// Its `application_name`, if PostgreSQL reports it just as it is: that of a new one need not be asked for.
+fn own_name<'a>(startup: &'a Startup, sets: &BTreeMap<String, String>) -> Option<&'a str> {
+    let name = startup.get(APPLICATION_NAME)?;
+    let plain = name.len() <= NAME_MAX && name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    (plain && sets.contains_key(APPLICATION_NAME)).then_some(name)
+}
+
+/// As [`welcome`], for a client that has this name beside its other settings.
+async fn welcome_by(
+    name: &str,
+    proxy: &Arc<Proxy>,
+    pool: &Arc<Pool>,
+    mut sets: BTreeMap<String, String>,
+) -> Result<Vec<(String, String)>, Refusal> {
+    sets.remove(APPLICATION_NAME);
+    let mut parameters = welcome(pool, &proxy.book.intern(sets)).await?;
+    for (known, value) in &mut parameters {
+        if known == APPLICATION_NAME {
+            name.clone_into(value);
+        }
+    }
+    Ok(parameters)
+}
+
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.
 async fn welcome(
     pool: &Arc<Pool>,
@@ -325,23 +356,28 @@ async fn welcome(
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
-    let mut seat = auth::seat(pool).await?;
-    let Some(conn) = seat.conn() else {
-        return Err(Refusal::Left);
-    };
-    let adopted = conn.adopt(settings).await;
-    let parameters = conn.parameters();
-    match adopted {
-        Ok(()) => {
-            pool.set_welcome(settings.id, parameters.clone(), conn);
-            seat.leave();
-            Ok(parameters)
+    loop {
+        let mut seat = auth::seat(pool).await?;
+        let Some(conn) = seat.conn() else {
+            return Err(Refusal::Left);
+        };
+        let tainted = conn.side.tainted;
+        let adopted = conn.adopt(settings).await;
+        let parameters = conn.parameters();
+        match adopted {
+            Ok(()) => {
+                pool.set_welcome(settings, parameters.clone(), conn);
+                seat.leave();
+                return Ok(parameters);
+            }
+            // What is left there of somebody else stands in the way, perhaps: the seat is dropped with its connection.
+            Err(ServerError::Refused(_)) if tainted => {}
+            Err(ServerError::Refused(error)) => {
+                seat.leave();
+                return Err(Refusal::Told(as_fatal(&error)));
+            }
+            Err(_) => return Err(Refusal::Told(crate::trip::lost())),
         }
-        Err(ServerError::Refused(error)) => {
-            seat.leave();
-            Err(Refusal::Told(as_fatal(&error)))
-        }
-        Err(_) => Err(Refusal::Told(crate::trip::lost())),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Client, End};
 use crate::cancel::Doing;
 use crate::config::PoolMode;
 use crate::learn::Question;
-use crate::pool::{Rows, Seat, Summons};
+use crate::pool::{Delivery, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::status::Board;
@@ -66,7 +66,6 @@ struct Relay<'a> {
 /// What becomes of the server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    Reuse,
     /// It is used again when nothing of the session is left there.
     Reset,
     Drop,
@@ -92,6 +91,15 @@ impl Client {
         watched: Option<Watched>,
     ) -> Result<(), End> {
         let underway = seat.take_underway();
+        let settings = self.session.settings.as_ref();
+        let has_its_own = |conn: &mut ServerConn| conn.side.has(settings);
+        if underway.is_none() && !seat.conn().is_some_and(has_its_own) {
+            // Boxed: every ride would pay for its state.
+            seat = match Box::pin(self.settle_in(seat)).await? {
+                Some(seat) => seat,
+                None => return Ok(()),
+            };
+        }
         let Some((conn, rows)) = seat.parts() else {
             return Err(super::shut_down());
         };
@@ -112,10 +120,6 @@ impl Client {
         let spent = seat.conn().is_some_and(|conn| conn.side.spent);
         let mut ended = match outcome {
             Ok(ended) => ended,
-            Err((Fate::Reuse, end)) => {
-                seat.leave();
-                return Err(end);
-            }
             Err((Fate::Reset, end)) if !spent => {
                 self.end_session(seat);
                 return Err(end);
@@ -144,6 +148,32 @@ impl Client {
         ended.end.map_or(Ok(()), Err)
     }
 
+    /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
+    /// and another one taken. `None`: the client has been told something else meanwhile.
+    async fn settle_in(&mut self, mut seat: Box<Seat>) -> Result<Option<Box<Seat>>, End> {
+        let limit = self.pool.terms().query_timeout;
+        loop {
+            let Some(conn) = seat.conn() else {
+                return Err(super::shut_down());
+            };
+            let tainted = conn.side.tainted;
+            match within(limit, conn.adopt(&self.session.settings)).await {
+                Some(Ok(())) => return Ok(Some(seat)),
+                Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
+                Some(Err(ServerError::Refused(error))) => {
+                    seat.leave();
+                    return Err(End::Told(error));
+                }
+                Some(Err(_)) => return Err(End::Told(crate::trip::lost())),
+                None => return Err(End::Told(crate::trip::timed_out("query timeout"))),
+            }
+            seat = match self.seat().await? {
+                Delivery::Seat(another) => another,
+                other => return self.take(other).await.map(|()| None),
+            };
+        }
+    }
+
     async fn ride_on(
         &mut self,
         conn: &mut ServerConn,
@@ -151,16 +181,6 @@ impl Client {
         wrap: Wrap,
         start: Instant,
     ) -> Result<Ended, (Fate, End)> {
-        let limit = self.pool.terms().query_timeout;
-        match within(limit, conn.adopt(&self.session.settings)).await {
-            Some(Ok(())) => {}
-            Some(Err(ServerError::Refused(error))) => return Err((Fate::Reuse, End::Told(error))),
-            Some(Err(_)) => return Err((Fate::Drop, End::Told(crate::trip::lost()))),
-            None => {
-                let told = crate::trip::timed_out("query timeout");
-                return Err((Fate::Drop, End::Told(told)));
-            }
-        }
         let mut relay = Relay::board(self, conn, wrap, start);
         relay.begin(unit);
         relay.run_to_end().await
@@ -405,9 +425,25 @@ impl<'a> Relay<'a> {
                 break;
             }
             self.ride.goes_on();
+            self.begin_if_targeted(&message);
             self.take_unit(&message);
         }
         Ok(())
+    }
+
+    /// A client that keeps its server begins a unit with a statement that must touch an exact number of rows.
+    fn begin_if_targeted(&mut self, message: &Bytes) {
+        let templates = &self.client.proxy.templates;
+        if self.ride.rests() && self.client.session.is_targeted(message, templates) {
+            let Self {
+                client,
+                conn,
+                ride,
+                to_server,
+                ..
+            } = self;
+            with_desk(client, conn, |desk| ride.begin_transaction(desk, to_server));
+        }
     }
 
     /// Nothing is left to do: what the client says next is another unit.

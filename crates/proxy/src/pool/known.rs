@@ -4,10 +4,14 @@
 use super::{Inner, Pool};
 use crate::server::ServerConn;
 use paceline_line::learned::Learned;
+use paceline_line::settings::Settings;
 use paceline_line::tally::Tally;
 use paceline_line::template::Template;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+/// The parameters that PostgreSQL reports under these settings, which keep their id as long as this is known.
+pub(super) type Welcome = (Arc<Settings>, Vec<(String, String)>);
 
 /// Templates about which something is remembered, per pool.
 const LEARNED_MAX: usize = 8_192;
@@ -160,13 +164,14 @@ impl Pool {
 
     /// The parameters with which PostgreSQL welcomes a client that has these settings, if that is known.
     pub(crate) fn welcome(&self, settings: u64) -> Option<Vec<(String, String)>> {
-        self.lock().welcomes.get(&settings).cloned()
+        let inner = self.lock();
+        inner.welcomes.get(&settings).map(|(_, told)| told.clone())
     }
 
     /// Notes them, unless this connection, which they come from, is to be replaced.
     pub(crate) fn set_welcome(
         &self,
-        settings: u64,
+        settings: &Arc<Settings>,
         parameters: Vec<(String, String)>,
         conn: &ServerConn,
     ) {
@@ -177,7 +182,8 @@ impl Pool {
         if inner.welcomes.len() >= WELCOMES_MAX {
             inner.welcomes.clear();
         }
-        inner.welcomes.insert(settings, parameters);
+        let known = (Arc::clone(settings), parameters);
+        inner.welcomes.insert(settings.id, known);
     }
 
     /// Does the template call functions that may change the session?

@@ -144,13 +144,13 @@ async fn clients_are_welcomed_as_the_server_does_that_there_is() {
     let pool = pool_with("");
     let _server = pool.connect();
     let (first, _other_end) = conn(&pool, &pool.attempt());
-    pool.set_welcome(0, Vec::new(), &first);
+    pool.set_welcome(&pool.proxy.book.none(), Vec::new(), &first);
     assert!(pool.welcome(0).is_some());
     pool.reconnect();
     assert!(pool.welcome(0).is_some(), "nothing better is known");
     let _server = pool.connect();
     assert!(pool.welcome(0).is_none());
-    pool.set_welcome(0, Vec::new(), &first);
+    pool.set_welcome(&pool.proxy.book.none(), Vec::new(), &first);
     assert!(pool.welcome(0).is_none(), "it comes from before");
 }
 

@@ -343,3 +343,19 @@ fn answers_about_itself_need_no_server() {
     assert_eq!((reply.value().as_str(), reply.status()), ("on", 'T'));
     client.ok("COMMIT");
 }
+
+#[test]
+fn who_keeps_its_server_is_held_to_each_target() {
+    let Some(stage) = stage() else { return };
+    let mut client = stage.client();
+    client.ok("LISTEN something");
+    let all = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET n = 0";
+    let one = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET n = n + 1 WHERE id = 2";
+    for _ in 0..2 {
+        assert_eq!(client.simple(all).sqlstate(), "21000");
+        assert_eq!(client.ask(&unit(all, &[])).sqlstate(), "21000");
+    }
+    assert_eq!(n(&stage, 1), 10, "nothing has changed");
+    client.ok(one);
+    assert_eq!(n(&stage, 2), 11, "it is committed");
+}

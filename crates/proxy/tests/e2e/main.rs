@@ -48,6 +48,7 @@ mod seeing;
 mod sell_out;
 mod session_history;
 mod session_keeping;
+mod session_leftovers;
 mod session_names;
 mod session_state;
 mod share;

@@ -18,10 +18,10 @@ const OF_THE_TRANSACTION: [&str; 3] = [
 
 /// SET and RESET in all their forms.
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
-    if set.is_local {
-        return Vec::new();
-    }
     let name = set.name.to_ascii_lowercase();
+    if set.is_local {
+        return temporaries(&name, &values_of(set)).into_iter().collect();
+    }
     let change = match set.kind() {
         VariableSetKind::VarResetAll => SessionChange::ResetAll,
         VariableSetKind::VarSetMulti if name == "session characteristics" => {
@@ -31,7 +31,7 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
         VariableSetKind::VarSetMulti => return Vec::new(),
         _ if OF_THE_TRANSACTION.contains(&name.as_str()) => return Vec::new(),
         VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
-        VariableSetKind::VarSetValue => change_of_value(set, name),
+        VariableSetKind::VarSetValue => return changes_of_value(set, name),
         _ => SessionChange::Taint,
     };
     vec![change]
@@ -60,34 +60,50 @@ fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
     set.args.iter().map(one).collect()
 }
 
-/// `SET name TO value`.
-fn change_of_value(set: &VariableSetStmt, name: String) -> SessionChange {
+/// The constants of `SET name TO value, …`.
+fn values_of(set: &VariableSetStmt) -> Vec<String> {
     let constants = set.args.iter().filter(|arg| {
         let constant = &arg.node;
         matches!(constant, Some(NodeEnum::AConst(_)))
     });
-    let values: Vec<String> = constants
+    constants
         .filter_map(|arg| Some(Record::of(arg).record("val")?.text("sval").to_owned()))
-        .collect();
-    special(&name, &values).unwrap_or_else(|| match text_of_set(set) {
+        .collect()
+}
+
+/// `SET name TO value`.
+fn changes_of_value(set: &VariableSetStmt, name: String) -> Vec<SessionChange> {
+    let values = values_of(set);
+    let also = temporaries(&name, &values);
+    let change = special(&name, &values).unwrap_or_else(|| match text_of_set(set) {
         Some(sql) => SessionChange::Set { name, sql },
         None => SessionChange::Taint,
+    });
+    [change].into_iter().chain(also).collect()
+}
+
+/// Names without a schema may mean what only this session has: what is made there, if its schema comes first; if others
+/// come before it, only where those do not exist.
+fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
+    if name != "search_path" {
+        return None;
+    }
+    let mut schemas = values.iter().flat_map(|value| value.split(','));
+    let place = schemas.position(|schema| is_temporary(schema.trim().trim_matches('"')))?;
+    Some(match place {
+        0 => SessionChange::Pin(Kept::Temporary),
+        _ => SessionChange::Taint,
     })
 }
 
 /// Values that mean something else than a value.
 fn special(name: &str, values: &[String]) -> Option<SessionChange> {
-    let is_temporary_schema = |value: &String| {
-        let mut parts = value.split(',');
-        parts.any(|part| is_temporary(part.trim().trim_matches('"')))
-    };
     match name {
-        "role" if values.iter().any(|value| value == "none") => Some(SessionChange::Reset {
+        // Not what RESET ROLE does, which goes back to the role that the session began with.
+        "role" if values.iter().any(|value| value == "none") => Some(SessionChange::Set {
             name: name.to_owned(),
+            sql: "SET ROLE NONE".to_owned(),
         }),
-        "search_path" if values.iter().any(is_temporary_schema) => {
-            Some(SessionChange::Pin(Kept::Temporary))
-        }
         // A seed starts a sequence that only this session's server goes on with.
         "seed" => Some(SessionChange::Pin(Kept::Seed)),
         _ => None,
@@ -134,12 +150,12 @@ pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<Session
     if **select != bare || select.target_list.is_empty() {
         return None;
     }
-    let changes: Option<Vec<_>> = select.target_list.iter().map(change_of_target).collect();
+    let changes: Option<Vec<_>> = select.target_list.iter().map(changes_of_target).collect();
     Some(changes?.into_iter().flatten().collect())
 }
 
-/// `Some(None)`: it sets for its transaction only.
-fn change_of_target(target: &pg_query::Node) -> Option<Option<SessionChange>> {
+/// What one call of `set_config` changes beyond its transaction; `None`: the text does not tell.
+fn changes_of_target(target: &pg_query::Node) -> Option<Vec<SessionChange>> {
     let target = Record::of(target);
     let call = target.record("val").filter(|val| val.kind == "FuncCall")?;
     let name = Name::from_parts(call.names("funcname"))?;
@@ -155,19 +171,23 @@ fn change_of_target(target: &pg_query::Node) -> Option<Option<SessionChange>> {
     if local.kind != "Boolean" {
         return None;
     }
-    if local.number("boolval") != 0 || OF_THE_TRANSACTION.contains(&name.as_str()) {
-        return Some(None);
+    if local.number("boolval") != 0 {
+        let value = text_constant(value).unwrap_or_default();
+        return Some(
+            temporaries(&name, &[value.to_owned()])
+                .into_iter()
+                .collect(),
+        );
     }
-    change_of_argument(name, value).map(Some)
+    if OF_THE_TRANSACTION.contains(&name.as_str()) {
+        return Some(Vec::new());
+    }
+    changes_of_argument(name, value)
 }
 
-fn change_of_argument(name: String, value: &Record) -> Option<SessionChange> {
+fn changes_of_argument(name: String, value: &Record) -> Option<Vec<SessionChange>> {
     if let Some(text) = text_constant(value) {
-        let special = special(&name, &[text.to_owned()]);
-        return Some(special.unwrap_or_else(|| SessionChange::Set {
-            sql: set_config_sql(&name, text),
-            name,
-        }));
+        return Some(set_to(&name, Some(text)));
     }
     let is_text = value.record("type_name").is_some_and(|cast| {
         let parts = cast.names("names");
@@ -178,23 +198,25 @@ fn change_of_argument(name: String, value: &Record) -> Option<SessionChange> {
         "TypeCast" if is_text => value.record("arg").filter(|arg| arg.kind == "ParamRef")?,
         _ => return None,
     };
-    Some(SessionChange::SetTo {
+    Some(vec![SessionChange::SetTo {
         parameter: usize::try_from(parameter.number("number")).ok()?,
         name,
-    })
+    }])
 }
 
-/// What a setting becomes that was given this value by a parameter.
-pub fn set_to(name: &str, value: Option<&str>) -> SessionChange {
-    match value {
-        Some(value) => special(name, &[value.to_owned()]).unwrap_or_else(|| SessionChange::Set {
-            name: name.to_owned(),
-            sql: set_config_sql(name, value),
-        }),
-        None => SessionChange::Reset {
-            name: name.to_owned(),
-        },
-    }
+/// What changes when a setting is given this value by `set_config`.
+pub fn set_to(name: &str, value: Option<&str>) -> Vec<SessionChange> {
+    let name = name.to_owned();
+    let Some(value) = value else {
+        return vec![SessionChange::Reset { name }];
+    };
+    let values = [value.to_owned()];
+    let also = temporaries(&name, &values);
+    let change = special(&name, &values).unwrap_or_else(|| SessionChange::Set {
+        sql: set_config_sql(&name, value),
+        name,
+    });
+    [change].into_iter().chain(also).collect()
 }
 
 fn text_constant(node: &Record) -> Option<&str> {

@@ -173,7 +173,6 @@ fn settings_go_back() {
     assert_eq!(changes("RESET TIME ZONE"), [reset("timezone")]);
     assert_eq!(changes("SET TIME ZONE LOCAL"), [reset("timezone")]);
     assert_eq!(changes("RESET ROLE"), [reset("role")]);
-    assert_eq!(changes("SET ROLE NONE"), [reset("role")]);
     assert_eq!(
         changes("RESET SESSION AUTHORIZATION"),
         [reset("session_authorization")]
@@ -208,8 +207,8 @@ fn what_binds_a_client_to_its_server() {
         "SELECT pg_temp.f()",
         "SELECT * FROM pg_temp_3.t",
         "CREATE TYPE pg_temp.e AS ENUM ('a')",
-        "SET search_path = pg_temp, public",
-        "SET search_path = 'a, pg_temp'",
+        "SET LOCAL search_path = pg_temp, public",
+        "SELECT set_config('search_path', '\"pg_temp\"', true)",
         "PREPARE p AS SELECT 1",
         "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
         "LOAD 'x'",
@@ -225,7 +224,6 @@ fn what_binds_a_client_to_its_server() {
         "SELECT set_config('a', 'b', $1)",
         "SELECT set_config('a', 'b', false) WHERE true",
         "SELECT set_config('a', 'b', false), 1",
-        "SELECT set_config('search_path', 'a, pg_temp', false)",
         "SELECT 1 WHERE set_config('a', 'b', false) IS NULL",
         "SELECT set_config('a', 'b', 'f')",
         "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
@@ -372,13 +370,41 @@ fn a_parameter_may_be_the_value_of_a_setting() {
         assert_eq!(changes(&sql)[1], to, "{sql}");
     }
     assert!(matches!(
-        super::set_to("c.d", None),
-        SessionChange::Reset { .. }
+        super::set_to("c.d", None)[..],
+        [SessionChange::Reset { .. }]
     ));
     assert!(matches!(
-        super::set_to("seed", Some("1")),
-        SessionChange::Pin(Kept::Seed)
+        super::set_to("seed", Some("1"))[..],
+        [SessionChange::Pin(Kept::Seed)]
     ));
+}
+
+#[test]
+fn a_path_with_the_temporary_schema_follows_and_tells_of_it() {
+    let temporary = SessionChange::Pin(Kept::Temporary);
+    for (sql, also) in [
+        ("SET search_path TO pg_temp, app", &temporary),
+        ("SET search_path TO app, pg_temp", &SessionChange::Taint),
+        (
+            "SELECT set_config('search_path', 'app, pg_temp', false)",
+            &SessionChange::Taint,
+        ),
+    ] {
+        let changes = changes(sql);
+        assert!(
+            matches!(&changes[..], [SessionChange::Set { name, .. }, second] if name == "search_path" && second == also),
+            "{sql}: {changes:?}"
+        );
+    }
+}
+
+#[test]
+fn no_role_is_a_role_of_its_own() {
+    let none = SessionChange::Set {
+        name: "role".to_owned(),
+        sql: "SET ROLE NONE".to_owned(),
+    };
+    assert_eq!(changes("SET ROLE NONE"), [none]);
 }
 
 #[test]

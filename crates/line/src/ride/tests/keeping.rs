@@ -221,3 +221,34 @@ fn many_rows_at_once_are_no_reason_to_ask() {
     assert!(stage.own().is_empty() && stage.ride.is_over());
     assert!(stage.server.tainted, "triggers may have done anything");
 }
+
+#[test]
+fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
+    let mut stage = Stage::new();
+    run(&mut stage, "SET search_path TO app, pg_temp", "SET");
+    says(&mut stage, &["f", "f", "f", "f", "f"]);
+    stage.ride_again();
+    stage.server.tainted = false;
+    run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
+    assert!(stage.server.tainted, "to be reset");
+    says(&mut stage, &["t", "f", "f", "f", "f"]);
+    assert_eq!(stage.ride.kept(), [Kept::Temporary]);
+}
+
+#[test]
+fn a_question_that_was_not_answered_is_asked_again() {
+    let mut stage = Stage::new();
+    run(&mut stage, "LISTEN a", "LISTEN");
+    stage.server([error("57014", "canceled"), ready('I')]);
+    assert_eq!(stage.ride.kept(), [Kept::Listening]);
+    stage.own();
+    run(&mut stage, "SELECT 1", "SELECT 1");
+    assert_eq!(stage.own(), [LISTENS]);
+    says(&mut stage, &["f"]);
+    assert!(stage.ride.is_over());
+
+    let mut stage = Stage::new();
+    run(&mut stage, "DO 'anything'", "DO");
+    stage.server([error("57014", "canceled"), ready('I')]);
+    assert_eq!(stage.ride.kept(), Kept::ASKED);
+}

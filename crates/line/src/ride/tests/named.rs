@@ -157,3 +157,70 @@ fn a_name_taken_twice_and_given_up_is_free() {
         "no placeholder is found"
     );
 }
+
+#[test]
+fn what_is_prepared_behind_the_end_of_all_statements_stays() {
+    for sql in ["DEALLOCATE ALL", "DISCARD ALL"] {
+        let mut stage = Stage::new();
+        stage.client([parse("a", "SELECT 1"), sync()]);
+        stage.server([parsed(), ready('I')]);
+        let text = "SELECT 1";
+        let said = stage.client([
+            parse("", sql),
+            bind(""),
+            execute(),
+            parse("b", text),
+            sync(),
+        ]);
+        let mut answer = vec![parsed(), bound()];
+        if sql == "DISCARD ALL" {
+            assert_eq!(said[3..5], ["Close s1", "Parse s1: SELECT 1"]);
+            answer.extend([complete(sql), closed(), parsed()]);
+        }
+        answer.push(ready('I'));
+        let got = stage.server([answer.concat()]);
+        assert_eq!(got, ["parsed", "bound", sql, "parsed", "ready I"]);
+        assert!(stage.session.statement(b"a").is_none(), "{sql}");
+        assert!(stage.session.statement(b"b").is_some(), "{sql}");
+    }
+}
+
+#[test]
+fn statements_that_were_not_dropped_after_all_are_there() {
+    let mut stage = Stage::new();
+    stage.client([parse("a", "SELECT 1"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    let fails = [parse("", "DISCARD ALL"), bind(""), execute(), sync()];
+    stage.client(fails);
+    stage.server([parsed(), bound(), error("25001", "no"), ready('I')]);
+    assert!(stage.session.statement(b"a").is_some());
+    let sent = stage.client([bind("a"), execute(), sync()]);
+    assert_eq!(
+        sent[..2],
+        ["Close s1", "Parse s1: SELECT 1"],
+        "as it may be there"
+    );
+}
+
+#[test]
+fn a_name_that_only_a_function_knows_is_not_found() {
+    let mut stage = Stage::new();
+    let sent = stage.client([query("EXECUTE p")]);
+    assert_eq!(sent, ["Close p", "Query EXECUTE p"]);
+    stage.server([closed(), error("26000", "no"), ready('I')]);
+    let sent = stage.client([bind("p"), sync()]);
+    assert_eq!(sent[0], "Close p");
+}
+
+#[test]
+fn a_statement_that_cannot_move_is_found_where_it_is() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([query("PREPARE p (mine) AS SELECT $1")]);
+    stage.server([complete("PREPARE"), ready('T')]);
+    assert_eq!(
+        stage.client([query("EXECUTE p(1)")]),
+        ["Query EXECUTE p(1)"]
+    );
+}

@@ -1,6 +1,7 @@
 //! A plan that no longer fits its table: the unit is carried out once more, if nobody can tell.
 
 use super::stage::Stage;
+use crate::ride::Wrap;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
 
@@ -104,4 +105,36 @@ fn a_client_that_has_said_more_than_the_unit_is_told() {
     stage.ride.goes_on();
     stage.client([execute(), sync()]);
     assert_eq!(stage.server([error("0A000", STALE), ready('I')]).len(), 2);
+}
+
+#[test]
+fn a_procedure_that_may_have_committed_is_not_called_again() {
+    let mut stage = prepared();
+    stage.client([query("CALL book()")]);
+    assert_eq!(stage.server([error("0A000", STALE), ready('I')]).len(), 2);
+    assert!(!stage.ride.take_repeat());
+}
+
+#[test]
+fn a_statement_that_is_executed_by_name_is_carried_out_again() {
+    let mut stage = prepared();
+    stage.client([query("EXECUTE a")]);
+    assert!(stage.server([error("0A000", STALE), ready('I')]).is_empty());
+    assert!(stage.ride.take_repeat(), "a statement has done nothing");
+}
+
+#[test]
+fn a_unit_that_was_begun_by_paceline_is_not_carried_out_again() {
+    let mut stage = Stage::wrapped(Wrap::Begin);
+    stage.ride.can_be_repeated();
+    stage.client([parse("", "SELECT * FROM t"), bind(""), execute(), sync()]);
+    let got = stage.server([
+        complete("BEGIN"),
+        ready('T'),
+        parsed(),
+        error("0A000", STALE),
+        ready('E'),
+    ]);
+    assert_eq!(got.len(), 2, "{got:?}");
+    assert!(!stage.ride.take_repeat());
 }
