@@ -22,30 +22,29 @@ mod userlist;
 mod visitor;
 
 pub(crate) use credential::{Credential, Learned, Pass};
-pub(crate) use records::RecordsError;
+use records::Archive;
+pub(crate) use records::{Records, RecordsError};
 pub(crate) use refusal::Refusal;
 use secret::Secret;
 use visitor::{Origin, Visitor};
 
-use crate::config::{AuthType, Config, Settings};
+use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::server::Address;
 use crate::stream::Stream;
 use bytes::BytesMut;
 use derive::Deriver;
-use door::Door;
+use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
 use paceline_line::line::Slip;
 use paceline_wire::ErrorResponse;
 use query::Askers;
-use records::{Archive, Records};
 use std::io;
 use std::sync::Arc;
 
 /// What all logins share.
-#[derive(Default)]
 pub(crate) struct Gate {
     archive: Archive,
     askers: Askers,
@@ -62,26 +61,30 @@ pub(crate) struct Identity {
     pub(crate) credential: Credential,
 }
 
-/// Whether the files about users can be read (`paceline check`).
-///
-/// # Errors
-/// The first thing that is wrong with them.
-pub(crate) fn check_files(settings: &Settings) -> Result<(), RecordsError> {
-    Records::read(&settings.login).map(drop)
-}
-
 impl Gate {
-    /// Reads the files about users; without this it happens at the first login, which cannot tell the operator what is wrong.
-    ///
-    /// # Errors
-    /// What is wrong with them; then those read before still count.
-    pub(crate) fn open(&self, config: &Arc<Config>) -> Result<(), RecordsError> {
-        self.archive.open(config)
+    /// For this configuration, none of whose files has been read.
+    pub(crate) fn new(config: &Arc<Config>) -> Self {
+        Self {
+            archive: Archive::new(config),
+            askers: Askers::default(),
+            mock: Mock::default(),
+            deriver: Arc::default(),
+        }
+    }
+
+    /// From now on logins go by these.
+    pub(crate) fn hold(&self, config: &Arc<Config>, records: &Arc<Records>) {
+        self.archive.hold(config, records);
+    }
+
+    /// What logins go by.
+    pub(crate) fn records(&self) -> Arc<Records> {
+        Arc::clone(&self.archive.now().1)
     }
 
     /// What a pool shows its server: the password in the URL if it is that user's, else what its clients have shown, else what
     /// the file has stored of the user.
-    pub(crate) fn pass(&self, config: &Arc<Config>, address: &Address, learned: &Learned) -> Pass {
+    pub(crate) fn pass(&self, address: &Address, learned: &Learned) -> Pass {
         let upstream = &address.upstream;
         let is_its = upstream
             .user
@@ -90,7 +93,7 @@ impl Gate {
         let credential = match (&upstream.password, learned.known()) {
             (Some(password), _) if is_its => Credential::Password(password.clone()),
             (_, Credential::None) => {
-                let records = self.archive.records(config);
+                let records = self.records();
                 let stored = records
                     .users
                     .as_ref()
@@ -114,13 +117,13 @@ pub(crate) async fn authenticate(
     database: &str,
     user: &str,
 ) -> Result<Identity, Refusal> {
-    let config = Arc::clone(&proxy.config());
-    let records = proxy.gate.archive.records(&config);
+    let archive = proxy.gate.archive.now();
+    let (config, records) = &*archive;
     let visitor = Visitor::of(stream)?;
     let login = Attempt {
         proxy,
-        config: &config,
-        records: &records,
+        config,
+        records,
         visitor: &visitor,
         database,
         user,
@@ -162,7 +165,7 @@ impl Attempt<'_> {
             deriver: &self.proxy.gate.deriver,
         };
         let credential = match method {
-            Method::Plain => door.plain(secret.as_ref()).await?,
+            Method::Plain => door.plain(secret.as_ref(), self.others()).await?,
             Method::Scram => door.scram(secret.as_ref()).await?,
             Method::Md5 if self.takes_scram(secret.as_ref()) => door.scram(secret.as_ref()).await?,
             Method::Md5 => door.md5(secret.as_ref()).await?,
@@ -242,6 +245,18 @@ impl Attempt<'_> {
                 query::is_asked(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
             }
+        }
+    }
+
+    /// How the secrets of those are kept who could log in here.
+    fn others(&self) -> Kept {
+        let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
+        let users = self.records.users.as_ref();
+        let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
+        let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
+        match mostly || query::is_asked(self.config, self.database) {
+            true => Kept::ForScram,
+            false => Kept::ForComparison,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::{Gate, Refusal, Secret, seat};
 use crate::config::Config;
+use crate::console;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::{Rows, ServerConn, ServerError};
@@ -14,9 +15,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// For the transaction in which the question is asked.
 const SEARCH_PATH: &str =
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
-
-/// The databases that are Paceline itself: nobody can be looked up there.
-const CONSOLES: [&str; 2] = ["pgbouncer", "paceline"];
 
 /// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
 const POOLS_MAX: usize = 256;
@@ -45,7 +43,8 @@ impl<'a> Question<'a> {
             special.map(|login| &login.auth_dbname),
             &general.auth_dbname,
         );
-        let nowhere = auth_dbname.is_empty() && CONSOLES.contains(&database);
+        // Nobody can be looked up in the console.
+        let nowhere = auth_dbname.is_empty() && console::serves(config, database);
         if auth_user.is_empty() || nowhere {
             return None;
         }
