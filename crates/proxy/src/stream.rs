@@ -304,3 +304,6 @@ impl Socket {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,6 +221,13 @@ mod tests {
         assert_eq!(found("own"), Some(("mine", "r", "app")));
         assert_eq!(found("none"), None);
         assert_eq!(found("pgbouncer"), None);
+        assert_eq!(found("paceline"), None);
+    }
+
+    #[test]
+    fn a_database_of_ones_own_called_paceline_is_asked() {
+        let text = "[databases.paceline]\nprimary = \"postgres://h\"\nauth_user = \"a\"";
+        assert!(is_asked(&config(text), "paceline"));
     }
 
     /// Any name is a database here: clients that are nobody could name as many as they like.

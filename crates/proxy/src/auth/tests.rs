@@ -87,3 +87,36 @@ async fn trust_ends_at_this_machine_unless_it_must_not() {
     let open = ["auth_type=trust", "auth_trust_remote=on"];
     assert!(vouched(&open, &there, None, "rider").await);
 }
+
+/// Whoever is nobody takes as long as most of those who are somebody.
+#[test]
+fn others_are_what_most_users_are() {
+    let scram = Secret::Scram(Mock::default().verifier("rider").unwrap());
+    let others = |secrets: Option<&[&Secret]>| {
+        let config = Arc::new(Config::default());
+        let proxy = Arc::new(Proxy::new((*config).clone()));
+        let users = secrets.map(|secrets| {
+            let named = secrets.iter().enumerate();
+            named
+                .map(|(n, secret)| (n.to_string(), (*secret).clone()))
+                .collect()
+        });
+        let records = Records {
+            users,
+            ..Records::default()
+        };
+        let attempt = Attempt {
+            proxy: &proxy,
+            config: &config,
+            records: &records,
+            visitor: &visitor("127.0.0.1"),
+            database: "app",
+            user: "nobody",
+        };
+        attempt.others()
+    };
+    let plain = Secret::read("p");
+    assert_eq!(others(Some(&[&plain, &plain, &scram])), Kept::ForComparison);
+    assert_eq!(others(Some(&[&plain, &scram, &scram])), Kept::ForScram);
+    assert_eq!(others(None), Kept::ForScram);
+}

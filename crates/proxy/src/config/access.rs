@@ -125,6 +125,19 @@ mod tests {
         }
     }
 
+    /// Also one that systemd has opened.
+    #[test]
+    fn an_address_is_good_if_a_proof_is_asked_for_there() {
+        let may = |text: &str, address: &str| {
+            let config = Config::from_toml(&format!("[paceline]\n{text}"), "test").unwrap();
+            let address = address.parse().unwrap();
+            config.check_address("a socket of systemd", address).is_ok()
+        };
+        assert!(!may("", "0.0.0.0:1") && may("", "127.0.0.1:1"));
+        assert!(may("auth_trust_remote = true", "0.0.0.0:1"));
+        assert!(may("auth_type = \"cert\"", "0.0.0.0:1"));
+    }
+
     #[test]
     fn a_login_that_nobody_could_pass_is_refused() {
         for (text, what) in [

@@ -1,6 +1,7 @@
 //! The admin console: who comes in, what PgBouncer's users and tools see, and that its numbers add up.
 
 mod columns;
+mod door;
 mod numbers;
 mod protocol;
 
