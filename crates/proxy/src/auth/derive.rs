@@ -162,7 +162,10 @@ mod tests {
         let _guessing = deriver.guesses.acquire_many(all).await.unwrap();
         let first = stretch(1);
         assert!(is_pending(&mut Box::pin(deriver.keys_of_guess(b"guess", &first))).await);
-        deriver.keys(b"p", &first).await.unwrap();
+        // For failures only.
+        let limit = std::time::Duration::from_secs(30);
+        let made = tokio::time::timeout(limit, deriver.keys(b"p", &first)).await;
+        made.expect("it has its turn").unwrap();
     }
 
     #[test]
