@@ -46,6 +46,9 @@ pub(super) async fn read_opening(
             }
             Packet::Cancel { process, secret } => return Ok(Opening::Cancel { process, secret }),
             Packet::Tls => {
+                if stream.is_encrypted() {
+                    return Err(ErrorResponse::fatal("08P01", "SSL req inside SSL").into());
+                }
                 once(&mut tls_was_asked)?;
                 answer_request(proxy, stream, input).await?;
             }
@@ -89,9 +92,6 @@ async fn answer_request(
     stream: &mut Stream,
     input: &mut BytesMut,
 ) -> Result<(), Refusal> {
-    if stream.is_encrypted() {
-        return Err(ErrorResponse::fatal("08P01", "SSL req inside SSL").into());
-    }
     if proxy.keyring.acceptor().is_none() || stream.is_unix() {
         return Ok(stream.write_all(&mut BytesMut::from(&b"N"[..])).await?);
     }
