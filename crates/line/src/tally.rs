@@ -12,7 +12,7 @@ mod tests;
 pub use census::Census;
 pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names};
 pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
-pub use table::{Seen, table};
+pub use table::{Called, Seen, table};
 
 use crate::line::Strategy;
 use crate::template::Template;

@@ -22,29 +22,28 @@ mod userlist;
 mod visitor;
 
 pub(crate) use credential::{Credential, Learned, Pass};
-pub(crate) use records::RecordsError;
+use records::Archive;
+pub(crate) use records::{Records, RecordsError};
 pub(crate) use refusal::Refusal;
 use secret::Secret;
 use visitor::{Origin, Visitor};
 
-use crate::config::{AuthType, Config, Settings};
+use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::server::Address;
 use crate::stream::Stream;
 use bytes::BytesMut;
 use derive::Deriver;
-use door::Door;
+use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
 use paceline_line::line::{Slip, Ticket};
 use paceline_wire::ErrorResponse;
-use records::{Archive, Records};
 use std::io;
 use std::sync::Arc;
 
 /// What all logins share.
-#[derive(Default)]
 pub(crate) struct Gate {
     archive: Archive,
     mock: Mock,
@@ -60,27 +59,30 @@ pub(crate) struct Identity {
     pub(crate) credential: Credential,
 }
 
-/// Whether the files about users can be read (`paceline check`).
-///
-/// # Errors
-/// The first thing that is wrong with them.
-pub(crate) fn check_files(settings: &Settings) -> Result<(), RecordsError> {
-    Records::read(&settings.login).map(drop)
-}
-
 impl Gate {
-    /// Reads the files about users; without this it happens at the first login, which cannot tell the operator what is wrong.
-    ///
-    /// # Errors
-    /// What is wrong with them; then those read before still count.
-    pub(crate) fn open(&self, config: &Arc<Config>) -> Result<(), RecordsError> {
-        self.archive.open(config)
+    /// For this configuration, none of whose files has been read.
+    pub(crate) fn new(config: &Arc<Config>) -> Self {
+        Self {
+            archive: Archive::new(config),
+            mock: Mock::default(),
+            deriver: Arc::default(),
+        }
+    }
+
+    /// From now on logins go by these.
+    pub(crate) fn hold(&self, config: &Arc<Config>, records: &Arc<Records>) {
+        self.archive.hold(config, records);
+    }
+
+    /// What logins go by.
+    pub(crate) fn records(&self) -> Arc<Records> {
+        Arc::clone(&self.archive.now().1)
     }
 
     /// What a pool shows its server: the password in the URL if it is that user's, else what the file has stored of the user, as
     /// far as that is of use there, else what its clients have shown, if it logs in as them. What they have shown was compared with
     /// the file of that time, if they are in it: it knows no better than the file of today.
-    pub(crate) fn pass(&self, config: &Arc<Config>, address: &Address, learned: &Learned) -> Pass {
+    pub(crate) fn pass(&self, address: &Address, learned: &Learned) -> Pass {
         let upstream = &address.upstream;
         let is_its = upstream
             .user
@@ -88,7 +90,7 @@ impl Gate {
             .is_none_or(|user| *user == address.user);
         let credential = match &upstream.password {
             Some(password) if is_its => Credential::Password(password.clone()),
-            _ => match self.stored(config, &address.user) {
+            _ => match self.stored(&address.user) {
                 Credential::None if upstream.user.is_none() => learned.known(),
                 stored => stored,
             },
@@ -100,8 +102,8 @@ impl Gate {
     }
 
     /// What the file has stored of a user, as far as a server takes it.
-    fn stored(&self, config: &Arc<Config>, user: &str) -> Credential {
-        let records = self.archive.records(config);
+    fn stored(&self, user: &str) -> Credential {
+        let records = self.records();
         let users = records.users.as_ref();
         let secret = users.and_then(|users| users.get(user));
         secret.map(Credential::of).unwrap_or_default()
@@ -116,13 +118,13 @@ pub(crate) async fn authenticate(
     database: &str,
     user: &str,
 ) -> Result<Identity, Refusal> {
-    let config = Arc::clone(&proxy.config());
-    let records = proxy.gate.archive.records(&config);
+    let archive = proxy.gate.archive.now();
+    let (config, records) = &*archive;
     let visitor = Visitor::of(stream)?;
     let login = Attempt {
         proxy,
-        config: &config,
-        records: &records,
+        config,
+        records,
         visitor: &visitor,
         database,
         user,
@@ -164,7 +166,7 @@ impl Attempt<'_> {
             deriver: &self.proxy.gate.deriver,
         };
         let credential = match method {
-            Method::Plain => door.plain(secret.as_ref()).await?,
+            Method::Plain => door.plain(secret.as_ref(), self.others()).await?,
             Method::Scram => door.scram(secret.as_ref()).await?,
             Method::Md5 if self.takes_scram(secret.as_ref()) => door.scram(secret.as_ref()).await?,
             Method::Md5 => door.md5(secret.as_ref()).await?,
@@ -244,6 +246,18 @@ impl Attempt<'_> {
                 query::is_asked(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
             }
+        }
+    }
+
+    /// How the secrets of those are kept who could log in here.
+    fn others(&self) -> Kept {
+        let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
+        let users = self.records.users.as_ref();
+        let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
+        let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
+        match mostly || query::is_asked(self.config, self.database) {
+            true => Kept::ForScram,
+            false => Kept::ForComparison,
         }
     }
 

@@ -16,6 +16,7 @@ mod tests;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 use paceline_lab::{Calibration, ScriptError};
@@ -26,8 +27,8 @@ pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
-use crate::auth::{self, RecordsError};
 use crate::config::{Config, ConfigError, Declared, Remark, Settings, Upstream};
+use crate::control::{Outfit, OutfitError};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -100,9 +101,9 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file about users is wrong.
+    /// A file that the configuration names is wrong.
     #[error(transparent)]
-    Records(#[from] RecordsError),
+    Outfit(#[from] OutfitError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
@@ -287,7 +288,8 @@ impl ServeArguments {
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     let (config, remarks) = Config::load_with_remarks(file)?;
     config.check_access(&file.display().to_string())?;
-    auth::check_files(&config.paceline)?;
+    let outfit = Outfit::read(Arc::new(config))?;
+    let config = &outfit.config;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.

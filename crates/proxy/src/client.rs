@@ -15,8 +15,7 @@ use crate::stats::{Prepared, first_state};
 use crate::status::Board;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
-use login::Entered;
-pub(crate) use login::Place;
+use login::{Entered, Place};
 use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
@@ -73,7 +72,7 @@ enum End {
     Lost(Bytes),
 }
 
-/// Serves a connection from its first byte to its last; so long lasts its visit.
+/// Serves a connection from its first byte to its last; so long lasts its visit, unless it is an operator's.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
     match Box::pin(login::log_in(proxy, stream)).await {
         // In a task of its own: an idle client does not pay for the login's state, and an operator can end it.
@@ -86,7 +85,10 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
             });
             whereabouts.presence.runs_in(task.abort_handle());
         }
-        Some(Entered::Console(session)) => session.run().await,
+        Some(Entered::Console(session)) => {
+            drop(visit);
+            session.run().await;
+        }
         None => {}
     }
 }

@@ -2,21 +2,21 @@
 //!
 //! Orders are told in what pools can do: be held, be reshaped, have their connections replaced or cut ([`crate::pool`]).
 
+mod outfit;
 mod reload;
 mod standings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use outfit::{Outfit, OutfitError};
 pub(crate) use reload::{AT_START, Origin};
 pub(crate) use standings::{Standings, Token};
 
+use crate::console;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
-
-/// Databases of the console, which nobody pauses.
-const ADMIN_DATABASES: [&str; 2] = ["pgbouncer", "paceline"];
 
 /// An order. Databases are named as clients name them; `None` is all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,11 +119,13 @@ impl Proxy {
         let Some(name) = database else {
             return Ok(());
         };
-        if ADMIN_DATABASES.contains(&name) {
+        let config = self.config();
+        // Nobody pauses the console.
+        if console::serves(&config, name) {
             return Err(refused(format!("cannot {verb} admin db: {name}")));
         }
         // One that was configured may have clients yet.
-        match self.config().database(name).is_some() || !self.pools_of(database).is_empty() {
+        match config.database(name).is_some() || !self.pools_of(database).is_empty() {
             true => Ok(()),
             false => Err(refused(format!("no such database: {name}"))),
         }
@@ -160,7 +162,7 @@ impl Proxy {
 
     fn resume(&self, database: Option<&str>) -> Result<(), ErrorResponse> {
         // The console's own database is one that is not paused.
-        if !database.is_some_and(|name| ADMIN_DATABASES.contains(&name)) {
+        if !database.is_some_and(|name| console::serves(&self.config(), name)) {
             self.check_named(database, "resume")?;
         }
         self.order(|standings| standings.resume(database))

@@ -11,7 +11,7 @@ use crate::cli::Explain;
 use crate::config::{Settings, Upstream};
 use crate::learn;
 use crate::server::{Address, ServerConn};
-use crate::tls::Keyring;
+use crate::tls::{Keyring, Keys};
 use anyhow::{Context, anyhow, bail};
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::settings::SettingsBook;
@@ -79,7 +79,10 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
         "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
     )?;
     let keyring = Keyring::default();
-    keyring.load(&settings.encryption, [upstream])?;
+    keyring.hold(Arc::new(Keys::for_servers(
+        &settings.encryption,
+        [upstream],
+    )?));
     Ok(Address {
         keyring: Arc::new(keyring),
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),

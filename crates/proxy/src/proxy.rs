@@ -5,9 +5,9 @@ mod tests;
 
 use crate::auth::Gate;
 use crate::cancel::Cancels;
-use crate::config::{Config, ConfigError, Database};
+use crate::config::{Config, Database};
 use crate::console::Operators;
-use crate::control::{Origin, Phase, Standings, Token};
+use crate::control::{Origin, Outfit, Phase, Standings, Token};
 use crate::metrics::PoolLabels;
 use crate::pool::{Hold, Pool, PoolName, QuotaBook, Shape};
 use crate::presence::Clock;
@@ -15,7 +15,7 @@ use crate::room::Rooms;
 use crate::server::Address;
 use crate::stats::Periods;
 use crate::status::Counters;
-use crate::tls::{Keyring, TlsError};
+use crate::tls::Keyring;
 use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
 use paceline_line::line::Limits;
@@ -110,9 +110,9 @@ impl Pools {
 impl Proxy {
     /// With this configuration.
     pub(crate) fn new(config: Config) -> Self {
-        let templates = Templates::default();
+        let (templates, config) = (Templates::default(), Arc::new(config));
         Self {
-            gate: Gate::default(),
+            gate: Gate::new(&config),
             chain: chain::Prelude::new(&templates),
             templates,
             book: SettingsBook::default(),
@@ -135,7 +135,7 @@ impl Proxy {
             origin: Origin::default(),
             ordered: Notify::new(),
             pools: Mutex::default(),
-            config: ArcSwap::from_pointee(config),
+            config: ArcSwap::new(config),
         }
     }
 
@@ -144,31 +144,24 @@ impl Proxy {
         self.config.load()
     }
 
-    /// Reads keys and certificates as a configuration names them. New connections use them; nobody is dropped.
-    ///
-    /// # Errors
-    /// The first file that is not good; then those that were read before stay in use.
-    pub(crate) fn load_keys(&self, config: &Config) -> Result<(), TlsError> {
-        let servers = config.databases.values().map(|database| &database.primary);
-        self.keyring.load(&config.paceline.encryption, servers)
+    /// What is in force now. It changes only by whose turn it is.
+    pub(crate) fn outfit(&self) -> Outfit {
+        Outfit {
+            config: Arc::clone(&self.config()),
+            records: self.gate.records(),
+            keys: self.keyring.keys(),
+        }
+    }
+
+    /// All of it takes the place of what was in force.
+    pub(crate) fn wear(self: &Arc<Self>, outfit: Outfit) {
+        self.keyring.hold(outfit.keys);
+        self.gate.hold(&outfit.config, &outfit.records);
+        self.set_config(outfit.config);
     }
 
     fn lock(&self) -> MutexGuard<'_, Pools> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets one key, as `key=value`, until the configuration is read again.
-    ///
-    /// # Errors
-    /// As [`Config::set`]; then nothing has changed.
-    pub(crate) async fn set(self: &Arc<Self>, assignment: &str) -> Result<(), ConfigError> {
-        // Else what a reload has read meanwhile would be lost.
-        let _turn = self.origin.turn().await;
-        let mut config = Config::clone(&self.config());
-        config.set(assignment)?;
-        config.check_access("SET")?;
-        self.set_config(Arc::new(config));
-        Ok(())
     }
 
     /// Another configuration takes the place of this one; pools follow it at once. A database that is not in it any more

@@ -9,12 +9,11 @@ pub(crate) use signals::Signals;
 
 use crate::client;
 use crate::config::Config;
-use crate::control::{Origin, Phase};
+use crate::control::{Origin, Outfit, Phase};
 use crate::metrics;
 use crate::pool;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
-use anyhow::Context;
 use listen::{Company, Doors};
 use pidfile::PidFile;
 use std::io;
@@ -28,7 +27,8 @@ use tokio::task::JoinSet;
 /// After accepting has failed (too few file descriptors), the next attempt comes after this long.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// How long clients have to go that are told so at the end of `shutdown_timeout`; who does nothing hears it.
+/// How long clients have to go that are told so at the end of `shutdown_timeout`, and operators when the process ends; who does
+/// nothing hears it.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Serves clients until a signal or an order ends it. `started` is when the process began.
@@ -43,10 +43,9 @@ pub(crate) async fn serve(
     proxy.origin = origin;
     let proxy = Arc::new(proxy);
     let config = Arc::clone(&proxy.config());
-    proxy.gate.open(&config)?;
-    proxy.load_keys(&config).context("TLS")?;
+    proxy.wear(Outfit::read(Arc::clone(&config))?);
     let settings = &config.paceline;
-    let mut doors = Doors::open(&settings.listening)?;
+    let mut doors = Doors::open(&config)?;
     let pidfile = &settings.operation.pidfile;
     let replace = settings.listening.so_reuseport;
     let pidfile = pidfile.as_ref().map(|path| PidFile::write(path, replace));
@@ -74,6 +73,9 @@ pub(crate) async fn serve(
         () = drain(&proxy, accepting) => {}
         () = reached(&mut phase, Phase::Ending) => tracing::info!("ending at once"),
     }
+    // Operators were there to the end.
+    proxy.begin(Phase::Ending);
+    let _ = tokio::time::timeout(FAREWELL, none(|| proxy.operators.count() > 0)).await;
     Ok(())
 }
 
@@ -189,8 +191,13 @@ async fn drain(proxy: &Proxy, accepting: JoinSet<()>) {
 }
 
 async fn left(proxy: &Proxy) {
+    none(|| is_occupied(proxy)).await;
+}
+
+/// Returns when nobody is there any more.
+async fn none(is_anybody: impl Fn() -> bool) {
     const LOOK_EVERY: Duration = Duration::from_millis(10);
-    while is_occupied(proxy) {
+    while is_anybody() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -3,6 +3,7 @@
 use crate::config::{Settings, keys};
 use crate::pool::Pool;
 use paceline_line::show::{Console, Table};
+use paceline_line::tally::Called;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of a process since its start.
@@ -98,7 +99,7 @@ impl Console for Board<'_> {
     }
 
     fn groups(&self) -> Table {
-        self.pool.groups()
+        self.pool.groups(Called::ByText)
     }
 }
 

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -31,7 +32,8 @@ pub(crate) struct Stream {
 /// What protects it.
 #[derive(Debug)]
 enum Cover {
-    Plain,
+    /// Nothing; whether the last message is written only in part.
+    Plain(AtomicBool),
     /// A handshake is under way: nothing else is said or heard.
     Shaking,
     Tls(Box<Tls>),
@@ -97,7 +99,7 @@ impl Stream {
         }
         Self {
             socket: Socket::Tcp(stream),
-            cover: Cover::Plain,
+            cover: Cover::Plain(AtomicBool::new(false)),
         }
     }
 
@@ -105,7 +107,7 @@ impl Stream {
     pub(crate) fn unix(stream: UnixStream) -> Self {
         Self {
             socket: Socket::Unix(stream),
-            cover: Cover::Plain,
+            cover: Cover::Plain(AtomicBool::new(false)),
         }
     }
 
@@ -125,7 +127,7 @@ impl Stream {
     fn tls(&self) -> Option<&Tls> {
         match &self.cover {
             Cover::Tls(tls) => Some(tls),
-            Cover::Plain | Cover::Shaking => None,
+            Cover::Plain(_) | Cover::Shaking => None,
         }
     }
 
@@ -193,7 +195,7 @@ impl Stream {
     /// Appends what has come; `Ok(false)`: nothing has. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
     pub(crate) fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
         SCRATCH.with_borrow_mut(|scratch| match &self.cover {
-            Cover::Plain => self.socket.read_now(scratch, buf),
+            Cover::Plain(_) => self.socket.read_now(scratch, buf),
             Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
             Cover::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
         })
@@ -202,9 +204,22 @@ impl Stream {
     /// Writes from the front of `buf` what the socket takes now. What is left must be at the front of the next write, too.
     pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
         match &self.cover {
-            Cover::Plain => self.socket.write_now(buf),
+            Cover::Plain(cut) => {
+                let written = self.socket.write_now(buf);
+                cut.store(buf.has_remaining(), Ordering::Relaxed);
+                written
+            }
             Cover::Shaking => Err(io::ErrorKind::NotConnected.into()),
             Cover::Tls(tls) => tls.session().write(&self.socket, buf),
+        }
+    }
+
+    /// Is the last message written only in part, so that nothing else can be said?
+    pub(crate) fn is_cut(&self) -> bool {
+        match &self.cover {
+            Cover::Plain(cut) => cut.load(Ordering::Relaxed),
+            Cover::Shaking => true,
+            Cover::Tls(tls) => tls.session().is_cut(),
         }
     }
 
@@ -295,3 +310,6 @@ impl Socket {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

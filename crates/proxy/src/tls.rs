@@ -15,7 +15,7 @@ pub(crate) mod session;
 mod tests;
 mod verify;
 
-use crate::config::{Encryption, Protocols, Side, Upstream};
+use crate::config::{Config, Encryption, Protocols, Side, Upstream};
 use arc_swap::ArcSwap;
 pub(crate) use cipher::Cipher;
 pub(crate) use clients::Acceptor;
@@ -34,27 +34,35 @@ const ALPN: &[u8] = b"postgresql";
 
 /// Keys and certificates as they were read last. Connections that there are keep what they began with.
 #[derive(Default)]
-pub(crate) struct Keyring(ArcSwap<Loaded>);
+pub(crate) struct Keyring(ArcSwap<Keys>);
 
 /// What was read together.
 #[derive(Default)]
-struct Loaded {
+pub(crate) struct Keys {
     settings: Encryption,
     clients: Option<Arc<Acceptor>>,
     servers: HashMap<Side, Arc<Connector>>,
 }
 
-impl Keyring {
-    /// Reads all files anew, for clients and for these servers. From then on new connections use what was read; on an error
-    /// everything stays as it was.
+impl Keys {
+    /// Reads the files that a configuration names, for clients and for its servers.
     ///
     /// # Errors
     /// The first file that cannot be used, or that is missing.
-    pub(crate) fn load<'a>(
-        &self,
+    pub(crate) fn read(config: &Config) -> Result<Self, TlsError> {
+        let databases = config.databases.values();
+        let servers = databases.map(|database| &database.primary);
+        Self::for_servers(&config.paceline.encryption, servers)
+    }
+
+    /// The same for these servers.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn for_servers<'a>(
         settings: &Encryption,
         upstreams: impl IntoIterator<Item = &'a Upstream>,
-    ) -> Result<(), TlsError> {
+    ) -> Result<Self, TlsError> {
         let mut servers = HashMap::new();
         for upstream in upstreams {
             if let Entry::Vacant(place) = servers.entry(settings.towards(upstream)) {
@@ -62,12 +70,23 @@ impl Keyring {
                 place.insert(Arc::new(connector));
             }
         }
-        self.0.store(Arc::new(Loaded {
+        Ok(Self {
             settings: settings.clone(),
             clients: Acceptor::new(&settings.client)?.map(Arc::new),
             servers,
-        }));
-        Ok(())
+        })
+    }
+}
+
+impl Keyring {
+    /// From now on new connections use these; nobody is dropped.
+    pub(crate) fn hold(&self, keys: Arc<Keys>) {
+        self.0.store(keys);
+    }
+
+    /// Those that new connections use.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.0.load_full()
     }
 
     /// How clients are met; `None`: without TLS.

@@ -40,10 +40,19 @@ pub struct Seen {
     pub why_alone: Option<String>,
 }
 
+/// How the table calls templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Called {
+    /// By their text, for who may have written it.
+    ByText,
+    /// As metrics call them ([`Tally::name`]), for everybody else: the text may hold values.
+    ByName,
+}
+
 /// The table, rows with the most units first. `leases` is the number of units that were neither a single read nor a
 /// single write.
-pub fn table(seen: Vec<Seen>, leases: u64) -> Table {
-    let mut rows: Vec<Row> = by_text(seen)
+pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
+    let mut rows: Vec<Row> = together(seen, called)
         .into_iter()
         .flat_map(Row::of_template)
         .collect();
@@ -65,22 +74,23 @@ pub fn table(seen: Vec<Seen>, leases: u64) -> Table {
     }
 }
 
-/// The same text may be several templates: with literals of other types, or parsed anew after DDL.
-fn by_text(seen: Vec<Seen>) -> BTreeMap<String, Seen> {
-    let mut texts: BTreeMap<String, Seen> = BTreeMap::new();
+/// What is called the same may be several templates: with literals of other types, or parsed anew after DDL.
+fn together(seen: Vec<Seen>, called: Called) -> BTreeMap<String, Seen> {
+    let mut sums: BTreeMap<String, Seen> = BTreeMap::new();
     for Seen { tally, why_alone } in seen {
-        let text = match tally.template() {
-            Some(template) => template.text.clone(),
-            None => OTHERS.to_owned(),
+        let text = match (tally.template(), called) {
+            (Some(template), Called::ByText) => template.text.clone(),
+            (Some(template), Called::ByName) => template.name().to_owned(),
+            (None, _) => OTHERS.to_owned(),
         };
-        let sum = texts.entry(text).or_insert_with(|| Seen {
+        let sum = sums.entry(text).or_insert_with(|| Seen {
             tally: Arc::default(),
             why_alone: None,
         });
         sum.tally.add(&tally);
         sum.why_alone = why_alone.or(sum.why_alone.take());
     }
-    texts
+    sums
 }
 
 /// A row, before it is text.

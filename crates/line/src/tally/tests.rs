@@ -21,7 +21,7 @@ fn rows(seen: Vec<(&Arc<Tally>, Option<&str>)>, leases: u64) -> Vec<String> {
         tally: Arc::clone(tally),
         why_alone: why.map(str::to_owned),
     });
-    let table = table(seen.collect(), leases);
+    let table = table(seen.collect(), Called::ByText, leases);
     let line = |row: Vec<Option<String>>| {
         let values = row.into_iter().map(|v| v.unwrap_or("-".to_owned()));
         values.collect::<Vec<_>>().join("|")

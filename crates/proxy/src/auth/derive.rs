@@ -18,7 +18,10 @@ type Fingerprint = [u8; pepper::LEN];
 pub(crate) struct Deriver {
     /// Without it a fingerprint tells nothing.
     pepper: Pepper,
+    /// For passwords that are known.
     turns: Arc<Semaphore>,
+    /// For what peers say: however much they guess, the others have their turns.
+    guesses: Arc<Semaphore>,
     kept: Mutex<Kept>,
 }
 
@@ -44,11 +47,12 @@ impl Kept {
 
 impl Default for Deriver {
     fn default() -> Self {
-        // Half of the processors at most: the others serve sockets.
+        // Not all of the processors: the others serve sockets.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             pepper: Pepper::default(),
             turns: Arc::new(Semaphore::new((processors / 2).max(1))),
+            guesses: Arc::new(Semaphore::new((processors / 4).max(1))),
             kept: Mutex::default(),
         }
     }
@@ -57,18 +61,27 @@ impl Default for Deriver {
 impl Deriver {
     /// The keys of a password that is stored, so that they will be wanted again.
     pub(crate) async fn keys(&self, password: &[u8], stretch: &Stretch) -> io::Result<Keys> {
-        let keys = self.keys_once(password, stretch).await?;
+        let keys = self.derive(password, stretch, &self.turns).await?;
         self.keep(password, stretch, &keys)?;
         Ok(keys)
     }
 
     /// The keys of what may be no password at all: a peer could fill the memory with its guesses, so they are not kept.
-    pub(super) async fn keys_once(&self, password: &[u8], stretch: &Stretch) -> io::Result<Keys> {
+    pub(super) async fn keys_of_guess(&self, guess: &[u8], stretch: &Stretch) -> io::Result<Keys> {
+        self.derive(guess, stretch, &self.guesses).await
+    }
+
+    async fn derive(
+        &self,
+        password: &[u8],
+        stretch: &Stretch,
+        turns: &Arc<Semaphore>,
+    ) -> io::Result<Keys> {
         let fingerprint = self.fingerprint(password, stretch)?;
         if let Some(keys) = self.kept(&fingerprint) {
             return Ok(keys);
         }
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = Arc::clone(turns).acquire_owned().await;
         let turn = turn.map_err(io::Error::other)?;
         // Others may have waited for the same.
         if let Some(keys) = self.kept(&fingerprint) {
@@ -138,8 +151,21 @@ mod tests {
     #[tokio::test]
     async fn guesses_are_not_kept() {
         let deriver = Deriver::default();
-        deriver.keys_once(b"guess", &stretch(1)).await.unwrap();
+        deriver.keys_of_guess(b"guess", &stretch(1)).await.unwrap();
         assert_eq!(count(&deriver), 0);
+    }
+
+    #[tokio::test]
+    async fn guesses_do_not_hold_up_those_who_know() {
+        let deriver = Deriver::default();
+        let all = u32::try_from(deriver.guesses.available_permits()).unwrap();
+        let _guessing = deriver.guesses.acquire_many(all).await.unwrap();
+        let first = stretch(1);
+        assert!(is_pending(&mut Box::pin(deriver.keys_of_guess(b"guess", &first))).await);
+        // For failures only.
+        let limit = std::time::Duration::from_secs(30);
+        let made = tokio::time::timeout(limit, deriver.keys(b"p", &first)).await;
+        made.expect("it has its turn").unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::{Refusal, Secret, seat};
 use crate::config::Config;
+use crate::console;
 use crate::proxy::Proxy;
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_wire::ErrorResponse;
@@ -12,9 +13,6 @@ use std::sync::Arc;
 /// For the transaction in which the question is asked.
 const SEARCH_PATH: &str =
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
-
-/// The databases that are Paceline itself: nobody can be looked up there.
-const CONSOLES: [&str; 2] = ["pgbouncer", "paceline"];
 
 /// Who asks, where, and how.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +38,8 @@ impl<'a> Question<'a> {
             special.map(|login| &login.auth_dbname),
             &general.auth_dbname,
         );
-        let nowhere = auth_dbname.is_empty() && CONSOLES.contains(&database);
+        // Nobody can be looked up in the console.
+        let nowhere = auth_dbname.is_empty() && console::serves(config, database);
         if auth_user.is_empty() || nowhere {
             return None;
         }
@@ -174,6 +173,13 @@ mod tests {
         assert_eq!(found("own"), Some(("mine", "r", "app")));
         assert_eq!(found("none"), None);
         assert_eq!(found("pgbouncer"), None);
+        assert_eq!(found("paceline"), None);
+    }
+
+    #[test]
+    fn a_database_of_ones_own_called_paceline_is_asked() {
+        let text = "[databases.paceline]\nprimary = \"postgres://h\"\nauth_user = \"a\"";
+        assert!(is_asked(&config(text), "paceline"));
     }
 
     #[test]

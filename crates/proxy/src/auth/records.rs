@@ -1,18 +1,18 @@
-//! The files about users: read at the start, and again whenever the configuration is. A file that has become unreadable leaves
-//! what was read before: an operator's slip must not lock everybody out.
+//! The files about users: read at the start, and again whenever the configuration is. Nobody who logs in waits for a file.
 
 use super::hba::{Elsewhere, Hba};
 use super::ident::{self, Maps};
 use super::userlist::{self, Users};
 use crate::config::{Config, Login};
+use arc_swap::ArcSwap;
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// What the files say.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(crate) struct Records {
     /// `auth_file`; `None`: there is none.
     pub(super) users: Option<Users>,
     /// `auth_hba_file`.
@@ -47,11 +47,32 @@ pub(crate) enum RecordsError {
 }
 
 impl Records {
+    /// Whether the file has this user.
+    #[cfg(test)]
+    pub(crate) fn knows(&self, user: &str) -> bool {
+        let users = self.users.as_ref();
+        users.is_some_and(|users| users.contains_key(user))
+    }
+
+    /// Whether both settings name the same files.
+    pub(crate) fn are_those_of(one: &Login, other: &Login) -> bool {
+        let files = |login: &Login| {
+            let Login {
+                auth_file,
+                auth_hba_file,
+                auth_ident_file,
+                ..
+            } = login;
+            [auth_file, auth_hba_file, auth_ident_file].map(Clone::clone)
+        };
+        files(one) == files(other)
+    }
+
     /// Reads the files that the settings name.
     ///
     /// # Errors
     /// The first thing that is wrong with them.
-    pub(super) fn read(login: &Login) -> Result<Self, RecordsError> {
+    pub(crate) fn read(login: &Login) -> Result<Self, RecordsError> {
         let users = read_file("auth_file", login.auth_file.as_deref(), userlist::read)?;
         let maps = read_file(
             "auth_ident_file",
@@ -93,94 +114,23 @@ fn read_file<T, W: Display>(
     }
 }
 
-/// The records that go with a configuration.
-#[derive(Default)]
-pub(super) struct Archive {
-    read: Mutex<Option<(Arc<Config>, Arc<Records>)>>,
-}
+/// The records that are in force, and the configuration that they go with: a login goes by both as they were together.
+pub(super) struct Archive(ArcSwap<(Arc<Config>, Arc<Records>)>);
 
 impl Archive {
-    /// Reads the files of a configuration.
-    ///
-    /// # Errors
-    /// What is wrong with them; then everything stays as it is.
-    pub(super) fn open(&self, config: &Arc<Config>) -> Result<(), RecordsError> {
-        let records = Arc::new(Records::read(&config.paceline.login)?);
-        *self.lock() = Some((Arc::clone(config), records));
-        Ok(())
+    /// No files have been read for this configuration.
+    pub(super) fn new(config: &Arc<Config>) -> Self {
+        Self(ArcSwap::from_pointee((Arc::clone(config), Arc::default())))
     }
 
-    /// What the files of this configuration say. They are read again when it is not the one of the last time, though it may say
-    /// the same.
-    pub(super) fn records(&self, config: &Arc<Config>) -> Arc<Records> {
-        let mut read = self.lock();
-        if let Some((of, records)) = read.as_ref()
-            && Arc::ptr_eq(of, config)
-        {
-            return Arc::clone(records);
-        }
-        let before = read.take().map(|(_, records)| records);
-        let records = match Records::read(&config.paceline.login) {
-            Ok(records) => Arc::new(records),
-            Err(error) => {
-                tracing::error!(%error, "what was known of users before still counts");
-                before.unwrap_or_default()
-            }
-        };
-        *read = Some((Arc::clone(config), Arc::clone(&records)));
-        records
+    /// What a login goes by.
+    pub(super) fn now(&self) -> Arc<(Arc<Config>, Arc<Records>)> {
+        self.0.load_full()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Arc<Config>, Arc<Records>)>> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::PathBuf;
-
-    struct Folder(PathBuf);
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn config(path: &Path) -> Arc<Config> {
-        let mut config = Config::default();
-        config
-            .set(&format!("auth_file={}", path.display()))
-            .unwrap();
-        Arc::new(config)
-    }
-
-    fn names(records: &Records) -> Vec<&str> {
-        let users = records.users.as_ref().unwrap();
-        users.keys().map(String::as_str).collect()
-    }
-
-    #[test]
-    fn files_are_read_again_with_the_configuration_and_a_slip_changes_nothing() {
-        let name = format!("paceline-records-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&folder.0).unwrap();
-        let path = folder.0.join("userlist.txt");
-        let archive = Archive::default();
-        std::fs::write(&path, "\"one\" \"p\"").unwrap();
-        let first = config(&path);
-        archive.open(&first).unwrap();
-        std::fs::write(&path, "\"two\" \"p\"").unwrap();
-        assert_eq!(names(&archive.records(&first)), ["one"]);
-        let second = config(&path);
-        assert_eq!(names(&archive.records(&second)), ["two"]);
-        std::fs::write(&path, "three").unwrap();
-        let third = config(&path);
-        assert!(archive.open(&third).is_err());
-        assert_eq!(names(&archive.records(&third)), ["two"]);
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(names(&archive.records(&config(&path))), ["two"]);
+    /// From now on these are in force.
+    pub(super) fn hold(&self, config: &Arc<Config>, records: &Arc<Records>) {
+        let both = (Arc::clone(config), Arc::clone(records));
+        self.0.store(Arc::new(both));
     }
 }

@@ -109,8 +109,11 @@ fn passed(url: &str, file: &str, shown: Credential) -> Credential {
     };
     let learned = Learned::default();
     learned.learn(&shown);
-    let gate = Gate::default();
-    gate.pass(&Arc::new(config), &address, &learned).credential
+    let config = Arc::new(config);
+    let gate = Gate::new(&config);
+    let records = Records::read(&config.paceline.login).unwrap();
+    gate.hold(&config, &Arc::new(records));
+    gate.pass(&address, &learned).credential
 }
 
 fn password(text: &str) -> Credential {
@@ -140,4 +143,37 @@ fn the_file_of_today_knows_better_than_a_client_of_yesterday() {
     assert_eq!(passed(own, file, password("old")), password("new"));
     let verifier = "\"web\" \"SCRAM-SHA-256$4096:c2FsdA==$ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=\"";
     assert_eq!(passed(own, verifier, password("shown")), password("shown"));
+}
+
+/// Whoever is nobody takes as long as most of those who are somebody.
+#[test]
+fn others_are_what_most_users_are() {
+    let scram = Secret::Scram(Mock::default().verifier("rider").unwrap());
+    let others = |secrets: Option<&[&Secret]>| {
+        let config = Arc::new(Config::default());
+        let proxy = Arc::new(Proxy::new((*config).clone()));
+        let users = secrets.map(|secrets| {
+            let named = secrets.iter().enumerate();
+            named
+                .map(|(n, secret)| (n.to_string(), (*secret).clone()))
+                .collect()
+        });
+        let records = Records {
+            users,
+            ..Records::default()
+        };
+        let attempt = Attempt {
+            proxy: &proxy,
+            config: &config,
+            records: &records,
+            visitor: &visitor("127.0.0.1"),
+            database: "app",
+            user: "nobody",
+        };
+        attempt.others()
+    };
+    let plain = Secret::read("p");
+    assert_eq!(others(Some(&[&plain, &plain, &scram])), Kept::ForComparison);
+    assert_eq!(others(Some(&[&plain, &scram, &scram])), Kept::ForScram);
+    assert_eq!(others(None), Kept::ForScram);
 }

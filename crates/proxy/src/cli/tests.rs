@@ -290,6 +290,22 @@ fn check_reports_a_wrong_file() {
 }
 
 #[test]
+fn check_reads_the_files_that_are_named() {
+    let folder = Folder::new("named");
+    for (text, wrong) in [
+        (
+            "client_tls_sslmode = \"require\"",
+            "needs client_tls_cert_file",
+        ),
+        ("auth_file = \"/nowhere/users\"", "cannot read auth_file"),
+    ] {
+        let file = folder.file(&format!("[paceline]\n{text}"));
+        let message = check(Path::new(&file)).expect_err("wrong").to_string();
+        assert!(message.contains(wrong), "{message}");
+    }
+}
+
+#[test]
 fn help_shows_every_setting_with_its_default() {
     let help = refused(&["--help"]);
     assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));

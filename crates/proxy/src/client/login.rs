@@ -14,6 +14,7 @@ use crate::proxy::Proxy;
 use crate::server::ServerError;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
+use encryption::Opening;
 use paceline_line::session::Session;
 use paceline_line::settings::Settings;
 use paceline_line::unit::Scanner;
@@ -44,6 +45,27 @@ enum Stage {
 }
 
 impl Place {
+    /// For whoever has connected.
+    fn take(proxy: &Arc<Proxy>) -> Self {
+        proxy.clients.fetch_add(1, Ordering::Relaxed);
+        Self {
+            proxy: Arc::clone(proxy),
+            stage: Stage::Connected,
+        }
+    }
+
+    /// Whether there is room for one more client, this one.
+    fn check_room(&self) -> Result<(), Refusal> {
+        let clients = self.proxy.clients.load(Ordering::Relaxed);
+        match clients <= self.proxy.config().paceline.pooling.max_client_conn {
+            true => Ok(()),
+            false => {
+                let message = "no more connections allowed (max_client_conn)";
+                Err(ErrorResponse::fatal("08P01", message).into())
+            }
+        }
+    }
+
     /// Takes a place among the clients of the pool's database and user, if there is one.
     fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
         let message = match pool.quotas.enter(&pool.terms()) {
@@ -105,8 +127,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         }
     };
     match outcome {
-        Ok(Login::Console { pass, input, place }) => {
-            let session = console::Session::new(&proxy, pass, stream, input, place);
+        Ok(Login::Console { pass, input }) => {
+            let session = console::Session::new(&proxy, pass, stream, input);
             Some(Entered::Console(session))
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
@@ -124,8 +146,10 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         })),
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
-            // The connection ends, whether or not the client hears why.
-            let _ = stream.write_all(&mut BytesMut::from(told)).await;
+            // The connection ends, whether or not the client hears why: nobody waits until it listens.
+            if !stream.is_cut() {
+                let _ = stream.write_now(&mut BytesMut::from(told));
+            }
             None
         }
     }
@@ -136,7 +160,6 @@ enum Login {
     Console {
         pass: console::Pass,
         input: BytesMut,
-        place: Place,
     },
 }
 
@@ -151,18 +174,27 @@ struct Guest {
 
 /// Start-up, who it is, which database, welcome.
 async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refusal> {
+    let mut place = Place::take(proxy);
     let mut input = BytesMut::new();
-    let startup = encryption::read_startup(proxy, stream, &mut input).await?;
-    let (mut place, room) = take_place(proxy);
+    let startup = match encryption::read_opening(proxy, stream, &mut input).await? {
+        Opening::Startup(startup) => startup,
+        Opening::Cancel { process, secret } => {
+            drop(place);
+            return Err(cancel(proxy, process, secret).await);
+        }
+    };
     let (database, user) = names(&startup)?;
-    refuse_replication(&startup)?;
-    let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
-    if console::serves(&proxy.config(), database) {
-        let pass = console::enter(proxy, &identity.user, stream)?;
-        stream.write_all(&mut pass.welcome()).await?;
-        return Ok(Login::Console { pass, input, place });
+    let is_for_console = console::serves(&proxy.config(), database);
+    if !is_for_console {
+        place.check_room()?;
     }
-    room?;
+    refuse_replication(&startup)?;
+    if is_for_console {
+        let pass = console::enter(proxy, stream, &mut input, user).await?;
+        stream.write_all(&mut pass.welcome()).await?;
+        return Ok(Login::Console { pass, input });
+    }
+    let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
@@ -196,6 +228,14 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         registration,
         place,
     }))
+}
+
+/// Carries a cancel request out. Whoever sent it is told nothing.
+async fn cancel(proxy: &Proxy, process: u32, secret: u32) -> Refusal {
+    let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
+    proxy.operators.cancel(process, secret);
+    proxy.cancels.cancel(process, secret, limit).await;
+    Refusal::Left
 }
 
 /// The database and user that a client names.
@@ -232,23 +272,6 @@ fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Ar
         pool.has_been_shown(&identity.credential);
     }
     Ok(pool)
-}
-
-/// A place, and whether there is room for one more client. The console is there for operators even if there is none.
-fn take_place(proxy: &Arc<Proxy>) -> (Place, Result<(), ErrorResponse>) {
-    let others = proxy.clients.fetch_add(1, Ordering::Relaxed);
-    let place = Place {
-        proxy: Arc::clone(proxy),
-        stage: Stage::Connected,
-    };
-    let room = match others < proxy.config().paceline.pooling.max_client_conn {
-        true => Ok(()),
-        false => {
-            let message = "no more connections allowed (max_client_conn)";
-            Err(ErrorResponse::fatal("08P01", message))
-        }
-    };
-    (place, room)
 }
 
 /// Settings in the start-up packet, as the SQL that sets them.

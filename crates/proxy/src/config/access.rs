@@ -3,6 +3,7 @@
 use super::error::{ConfigError, Problem, Wrong};
 use super::settings::AuthType;
 use super::{Config, Database};
+use std::net::SocketAddr;
 
 impl Config {
     /// Refuses a configuration by which anybody could log in from elsewhere, or nobody at all. `place` names it in messages.
@@ -16,15 +17,36 @@ impl Config {
         }
     }
 
-    fn misfit(&self) -> Option<Wrong> {
+    /// Refuses to listen at an address where other machines may connect, if nobody has to prove anything there.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`], as [`Config::check_access`].
+    pub(crate) fn check_address(&self, place: &str, listen: SocketAddr) -> Result<(), ConfigError> {
+        match self.opened_to_all(listen) {
+            None => Ok(()),
+            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
+        }
+    }
+
+    fn opened_to_all(&self, listen: SocketAddr) -> Option<Wrong> {
         let login = &self.paceline.login;
-        let listen = self.paceline.listening.listen;
+        let unproved = matches!(login.auth_type, AuthType::Trust | AuthType::Any);
         let remote = !listen.ip().to_canonical().is_loopback();
+        (unproved && remote && !login.auth_trust_remote).then(|| Wrong::OpenToAll {
+            listen,
+            auth_type: login.auth_type.name(),
+        })
+    }
+
+    fn misfit(&self) -> Option<Wrong> {
+        self.opened_to_all(self.paceline.listening.listen)
+            .or_else(|| self.closed_to_all())
+    }
+
+    fn closed_to_all(&self) -> Option<Wrong> {
+        let login = &self.paceline.login;
         let auth_type = login.auth_type.name();
         match login.auth_type {
-            AuthType::Trust | AuthType::Any if remote && !login.auth_trust_remote => {
-                Some(Wrong::OpenToAll { listen, auth_type })
-            }
             AuthType::Any => self
                 .without_user()
                 .map(|database| Wrong::NoForcedUser { database }),
@@ -51,7 +73,10 @@ impl Config {
     /// Whether there is any place to look users up.
     fn knows_users(&self) -> bool {
         let login = &self.paceline.login;
-        let asks = |database: &Database| database.login.auth_user.is_some();
+        let asks = |database: &Database| {
+            let auth_user = database.login.auth_user.as_ref();
+            auth_user.is_some_and(|user| !user.is_empty())
+        };
         login.auth_file.is_some()
             || !login.auth_user.is_empty()
             || self.databases.values().any(asks)
@@ -100,6 +125,19 @@ mod tests {
         }
     }
 
+    /// Also one that systemd has opened.
+    #[test]
+    fn an_address_is_good_if_a_proof_is_asked_for_there() {
+        let may = |text: &str, address: &str| {
+            let config = Config::from_toml(&format!("[paceline]\n{text}"), "test").unwrap();
+            let address = address.parse().unwrap();
+            config.check_address("a socket of systemd", address).is_ok()
+        };
+        assert!(!may("", "0.0.0.0:1") && may("", "127.0.0.1:1"));
+        assert!(may("auth_trust_remote = true", "0.0.0.0:1"));
+        assert!(may("auth_type = \"cert\"", "0.0.0.0:1"));
+    }
+
     #[test]
     fn a_login_that_nobody_could_pass_is_refused() {
         for (text, what) in [
@@ -116,6 +154,8 @@ mod tests {
         }
         let asked = format!("{DATABASE}auth_user = \"asker\"");
         assert_eq!(misfit("auth_type = \"md5\"", &asked), None);
+        let nobody = format!("{DATABASE}auth_user = \"\"");
+        assert!(misfit("auth_type = \"md5\"", &nobody).is_some());
         assert_eq!(
             misfit("auth_type = \"md5\"\nauth_user = \"a\"", DATABASE),
             None

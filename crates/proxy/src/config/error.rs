@@ -122,6 +122,11 @@ pub(super) enum Wrong {
         /// The full name of the table.
         table: String,
     },
+    /// A database that no client could reach.
+    #[error(
+        "\"pgbouncer\" is always the admin console, so that no client could reach this database; give it another name"
+    )]
+    ConsolesName,
     /// A value that does not fit its key.
     #[error("{key}: {error}")]
     Value {

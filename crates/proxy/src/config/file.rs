@@ -15,6 +15,7 @@ use super::terms::{Table, TermKey};
 use super::upstream::Upstream;
 use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, DatabaseLogin, Differences, UserOverride};
+use crate::console::PGBOUNCER;
 
 pub(super) const TABLES: [&str; 3] = ["paceline", "databases", "users"];
 /// Those of `[databases.NAME]` that are not terms.
@@ -123,7 +124,9 @@ impl Reader {
                 "group" => self.declared("group", content, &mut config.declared),
                 "databases" => {
                     for (name, content) in self.entries("databases", content) {
-                        if let Some(database) = self.database(name.get_ref(), content) {
+                        if name.get_ref() == PGBOUNCER {
+                            self.note(name.span().start, Wrong::ConsolesName);
+                        } else if let Some(database) = self.database(name.get_ref(), content) {
                             config
                                 .databases
                                 .insert(name.get_ref().to_string(), database);

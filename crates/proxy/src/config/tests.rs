@@ -17,6 +17,17 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn the_consoles_name_is_no_database() {
+    let told = refused("[databases.pgbouncer]\nprimary = \"postgres://db/app\"");
+    assert!(
+        told.contains("the admin console") && told.contains("another name"),
+        "{told}"
+    );
+    let own = read("[databases.paceline]\nprimary = \"postgres://db/app\"");
+    assert!(own.databases.contains_key("paceline"));
+}
+
+#[test]
 fn an_empty_file_is_all_defaults() {
     assert_eq!(read(""), Config::default());
     assert_eq!(read("[paceline]\n[databases]\n"), Config::default());

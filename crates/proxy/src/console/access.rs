@@ -1,9 +1,11 @@
 //! Who may use the console, and for what.
 
 use super::{PACELINE, PGBOUNCER, Pass};
+use crate::auth::{self, Refusal};
 use crate::config::{AuthType, Config};
 use crate::proxy::Proxy;
 use crate::stream::{Ends, Stream};
+use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
@@ -16,39 +18,52 @@ pub(crate) enum Access {
     Stats,
 }
 
-/// Lets a user in.
+/// Lets a user in that proves who it is. The account that Paceline runs as needs no other proof than the system's. Rules
+/// and lookups know the console as `pgbouncer`, whichever of its names the client has used.
 ///
 /// # Errors
 /// The user is not allowed to come in.
-pub(crate) fn enter(
+pub(crate) async fn enter(
     proxy: &Arc<Proxy>,
-    user: &str,
     stream: &Stream,
-) -> Result<Pass, ErrorResponse> {
-    let is_own = stream.peer_uid() == Some(rustix::process::geteuid().as_raw());
-    let access = allowed(&proxy.config(), user, is_own, is_local(&stream.ends()));
+    input: &mut BytesMut,
+    user: &str,
+) -> Result<Pass, Refusal> {
+    let access = match is_own(stream, user) {
+        true => Some(Access::Admin),
+        false => {
+            // With `auth_type = any` it is the user of some server; here the client's own name is meant.
+            auth::authenticate(proxy, stream, input, PGBOUNCER, user).await?;
+            allowed(&proxy.config(), user, is_local(&stream.ends()))
+        }
+    };
     let access = access.ok_or_else(|| {
         ErrorResponse::fatal("08P01", "not allowed")
             .with_hint("Name the user in admin_users or stats_users in Paceline's configuration.")
     })?;
-    Pass::new(proxy, access)
-        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))
+    let pass = Pass::new(proxy, access);
+    Ok(pass.ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?)
 }
 
-/// `is_own`: it comes from the account that Paceline runs as. Where nobody is named and nobody is
-/// asked for a proof, whoever has come from this machine may look.
-pub(super) fn allowed(config: &Config, user: &str, is_own: bool, is_local: bool) -> Option<Access> {
+/// It comes from the account that Paceline runs as, and says so.
+fn is_own(stream: &Stream, user: &str) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    matches!(user, PGBOUNCER | PACELINE) && stream.peer_uid() == Some(own)
+}
+
+/// What others may do. Where nobody is named and nobody is asked for a proof, whoever has come from this machine may look.
+/// With `auth_type = any` names mean nothing: nobody does more than look by one.
+pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<Access> {
     let operation = &config.paceline.operation;
+    let (admins, others) = (&operation.admin_users, &operation.stats_users);
     let named = |users: &[String]| users.iter().any(|name| name == user);
-    let trusted = matches!(
-        config.paceline.login.auth_type,
-        AuthType::Trust | AuthType::Any
-    );
-    let nobody_is = operation.admin_users.is_empty() && operation.stats_users.is_empty();
-    if named(&operation.admin_users) || (is_own && matches!(user, PGBOUNCER | PACELINE)) {
-        return Some(Access::Admin);
-    }
-    let may_look = named(&operation.stats_users) || (nobody_is && trusted && is_local);
+    let nobody_is = admins.is_empty() && others.is_empty();
+    let may_look = match config.paceline.login.auth_type {
+        AuthType::Any => is_local || named(admins) || named(others),
+        _ if named(admins) => return Some(Access::Admin),
+        AuthType::Trust => named(others) || (nobody_is && is_local),
+        _ => named(others),
+    };
     may_look.then_some(Access::Stats)
 }
 

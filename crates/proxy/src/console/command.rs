@@ -1,8 +1,8 @@
 //! Commands of the console, as PgBouncer reads them: a word and at most one argument, or SET; letters of any case, names in double
 //! quotes as they are, a semicolon at the end or none.
 
+use super::refusal;
 use super::show::Show;
-use super::{PACELINE, PGBOUNCER, refusal};
 use crate::control::{Order, Shutdown};
 use paceline_wire::ErrorResponse;
 
@@ -113,24 +113,14 @@ fn known(word: &str, argument: Option<&str>) -> Option<Result<Command, ErrorResp
         ("reload", None) => Ok(Command::Order(Order::Reload, "RELOAD")),
         ("suspend", None) => Ok(Command::Order(Order::Suspend, "SUSPEND")),
         ("shutdown", when) => Ok(Command::Order(shutdown(when)?, "SHUTDOWN")),
-        ("pause", _) => of_one(database(), "pause", |db| (Order::Pause(db), "PAUSE")),
+        ("pause", _) => Ok(Command::Order(Order::Pause(database()), "PAUSE")),
         ("resume", _) => Ok(Command::Order(Order::Resume(database()), "RESUME")),
-        ("reconnect", _) => of_one(database(), "reconnect", |db| {
-            (Order::Reconnect(db), "RECONNECT")
-        }),
-        ("kill", _) => of_one(database(), "kill", |db| (Order::Kill(db), "KILL")),
-        ("wait_close", _) => of_one(database(), "wait in", |db| {
-            (Order::WaitClose(db), "WAIT_CLOSE")
-        }),
+        ("reconnect", _) => Ok(Command::Order(Order::Reconnect(database()), "RECONNECT")),
+        ("kill", _) => Ok(Command::Order(Order::Kill(database()), "KILL")),
+        ("wait_close", _) => Ok(Command::Order(Order::WaitClose(database()), "WAIT_CLOSE")),
         ("disable" | "enable", None) => Err(refusal("a database is required")),
-        ("disable", Some(db)) => {
-            let order = Order::Disable(db.to_owned());
-            of_one(database(), "disable", |_| (order, "DISABLE"))
-        }
-        ("enable", Some(db)) => {
-            let order = Order::Enable(db.to_owned());
-            of_one(database(), "enable", |_| (order, "ENABLE"))
-        }
+        ("disable", Some(db)) => Ok(Command::Order(Order::Disable(db.to_owned()), "DISABLE")),
+        ("enable", Some(db)) => Ok(Command::Order(Order::Enable(db.to_owned()), "ENABLE")),
         ("kill_client", id) => kill_client(id.unwrap_or_default()),
         (_, None | Some("transaction" | "work")) => Ok(Command::Transaction(transaction()?.1)),
         _ => return None,
@@ -156,19 +146,6 @@ fn shutdown(when: Option<&str>) -> Option<Order> {
         Some("wait_for_clients") => Shutdown::WaitForClients,
         Some(_) => return None,
     }))
-}
-
-/// An order for one database or all of them; the console itself is none.
-fn of_one(
-    database: Option<String>,
-    doing: &str,
-    order: impl FnOnce(Option<String>) -> (Order, &'static str),
-) -> Result<Command, ErrorResponse> {
-    if let Some(name @ (PGBOUNCER | PACELINE)) = database.as_deref() {
-        return Err(refusal(format!("cannot {doing} admin db: {name}")));
-    }
-    let (order, name) = order(database);
-    Ok(Command::Order(order, name))
 }
 
 fn kill_client(id: &str) -> Result<Command, ErrorResponse> {

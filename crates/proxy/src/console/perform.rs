@@ -4,7 +4,7 @@ use super::command::Command;
 use super::show::Show;
 use super::table::{Column, Kind, Row, Value};
 use super::{Access, refusal};
-use crate::control::{AT_START, Order};
+use crate::control::{AT_START, Order, OutfitError};
 use crate::proxy::Proxy;
 use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
@@ -139,8 +139,7 @@ async fn set(proxy: &Arc<Proxy>, key: &str, value: &str) -> Result<(), ErrorResp
         let detail = format!("{key} cannot be changed while Paceline runs.");
         return Err(refusal("SET failed").with_detail(detail).with_hint(hint));
     }
-    let failed =
-        |error: crate::config::ConfigError| refusal("SET failed").with_detail(error.to_string());
+    let failed = |error: OutfitError| refusal("SET failed").with_detail(error.to_string());
     proxy.set(&format!("{key}={value}")).await.map_err(failed)?;
     tracing::info!(key, value, "an operator has set a key");
     Ok(())

@@ -5,7 +5,6 @@ use super::command::Command;
 use super::perform::{Answer, perform};
 use super::table::{self, Column, Row};
 use super::{PGBOUNCER_VERSION, Pass, refusal};
-use crate::client::Place;
 use crate::control::Phase;
 use crate::proxy::Proxy;
 use crate::serve::reached;
@@ -30,7 +29,7 @@ const NAMES_MAX: usize = 1_000;
 /// Answers are written when they have this many bytes, else when somebody waits for them.
 const WRITE_AT: usize = 64 * 1024;
 
-/// An operator's connection.
+/// An operator's connection. Nobody waits for it to end; it is there until the process ends.
 pub(crate) struct Session {
     proxy: Arc<Proxy>,
     pass: Pass,
@@ -42,7 +41,6 @@ pub(crate) struct Session {
     /// After an error messages are skipped up to the next Sync.
     skipping: bool,
     phase: watch::Receiver<Phase>,
-    _place: Place,
 }
 
 /// A command that is bound.
@@ -107,13 +105,7 @@ impl Pass {
 
 impl Session {
     /// A session of somebody who has been welcomed.
-    pub(crate) fn new(
-        proxy: &Arc<Proxy>,
-        pass: Pass,
-        stream: Stream,
-        input: BytesMut,
-        place: Place,
-    ) -> Self {
+    pub(crate) fn new(proxy: &Arc<Proxy>, pass: Pass, stream: Stream, input: BytesMut) -> Self {
         Self {
             proxy: Arc::clone(proxy),
             pass,
@@ -124,7 +116,6 @@ impl Session {
             portals: HashMap::new(),
             skipping: false,
             phase: proxy.phase.subscribe(),
-            _place: place,
         }
     }
 
@@ -161,7 +152,7 @@ impl Session {
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => ready?,
-                () = reached(&mut self.phase, Phase::WaitingForServers) => return Err(shut_down()),
+                () = reached(&mut self.phase, Phase::Ending) => return Err(shut_down()),
             }
             self.stream.read_now(&mut self.input)?;
         }
@@ -379,7 +370,7 @@ impl Session {
                     ready?;
                     self.stream.read_now(&mut self.input)?;
                 }
-                () = reached(&mut self.phase, Phase::WaitingForServers) => return Err(shut_down()),
+                () = reached(&mut self.phase, Phase::Ending) => return Err(shut_down()),
             }
         }
     }

@@ -77,8 +77,6 @@ fn what_is_wrong_is_told_in_pgbouncers_words() {
             "invalid command 'shutdown now', use SHOW HELP;",
         ),
         ("disable", "a database is required"),
-        ("pause pgbouncer", "cannot pause admin db: pgbouncer"),
-        ("wait_close paceline", "cannot wait in admin db: paceline"),
         ("kill_client", "invalid client pointer supplied"),
         ("kill_client x", "invalid client pointer supplied"),
     ] {
@@ -102,19 +100,27 @@ fn what_drivers_send_on_the_way_does_no_harm() {
 #[test]
 fn who_is_named_comes_in() {
     let mut config = Config::for_upstream("postgres://db").unwrap();
-    let may = |config: &Config, user: &str| allowed(config, user, false, true);
+    let may = |config: &Config, user: &str| allowed(config, user, true);
     assert_eq!(may(&config, "anybody"), Some(Access::Stats));
-    assert_eq!(allowed(&config, "anybody", false, false), None);
-    assert_eq!(
-        allowed(&config, "pgbouncer", true, true),
-        Some(Access::Admin)
-    );
+    assert_eq!(allowed(&config, "anybody", false), None);
     config.set("admin_users=ann, amy").unwrap();
     config.set("stats_users=stan").unwrap();
     assert_eq!(may(&config, "amy"), Some(Access::Admin));
     assert_eq!(may(&config, "stan"), Some(Access::Stats));
     assert_eq!(may(&config, "anybody"), None);
     assert_eq!(may(&config, "pgbouncer"), None);
+}
+
+#[test]
+fn a_name_that_means_nothing_makes_nobody_an_admin() {
+    let mut config = Config::for_upstream("postgres://db").unwrap();
+    config.set("auth_type=any").unwrap();
+    config.set("admin_users=ann").unwrap();
+    for user in ["ann", "anybody"] {
+        assert_eq!(allowed(&config, user, true), Some(Access::Stats), "{user}");
+    }
+    assert_eq!(allowed(&config, "ann", false), Some(Access::Stats));
+    assert_eq!(allowed(&config, "anybody", false), None);
 }
 
 /// With its whole key only, and as long as it is there.

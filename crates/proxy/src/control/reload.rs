@@ -1,7 +1,8 @@
 //! Reading the configuration again (SIGHUP, RELOAD): checked as a whole, then swapped in. What is wrong changes nothing.
 
+use super::{Outfit, OutfitError};
 use crate::cli::Source;
-use crate::config::{ANY_DATABASE, Config, Database, Key, Settings, keys};
+use crate::config::{ANY_DATABASE, Config, ConfigError, Database, Key, Settings, keys};
 use crate::files;
 use crate::proxy::Proxy;
 use crate::serve::systemd;
@@ -47,14 +48,11 @@ impl Origin {
     }
 
     /// The configuration as it would be after a start now.
-    fn read(&self) -> Result<Config, String> {
-        let read = self.source.read_with_remarks();
-        let (mut config, remarks) = read.map_err(|error| error.to_string())?;
+    fn read(&self) -> Result<Config, OutfitError> {
+        let (mut config, remarks) = self.source.read_with_remarks()?;
         remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
         if config.databases.is_empty() {
-            let embedded = self.embedded.clone().ok_or(
-                "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself",
-            )?;
+            let embedded = self.embedded.clone().ok_or(OutfitError::NoDatabase)?;
             config.databases.insert(ANY_DATABASE.to_owned(), embedded);
         }
         Ok(config)
@@ -65,7 +63,7 @@ impl Proxy {
     /// Carries out RELOAD.
     ///
     /// # Errors
-    /// Something could not be read or is wrong; that part is as it was.
+    /// Something could not be read or is wrong; then everything is as it was.
     pub(super) async fn reload(self: &Arc<Self>) -> Result<(), ErrorResponse> {
         let _turn = self.origin.turn().await;
         systemd::reloading();
@@ -74,40 +72,36 @@ impl Proxy {
         outcome.map_err(|error| {
             tracing::error!("RELOAD failed: {error}");
             ErrorResponse::error("F0000", "RELOAD failed, see logs for additional details")
-                .with_detail(error)
+                .with_detail(error.to_string())
         })
     }
 
-    async fn read_again(self: &Arc<Self>) -> Result<(), String> {
+    async fn read_again(self: &Arc<Self>) -> Result<(), OutfitError> {
         let old = Arc::clone(&self.config());
         let (proxy, before) = (Arc::clone(self), Arc::clone(&old));
-        // Files may be slow, and there may be many.
-        let reading = tokio::task::spawn_blocking(move || proxy.read_all(&before));
-        let config = reading.await.map_err(|error| error.to_string())??;
-        let changed = changed(&old.paceline, &config.paceline);
-        let databases = old.databases != config.databases;
-        self.set_config(config);
-        files::raise_limit(&self.config());
+        self.put_in_force(move || proxy.origin.read_all(&before))
+            .await?;
+        let new = self.config();
+        let changed = changed(&old.paceline, &new.paceline);
+        let databases = old.databases != new.databases;
+        files::raise_limit(&new);
         tracing::info!(?changed, databases, "the configuration has been read again");
         Ok(())
     }
+}
 
-    /// The configuration, and the files that it names: lists of users, certificates. The first that is wrong ends it.
-    fn read_all(&self, old: &Config) -> Result<Arc<Config>, String> {
-        let mut config = self.origin.read()?;
+impl Origin {
+    /// The configuration, and the files that it names. The first that is wrong ends it.
+    fn read_all(&self, old: &Config) -> Result<Outfit, OutfitError> {
+        let mut config = self.read()?;
         keep_from_start(&old.paceline, &mut config)?;
-        config
-            .check_access("RELOAD")
-            .map_err(|error| error.to_string())?;
-        let config = Arc::new(config);
-        self.gate.open(&config).map_err(|error| error.to_string())?;
-        self.load_keys(&config).map_err(|error| error.to_string())?;
-        Ok(config)
+        config.check_access("RELOAD")?;
+        Outfit::read(Arc::new(config))
     }
 }
 
 /// What was made of these keys at the start stays as it is, and so do they.
-fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), String> {
+fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigError> {
     for key in keys().filter(|key| AT_START.contains(&key.name)) {
         let value = key.show(old);
         if value != key.show(&config.paceline) {
@@ -116,7 +110,7 @@ fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), String> {
                 key.name
             );
             let assignment = format!("{}={}", key.name, value.trim_matches('"'));
-            config.set(&assignment).map_err(|error| error.to_string())?;
+            config.set(&assignment)?;
         }
     }
     Ok(())

@@ -421,6 +421,17 @@ async fn only_databases_that_there_are_take_orders() {
     }
 }
 
+/// The console has its own name then, and this one is a database like others.
+#[tokio::test]
+async fn a_database_of_ones_own_called_paceline_takes_orders() {
+    let file = "[databases.paceline]\nprimary = \"postgres://db\"";
+    let proxy = Arc::new(Proxy::new(Config::from_toml(file, "").unwrap()));
+    let reconnect = |name: &str| proxy.carry_out(Order::Reconnect(Some(name.to_owned())));
+    reconnect("paceline").await.unwrap();
+    let refused = reconnect("pgbouncer").await.unwrap_err();
+    assert_eq!(refused.message, "cannot reconnect admin db: pgbouncer");
+}
+
 #[tokio::test]
 async fn a_failed_reload_is_told() {
     let proxy = Arc::new(Proxy::new(Config::default()));

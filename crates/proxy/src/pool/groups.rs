@@ -8,7 +8,7 @@ use super::known::Stage;
 use paceline_line::learned::Learned;
 use paceline_line::prospect::Prospect;
 use paceline_line::show::Table;
-use paceline_line::tally::{self, Seen, Tally};
+use paceline_line::tally::{self, Called, Seen, Tally};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,12 +17,12 @@ const NOT_LEARNED: &str = "PostgreSQL has not been asked about it yet";
 
 impl Pool {
     /// How each template travels.
-    pub(crate) fn groups(&self) -> Table {
+    pub(crate) fn groups(&self, called: Called) -> Table {
         let seen = self.tallies().into_iter().map(|(tally, learned)| Seen {
             why_alone: self.why_alone(&tally, learned.as_deref()),
             tally,
         });
-        tally::table(seen.collect(), self.leases.load(Ordering::Relaxed))
+        tally::table(seen.collect(), called, self.leases.load(Ordering::Relaxed))
     }
 
     /// The tallies, each with what is known of its template.

@@ -57,7 +57,7 @@ impl Pool {
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
-        let pass = self.proxy.gate.pass(&config, &era.address, &self.learned);
+        let pass = self.proxy.gate.pass(&era.address, &self.learned);
         let mut conn =
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.place = Some(place);

@@ -1,8 +1,8 @@
 //! Sockets on which clients and monitoring come in: opened, or taken from systemd, and closed without losing anybody.
 
 use super::systemd;
-use crate::config::Listening;
-use anyhow::{Context, ensure};
+use crate::config::{Config, Listening};
+use anyhow::Context;
 use socket2::{SockFilter, SockRef};
 use std::fs::Permissions;
 use std::io;
@@ -41,7 +41,8 @@ pub(super) struct Doors {
 
 impl Doors {
     /// Those that systemd has opened; where it has opened none, what the configuration says.
-    pub(super) fn open(settings: &Listening) -> anyhow::Result<Self> {
+    pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
+        let settings = &config.paceline.listening;
         let passed = systemd::passed().context("cannot take the sockets of systemd")?;
         let mut doors = Self {
             tcp: passed.tcp,
@@ -51,11 +52,7 @@ impl Doors {
             socket_file: None,
         };
         for listener in &doors.tcp {
-            let address = listener.local_addr()?;
-            ensure!(
-                address.ip().is_loopback(),
-                "systemd passes a socket at {address}, where other machines may connect, but client login is trust: use a loopback address"
-            );
+            config.check_address("a socket of systemd", listener.local_addr()?)?;
         }
         if doors.tcp.is_empty() && doors.unix.is_empty() {
             doors.open_for_clients(settings)?;

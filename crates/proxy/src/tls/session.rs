@@ -164,6 +164,11 @@ impl Session {
         self.end.is_some()
     }
 
+    /// Is part of a message on its way, and the rest not said?
+    pub(crate) fn is_cut(&self) -> bool {
+        self.underway > 0
+    }
+
     async fn shake_hands(&mut self, socket: &Socket, input: &mut BytesMut) -> io::Result<()> {
         let mut scratch = vec![0; HANDSHAKE_READ_BYTES];
         loop {

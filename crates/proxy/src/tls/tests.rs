@@ -167,7 +167,7 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
-fn a_bad_file_leaves_everything_as_it_was() {
+fn what_is_read_counts_when_it_is_held() {
     let papers = Papers::new();
     let settings = Encryption {
         client: papers.shown("server", "first", &[]),
@@ -175,17 +175,18 @@ fn a_bad_file_leaves_everything_as_it_was() {
     };
     let keyring = Keyring::default();
     let binding = || keyring.acceptor().unwrap().binding();
-    keyring.load(&settings, []).unwrap();
+    let read = || Keys::for_servers(&settings, []).map(Arc::new);
+    keyring.hold(read().unwrap());
     let first = binding();
 
     papers.shown("server", "second", &[]);
-    keyring.load(&settings, []).unwrap();
+    keyring.hold(read().unwrap());
     let second = binding();
     assert_ne!(first, second);
 
     let cert = settings.client.cert_file.clone().unwrap();
     std::fs::write(&cert, "not a certificate").unwrap();
-    let error = keyring.load(&settings, []).unwrap_err().to_string();
+    let error = read().map(drop).unwrap_err().to_string();
     assert!(error.contains("cannot read a certificate from "), "{error}");
     assert_eq!(binding(), second);
 }

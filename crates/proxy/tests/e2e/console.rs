@@ -2,6 +2,7 @@
 
 mod columns;
 mod connections;
+mod door;
 mod numbers;
 mod protocol;
 

@@ -27,7 +27,7 @@ impl Console for Board {
     }
 
     fn groups(&self) -> Table {
-        crate::tally::table(Vec::new(), 0)
+        crate::tally::table(Vec::new(), crate::tally::Called::ByText, 0)
     }
 }
 

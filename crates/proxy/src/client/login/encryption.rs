@@ -14,31 +14,56 @@ use std::sync::Arc;
 /// The first byte of a TLS handshake. A packet of PostgreSQL begins with its length, which begins with zero.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Reads packets up to the start-up; encrypts the stream, or carries out a cancel request.
-pub(super) async fn read_startup(
+/// What a client says in the end.
+pub(super) enum Opening {
+    /// Who it is.
+    Startup(Startup),
+    /// Whom to cancel.
+    Cancel {
+        /// The first half of the key.
+        process: u32,
+        /// The other half.
+        secret: u32,
+    },
+}
+
+/// Reads packets up to one of these, and encrypts the stream on the way. Each kind of encryption may be asked for once.
+pub(super) async fn read_opening(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
-) -> Result<Startup, Refusal> {
+) -> Result<Opening, Refusal> {
     stream.read_some(input).await?;
     if input.first() == Some(&TLS_HANDSHAKE) {
         shake_hands(proxy, stream, input, true).await?;
     }
+    let (mut tls_was_asked, mut gss_was_asked) = (false, false);
     loop {
         match next_packet(stream, input).await? {
             Packet::Startup(startup) => {
                 check_encrypted(proxy, stream)?;
-                return Ok(startup);
+                return Ok(Opening::Startup(startup));
             }
-            Packet::Tls => answer_request(proxy, stream, input).await?,
-            Packet::Gss => stream.write_all(&mut BytesMut::from(&b"N"[..])).await?,
-            Packet::Cancel { process, secret } => {
-                let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
-                proxy.operators.cancel(process, secret);
-                proxy.cancels.cancel(process, secret, limit).await;
-                return Err(Refusal::Left);
+            Packet::Cancel { process, secret } => return Ok(Opening::Cancel { process, secret }),
+            Packet::Tls => {
+                if stream.is_encrypted() {
+                    return Err(ErrorResponse::fatal("08P01", "SSL req inside SSL").into());
+                }
+                once(&mut tls_was_asked)?;
+                answer_request(proxy, stream, input).await?;
+            }
+            Packet::Gss => {
+                once(&mut gss_was_asked)?;
+                stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
             }
         }
+    }
+}
+
+fn once(was_asked: &mut bool) -> Result<(), Refusal> {
+    match std::mem::replace(was_asked, true) {
+        false => Ok(()),
+        true => Err(ErrorResponse::fatal("08P01", "encryption was asked for before").into()),
     }
 }
 
@@ -67,9 +92,6 @@ async fn answer_request(
     stream: &mut Stream,
     input: &mut BytesMut,
 ) -> Result<(), Refusal> {
-    if stream.is_encrypted() {
-        return Err(ErrorResponse::fatal("08P01", "SSL req inside SSL").into());
-    }
     if proxy.keyring.acceptor().is_none() || stream.is_unix() {
         return Ok(stream.write_all(&mut BytesMut::from(&b"N"[..])).await?);
     }

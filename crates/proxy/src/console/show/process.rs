@@ -55,14 +55,14 @@ pub(super) const DNS_ZONES_COLUMNS: Columns = Columns {
     names: &["zonename", "serial", "count"],
 };
 
-/// Clients and server connections that there are.
+/// Clients, operators among them, and server connections that there are.
 fn connections(proxy: &Proxy) -> (u64, u64) {
-    let clients = proxy.clients.load(Ordering::Relaxed) as u64;
+    let clients = proxy.clients.load(Ordering::Relaxed) + proxy.operators.count();
     let servers = proxy.pools().into_iter().map(|pool| {
         let (load, _) = pool.load();
         load.servers_active + load.servers_idle + load.servers_opening
     });
-    (clients, servers.sum())
+    (clients as u64, servers.sum())
 }
 
 pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {

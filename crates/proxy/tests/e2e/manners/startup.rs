@@ -113,3 +113,19 @@ fn sigterm_ends_it_in_good_order() {
         assert_eq!(message.fields().sqlstate(), "57P01");
     }
 }
+
+#[test]
+fn encryption_is_asked_for_once() {
+    let stage = stage();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    for request in [ssl_request(), gss_request()] {
+        let mut client = RawClient::open(stage.port());
+        client.send(&request);
+        assert_eq!(client.receive_byte(), b'N');
+        client.send(&request);
+        let told = client.receive_to_end();
+        assert_eq!(told.last().unwrap().fields().sqlstate(), "08P01");
+    }
+}

@@ -156,3 +156,23 @@ fn a_paused_process_ends() {
     assert_eq!(scene.paceline.ended(), Some(0));
     assert_eq!(scene.paceline.heard("pooler is shutting down"), 0);
 }
+
+/// It ends when the process does, and may look on meanwhile.
+#[test]
+fn operators_hold_up_nobody() {
+    for signal in ["TERM", "INT"] {
+        let Some(mut scene) = patient("") else {
+            return;
+        };
+        let mut at_work = scene.client();
+        at_work.ok("BEGIN; SELECT 1");
+        let parameters = [("user", "postgres"), ("database", "pgbouncer")];
+        let mut operator = RawClient::connect(scene.paceline.port(), &parameters);
+        scene.paceline.signal_and_hear(signal, "shutting down");
+        operator.ok("SHOW CLIENTS");
+        at_work.ok("COMMIT");
+        at_work.hang_up();
+        assert_eq!(scene.paceline.ended(), Some(0), "{signal}");
+        assert_eq!(last_words(&mut operator), by_command());
+    }
+}

@@ -1,0 +1,105 @@
+//! A configuration together with what the files that it names hold: lists of users, rules, certificates. It is read as a whole
+//! and then put in force as a whole; what is wrong with one of them changes nothing.
+
+#[cfg(test)]
+mod tests;
+
+use crate::auth::{Records, RecordsError};
+use crate::config::{Config, ConfigError};
+use crate::proxy::Proxy;
+use crate::tls::{Keys, TlsError};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A configuration, complete.
+pub(crate) struct Outfit {
+    /// What an operator has written.
+    pub(crate) config: Arc<Config>,
+    /// What the files about users say.
+    pub(crate) records: Arc<Records>,
+    /// Keys and certificates.
+    pub(crate) keys: Arc<Keys>,
+}
+
+/// Why a configuration cannot be put in force.
+#[derive(Debug, Error)]
+pub(crate) enum OutfitError {
+    /// It is wrong itself.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file about users is.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    /// A key or certificate is.
+    #[error(transparent)]
+    Keys(#[from] TlsError),
+    /// It names no database any more, and none is embedded.
+    #[error(
+        "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself"
+    )]
+    NoDatabase,
+    /// It was not read to its end.
+    #[error("reading was cut short: {0}")]
+    CutShort(#[from] tokio::task::JoinError),
+}
+
+impl Outfit {
+    /// Reads all files that a configuration names. They may be slow: not for a thread that serves sockets, once there are any.
+    ///
+    /// # Errors
+    /// The first of them that is wrong.
+    pub(crate) fn read(config: Arc<Config>) -> Result<Self, OutfitError> {
+        Ok(Self {
+            records: Arc::new(Records::read(&config.paceline.login)?),
+            keys: Arc::new(Keys::read(&config)?),
+            config,
+        })
+    }
+
+    /// This one with other values for keys of `[paceline]`. Only what these keys are about is read again.
+    fn altered(&self, config: Config) -> Result<Self, OutfitError> {
+        let (old, new) = (&self.config.paceline, &config.paceline);
+        let records = match Records::are_those_of(&old.login, &new.login) {
+            true => Arc::clone(&self.records),
+            false => Arc::new(Records::read(&new.login)?),
+        };
+        let keys = match old.encryption == new.encryption {
+            true => Arc::clone(&self.keys),
+            false => Arc::new(Keys::read(&config)?),
+        };
+        Ok(Self {
+            config: Arc::new(config),
+            records,
+            keys,
+        })
+    }
+}
+
+impl Proxy {
+    /// Sets one key, as `key=value`, until the configuration is read again.
+    ///
+    /// # Errors
+    /// The value is wrong, or a file that it names is; then nothing has changed.
+    pub(crate) async fn set(self: &Arc<Self>, assignment: &str) -> Result<(), OutfitError> {
+        // Else what a reload has read meanwhile would be lost.
+        let _turn = self.origin.turn().await;
+        let before = self.outfit();
+        let mut config = Config::clone(&before.config);
+        config.set(assignment)?;
+        config.check_access("SET")?;
+        self.put_in_force(move || before.altered(config)).await
+    }
+
+    /// Reads elsewhere than on a thread that serves sockets, and puts what was read in force if all of it is good.
+    ///
+    /// # Errors
+    /// Something is wrong; then nothing has changed.
+    pub(super) async fn put_in_force(
+        self: &Arc<Self>,
+        read: impl FnOnce() -> Result<Outfit, OutfitError> + Send + 'static,
+    ) -> Result<(), OutfitError> {
+        let outfit = tokio::task::spawn_blocking(read).await??;
+        self.wear(outfit);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! All of a configuration, or nothing of it.
+
+use super::*;
+use crate::tls::Acceptor;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A proxy whose users are in a file.
+struct Scene {
+    folder: TempDir,
+    proxy: Arc<Proxy>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certified = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+        std::fs::write(folder.path().join("cert"), certified.cert.pem()).unwrap();
+        let key = certified.signing_key.serialize_pem();
+        std::fs::write(folder.path().join("key"), key).unwrap();
+        let config = Config::for_upstream("postgres://db").unwrap();
+        let proxy = Arc::new(Proxy::new(config));
+        let scene = Self { folder, proxy };
+        scene.has_user("one");
+        scene
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn has_user(&self, name: &str) {
+        std::fs::write(self.path("users"), format!("\"{name}\" \"p\"")).unwrap();
+    }
+
+    async fn set(&self, key: &str, value: &str) -> Result<(), String> {
+        let done = self.proxy.set(&format!("{key}={value}")).await;
+        done.map_err(|error| error.to_string())
+    }
+
+    fn knows(&self, user: &str) -> bool {
+        self.proxy.gate.records().knows(user)
+    }
+}
+
+#[tokio::test]
+async fn a_bad_certificate_keeps_the_users_as_they_were() {
+    let scene = Scene::new();
+    scene.set("auth_file", &scene.path("users")).await.unwrap();
+    let mut config = Config::clone(&scene.proxy.config());
+    config.set("client_tls_sslmode=require").unwrap();
+    scene.has_user("two");
+    let before = Arc::clone(&scene.proxy.config());
+    let read = scene
+        .proxy
+        .put_in_force(move || Outfit::read(Arc::new(config)));
+    let error = read.await.unwrap_err().to_string();
+    assert!(error.contains("needs client_tls_cert_file"), "{error}");
+    assert!(scene.knows("one") && !scene.knows("two"));
+    assert!(Arc::ptr_eq(&before, &scene.proxy.config()));
+}
+
+#[tokio::test]
+async fn what_is_set_is_in_force() {
+    let scene = Scene::new();
+    let required = |scene: &Scene| {
+        let acceptor = scene.proxy.keyring.acceptor();
+        acceptor.is_some_and(|acceptor: Arc<Acceptor>| acceptor.is_required())
+    };
+    let error = scene.set("client_tls_sslmode", "require").await;
+    let error = error.unwrap_err();
+    assert!(error.contains("needs client_tls_cert_file"), "{error}");
+    assert_eq!(
+        scene.proxy.config().paceline,
+        Config::default().paceline,
+        "nothing is set"
+    );
+    for (key, file) in [
+        ("client_tls_cert_file", "cert"),
+        ("client_tls_key_file", "key"),
+    ] {
+        scene.set(key, &scene.path(file)).await.unwrap();
+    }
+    assert!(!required(&scene));
+    scene.set("client_tls_sslmode", "require").await.unwrap();
+    assert!(required(&scene));
+}
+
+#[tokio::test]
+async fn a_file_of_users_that_is_not_there_cannot_be_set() {
+    let scene = Scene::new();
+    let users = scene.path("users");
+    scene.set("auth_file", &users).await.unwrap();
+    assert!(scene.knows("one"));
+    let error = scene.set("auth_file", &scene.path("typo")).await;
+    assert!(error.unwrap_err().contains("cannot read auth_file"));
+    let set = scene.proxy.config().paceline.login.auth_file.clone();
+    assert_eq!(set.as_deref(), Some(Path::new(&users)));
+    assert!(scene.knows("one"));
+}
+
+/// Users and certificates may have become unreadable meanwhile: they are not looked at.
+#[tokio::test]
+async fn what_is_set_elsewhere_reads_no_file() {
+    let scene = Scene::new();
+    scene.set("auth_file", &scene.path("users")).await.unwrap();
+    std::fs::remove_file(scene.path("users")).unwrap();
+    scene.set("max_client_conn", "7").await.unwrap();
+    assert!(scene.knows("one"));
+    assert_eq!(scene.proxy.config().paceline.pooling.max_client_conn, 7);
+}
