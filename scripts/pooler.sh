@@ -42,11 +42,12 @@ start_servers() {
     for port in $bouncer $ours $((bouncer + 10)) $((ours + 10)); do wait_for $port; done
 }
 
-# tps PORT CLIENTS ARGUMENTS…: transactions per second, without the time that connecting takes; nothing if pgbench fails.
+# tps PORT CLIENTS ARGUMENTS…: transactions per second, without the time that connecting takes (pgbench begins to count -T before
+# it); nothing if pgbench fails.
 tps() {
     local port=$1 count=$2 out
     shift 2
-    out=$("$bin/pgbench" -n -h 127.0.0.1 -p "$port" -U "${user:-postgres}" -c "$count" -j 1 -T "$seconds" "$@" postgres 2>>"$work/pgbench.log") || return 0
+    out=$("$bin/pgbench" -n -h 127.0.0.1 -p "$port" -U "${user:-postgres}" -c "$count" -j 1 -T "$((seconds + count / 500))" "$@" postgres 2>>"$work/pgbench.log") || return 0
     sed -n 's/^tps = \([0-9.]*\) .*/\1/p' <<<"$out" | head -n 1
 }
 
@@ -69,6 +70,8 @@ header() {
 }
 
 speed() {
+    # Both poolers offer TLS, and libpq would take it.
+    export PGSSLMODE=disable
     local bouncer_port=$bouncer our_port=$ours
     header "Transactions per second"
     for mode in simple prepared; do
@@ -88,10 +91,10 @@ tls() {
     for mode in simple prepared; do
         for count in "${clients[@]}"; do row "\`SELECT 1\`, $mode" "$count" no -M $mode -f "$work/one.sql"; done
     done
-    unset PGSSLMODE
 }
 
 logins() {
+    export PGSSLMODE=disable
     local bouncer_port=$((bouncer + 10)) our_port=$((ours + 10)) user=app
     export PGPASSWORD=app
     header "Logins per second with SCRAM-SHA-256, each with one \`SELECT 1\`"

@@ -1,3 +1,5 @@
+//! Ciphers by the names under which people know them.
+
 use super::Cipher;
 use rustls::crypto::ring::ALL_CIPHER_SUITES;
 
