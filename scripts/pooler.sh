@@ -104,7 +104,7 @@ logins() {
 
 resident() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
 
-# memory NAME PORT PID: opens idle clients, and shows what each of them costs.
+# hold NAME PORT PID: opens idle clients, and shows what each of them costs.
 hold() {
     local before after
     before=$(resident "$3")
