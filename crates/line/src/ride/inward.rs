@@ -106,10 +106,17 @@ impl Ride {
 
     /// Answers to the client's messages that no server needs to give.
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
-        while let Some(Expect::Done { says, .. }) = self.expect.front() {
-            let says = *says;
-            self.pass_held(to_client);
-            self.repeat.tell(says, to_client);
+        loop {
+            match self.expect.front() {
+                Some(Expect::Done { says, .. }) => {
+                    let says = *says;
+                    self.pass_held(to_client);
+                    self.repeat.tell(says, to_client);
+                }
+                // Of a copy that did not begin: the server skips it.
+                Some(Expect::CopyEnd) => {}
+                _ => return,
+            }
             self.expect.pop_front();
         }
     }
@@ -233,26 +240,20 @@ impl Ride {
 
     /// The server reads CopyData now: it has skipped or will skip Syncs up to the end of the copy.
     fn start_copy_in(&mut self) {
-        let first = usize::from(matches!(self.expect.front(), Some(Expect::Execute { .. })));
-        if first == 0 {
-            self.copy_in = true;
-            return;
-        }
-        let end = self
-            .expect
-            .iter()
-            .position(|e| matches!(e, Expect::CopyEnd));
+        let is_end = |expect: &Expect| matches!(expect, Expect::CopyEnd);
+        let end = self.expect.iter().position(is_end);
         self.copy_in = end.is_none();
         let until = end.map_or(self.expect.len(), |at| at + 1);
         let mut place = 0;
         self.expect.retain(|e| {
-            let skipped =
-                (first..until).contains(&place) && matches!(e, Expect::Sync | Expect::CopyEnd);
+            let skipped = place < until && matches!(e, Expect::Sync | Expect::CopyEnd);
             place += 1;
             !skipped
         });
-        // The Sync that ends the unit is still to come.
-        self.mid_unit = !self.expect.iter().any(|e| matches!(e, Expect::Sync));
+        if let Some(Expect::Execute { .. }) = self.expect.front() {
+            // The Sync that ends the unit is still to come.
+            self.mid_unit = !self.expect.iter().any(|e| matches!(e, Expect::Sync));
+        }
     }
 
     /// An error makes the server skip everything up to the next Sync: none of it has taken place.

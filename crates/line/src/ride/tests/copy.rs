@@ -137,3 +137,49 @@ fn an_extended_copy_is_not_over_before_its_last_sync() {
         assert!(stage.ride.is_over(), "{succeeds}");
     }
 }
+
+/// As drivers do that do not wait to be asked for the data.
+#[test]
+fn copy_by_simple_query_all_in_one_go() {
+    let mut stage = Stage::new();
+    stage.client([query(COPY), copy_data("1\n"), sync(), copy_done()]);
+    assert_eq!(stage.server([copy_in()]), ["copy in"]);
+    assert!(
+        !stage.ride.awaits_client(),
+        "the server has skipped the Sync"
+    );
+    assert_eq!(
+        stage.server([complete("COPY 1"), ready('I')]),
+        ["COPY 1", "ready I"]
+    );
+    assert!(stage.ride.is_over());
+}
+
+/// Several copies in one query, each with an end of its own.
+#[test]
+fn copies_by_one_simple_query_all_in_one_go() {
+    let mut stage = Stage::new();
+    stage.client([query(&format!("{COPY}; {COPY}")), copy_done()]);
+    stage.server([copy_in()]);
+    assert!(!stage.ride.awaits_client());
+    stage.server([complete("COPY 0"), copy_in()]);
+    assert!(stage.ride.awaits_client());
+    stage.client([copy_done()]);
+    stage.server([complete("COPY 0"), ready('I')]);
+    assert!(stage.ride.is_over());
+}
+
+#[test]
+fn the_end_of_a_copy_that_there_was_not_is_answered_by_nothing() {
+    let mut stage = Stage::new();
+    stage.client([parse("", "SELECT 1"), bind(""), execute(), copy_done()]);
+    stage.client([parse("", "SELECT 2"), bind(""), execute(), sync()]);
+    stage.server([parsed(), bound(), complete("SELECT 1")]);
+    stage.server([parsed(), bound(), complete("SELECT 1")]);
+    assert!(!stage.ride.is_over());
+    assert_eq!(stage.server([ready('I')]), ["ready I"]);
+    assert!(stage.ride.is_over());
+    stage.client([query("SELECT 3"), copy_done()]);
+    stage.server([complete("SELECT 1"), ready('I')]);
+    assert!(stage.ride.is_over());
+}

@@ -104,22 +104,19 @@ fn check_answers(stage: &Stage, over: &AtomicBool) {
     }
 }
 
-/// At least `count`; on a long run for as long as that takes.
+/// At least `count`, first the corpus as it is; on a long run for as long as that takes.
 fn send_streams(stage: &Stage, rng: &mut Rng, count: usize) {
     let (startups, sessions) = (corpus("startup"), corpus("frontend"));
     let plain = std::slice::from_ref(&startups[plain(&startups)]);
     let deadline = Instant::now() + long_run().unwrap_or_default() / 2;
     let mut sent = 0;
     while sent < count || Instant::now() < deadline {
-        let startup = match rng.chance(20) {
-            true => mutated(&startups, rng),
-            false => plain[0].clone(),
+        let (startup, session) = match sessions.get(sent) {
+            Some(session) => (plain[0].clone(), session.clone()),
+            None if rng.chance(20) => (mutated(&startups, rng), mutated(&sessions, rng)),
+            None => (plain[0].clone(), mutated(&sessions, rng)),
         };
-        let stream = [
-            with_database(&startup, &stage.database),
-            mutated(&sessions, rng),
-        ]
-        .concat();
+        let stream = [with_database(&startup, &stage.database), session].concat();
         if let Err(why) = send(stage.port(), &stream) {
             panic!("{why}: {}", keep("stream", &stream).display());
         }
