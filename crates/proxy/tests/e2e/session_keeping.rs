@@ -158,7 +158,7 @@ fn a_warning_names_what_is_lost_and_is_logged() {
     let line = "LISTEN is lost at the end of the transaction";
     until("it is logged", || {
         let paceline = stage.paceline();
-        paceline.is_none_or(|paceline| paceline.has_logged(line))
+        paceline.is_none_or(|paceline| paceline.logged(line))
     });
 }
 

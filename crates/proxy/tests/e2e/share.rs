@@ -273,8 +273,11 @@ fn an_answer_that_is_too_long_is_everybodys_own() {
 /// Nobody reads what many groups are given: what there is no room for waits in PostgreSQL, not in Paceline.
 #[test]
 fn memory_for_all_groups_together_is_bounded() {
-    const GROUPS: usize = 16;
-    const SERVERS: usize = 18;
+    const GROUPS: usize = 20;
+    // Where there is no room, each of the two who asked keeps a connection until it reads.
+    const SERVERS: usize = 2 * GROUPS;
+    // 64 MiB of answers, and what the process has besides (40 MiB); without the bound it would be 180 MiB.
+    const PEAK_KIB_MAX: u64 = 140 << 10;
     let mut stage = stage_with(SERVERS);
     learn(&stage, &unit(WIDE, &[Some("1")]));
     let mut clients = stage.clients(2 * GROUPS);
@@ -291,7 +294,7 @@ fn memory_for_all_groups_together_is_bounded() {
     if let Some(paceline) = stage.paceline() {
         let peak = paceline.memory_kib("VmHWM");
         println!("peak of resident memory: {peak} KiB");
-        assert!(peak < 108 << 10, "{peak} KiB");
+        assert!(peak < PEAK_KIB_MAX, "{peak} KiB");
     }
 }
 

@@ -64,12 +64,6 @@ impl Paceline {
         self.address.port()
     }
 
-    /// Has it logged a line with this in it?
-    pub(crate) fn has_logged(&self, text: &str) -> bool {
-        let log = self.log.lock().unwrap();
-        log.iter().any(|line| line.contains(text))
-    }
-
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -157,6 +151,11 @@ impl Builder {
     fn new(source: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
         command.arg("serve").args(source);
+        // What is set for the tests is no setting of Paceline's.
+        let environment = std::env::vars_os().map(|(name, _)| name);
+        for name in environment.filter(|name| name.as_encoded_bytes().starts_with(b"PACELINE_")) {
+            command.env_remove(name);
+        }
         let builder = Self {
             command,
             listen: "127.0.0.1:0".to_owned(),
