@@ -12,7 +12,6 @@ use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::stats::{Prepared, first_state};
-use crate::status::Board;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
@@ -156,19 +155,12 @@ impl Client {
     }
 
     async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
-        let config = self.proxy.config();
-        let board = Board {
-            settings: &config.paceline,
-            for_autocommit: self.pool.policy().for_autocommit,
-            counters: &self.proxy.counters,
-            pool: &self.pool,
-        };
         let settings = self.session.settings.id;
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
         self.registration.whereabouts.presence.begins();
         match self
             .session
-            .plan(&bytes, &self.proxy.templates, &board, &accepted)
+            .plan(&bytes, &self.proxy.templates, &*self.pool, &accepted)
         {
             Plan::Answer(mut answer) => {
                 self.count_answered(&bytes, answer.len());

@@ -1,6 +1,6 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
-use crate::config::{Settings, keys};
+use crate::config::keys;
 use crate::pool::Pool;
 use paceline_line::show::{Console, Table};
 use paceline_line::tally::Called;
@@ -45,23 +45,11 @@ impl Counters {
     }
 }
 
-/// What `SHOW` sees.
-#[derive(Clone, Copy)]
-pub(crate) struct Board<'a> {
-    /// The configuration.
-    pub(crate) settings: &'a Settings,
-    /// In force for the client that asks.
-    pub(crate) for_autocommit: bool,
-    /// The counters.
-    pub(crate) counters: &'a Counters,
-    /// The pool of the client that asks: others' statements are not shown to it.
-    pub(crate) pool: &'a Pool,
-}
-
-impl Console for Board<'_> {
+/// What `SHOW` sees is what a client of the pool may see: others' statements are not shown to it.
+impl Console for Pool {
     fn variables(&self) -> Vec<(String, String)> {
-        let mut in_force = self.settings.clone();
-        in_force.grouping.hotspot_for_autocommit = self.for_autocommit;
+        let mut in_force = self.proxy.config().paceline.clone();
+        in_force.grouping.hotspot_for_autocommit = self.policy().for_autocommit;
         let keys = keys().filter(|key| key.name.starts_with("hotspot"));
         let value = |text: String| match text.as_str() {
             "true" => "on".to_owned(),
@@ -81,7 +69,7 @@ impl Console for Board<'_> {
             errors,
             would_have_grouped,
             waiting,
-        } = self.counters;
+        } = &self.proxy.counters;
         [
             ("errors", errors),
             ("fallbacks", fallbacks),
@@ -99,7 +87,7 @@ impl Console for Board<'_> {
     }
 
     fn groups(&self) -> Table {
-        self.pool.groups(Called::ByText)
+        self.groups(Called::ByText)
     }
 }
 
@@ -114,14 +102,8 @@ mod tests {
     fn every_counter_is_documented() {
         let config = Config::for_upstream("postgres://db").unwrap();
         let proxy = Arc::new(Proxy::new(config));
-        let config = proxy.config();
-        let board = Board {
-            settings: &config.paceline,
-            for_autocommit: false,
-            counters: &proxy.counters,
-            pool: &proxy.pool("app", "rider").unwrap(),
-        };
-        let names: Vec<String> = board.status().into_iter().map(|(name, _)| name).collect();
+        let pool = proxy.pool("app", "rider").unwrap();
+        let names: Vec<String> = pool.status().into_iter().map(|(name, _)| name).collect();
         assert!(names.is_sorted(), "{names:?}");
         let page = include_str!("../../../docs/groups.md");
         for name in &names {

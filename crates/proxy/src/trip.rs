@@ -52,12 +52,13 @@ enum Way {
 /// Carries out groups on `conn` until the line has no further one for it.
 pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
     let mut owed = Owed::new(Arc::clone(&pool));
-    // Closed before another one is opened for it.
+    // A connection that is lost is closed, and its place is free, before another one is opened for it: also if a batch panics.
     let mut conn = conn;
     owed.depart(&departure);
     let mut trip = Trip::new(departure);
     let mut out = BytesMut::new();
     if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
+        drop(conn);
         return trip.wreck(owed, &error);
     }
     loop {
@@ -66,7 +67,10 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
             Ok(Way::HandedOver(underway, room)) => {
                 return trip.hand_over(owed, conn, underway, room);
             }
-            Err(error) => return trip.wreck(owed, &error),
+            Err(error) => {
+                drop(conn);
+                return trip.wreck(owed, &error);
+            }
         };
         let next = trip.arrive(&mut owed, &mut conn, &last);
         let Some(mut next) = next else {
@@ -95,6 +99,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departur
         last.into_iter().for_each(|last| trip.deal(last));
         trip = following;
         if let Err(error) = set_out {
+            drop(conn);
             return trip.wreck(owed, &error);
         }
     }

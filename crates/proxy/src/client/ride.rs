@@ -12,7 +12,6 @@ use crate::learn::Question;
 use crate::pool::{Delivery, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
-use crate::status::Board;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use meter::Meter;
@@ -399,19 +398,12 @@ fn with_desk<R>(
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
     let terms = client.pool.terms();
-    let config = client.proxy.config();
-    let board = Board {
-        settings: &config.paceline,
-        for_autocommit: client.pool.policy().for_autocommit,
-        counters: &client.proxy.counters,
-        pool,
-    };
     let mut desk = Desk {
         session: &mut client.session,
         server: &mut conn.side,
         templates: &client.proxy.templates,
         book: &client.proxy.book,
-        console: &board,
+        console: &**pool,
         taints: &taints,
         state: &terms.state,
     };
