@@ -370,6 +370,12 @@ async fn clean_up(order: &Order, absent: &Absent<'_>, interrupt: &Interrupt) {
 }
 
 impl Order {
+    /// The clients of its largest run.
+    pub fn most_clients(&self) -> usize {
+        let all = self.choices.iter().flat_map(|choice| &choice.clients);
+        all.copied().max().unwrap_or_default()
+    }
+
     fn load(&self, clients: usize, work: &Prepared) -> Load {
         Load {
             clients,

@@ -21,9 +21,12 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// For Paceline to end in good order.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Settings of the embedded PostgreSQL: room for the tables, and no checkpoint in the middle of a short run.
-const SERVER_SETTINGS: [(&str, &str); 4] = [
-    ("max_connections", "400"),
+/// Connections that the embedded PostgreSQL takes: as many a small server does.
+const CONNECTIONS: usize = 400;
+/// Of those that are not for clients: the lab's own, Paceline's, PostgreSQL's reserve.
+const CONNECTIONS_RESERVED: usize = 20;
+/// Its other settings: room for the tables, and no checkpoint in the middle of a short run.
+const SERVER_SETTINGS: [(&str, &str); 3] = [
     ("shared_buffers", "256MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
@@ -41,13 +44,17 @@ pub struct Stand {
 
 impl Stand {
     /// Starts both; `data_dir` keeps PostgreSQL's data and is used again the next time. `program` is the file of Paceline.
+    /// PostgreSQL takes as many connections as a small server does, and `clients` if these are more.
     ///
     /// # Errors
     /// PostgreSQL or Paceline does not start; nothing is left running.
-    pub fn start(data_dir: &Path, program: &Path) -> anyhow::Result<Self> {
+    pub fn start(data_dir: &Path, program: &Path, clients: usize) -> anyhow::Result<Self> {
         let mut options = Options::new(data_dir);
         let settings = SERVER_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
         options.settings.extend(settings);
+        let connections = CONNECTIONS.max(clients + CONNECTIONS_RESERVED);
+        let connections = ("max_connections".to_owned(), connections.to_string());
+        options.settings.push(connections);
         let server = Server::start(options)?;
         let paceline = Paceline::start(program, &server)?;
         Ok(Self { paceline, server })

@@ -24,12 +24,7 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// Nothing could be run at all, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
-    let clients = bench
-        .order
-        .choices
-        .iter()
-        .flat_map(|choice| &choice.clients);
-    paceline_lab::allow_clients(clients.copied().max().unwrap_or_default())?;
+    paceline_lab::allow_clients(bench.order.most_clients())?;
     let mut kept = Kept::new(&bench)?;
     // Told before anything is measured, if it cannot be written.
     bench.html.as_deref().map(open).transpose()?;
@@ -65,7 +60,13 @@ async fn start(
     };
     eprintln!("starting PostgreSQL and Paceline");
     let program = std::env::current_exe().context("where is paceline?")?;
-    let mut started = tokio::task::spawn_blocking(move || Stand::start(&data_dir, &program));
+    // A small server turns a storm away; with the sizes of the sources it is to bear it.
+    let clients = match bench.order.sizes.full {
+        true => bench.order.most_clients(),
+        false => 0,
+    };
+    let start = move || Stand::start(&data_dir, &program, clients);
+    let mut started = tokio::task::spawn_blocking(start);
     let started = tokio::select! {
         biased;
         () = signals.next() => {
