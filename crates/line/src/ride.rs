@@ -53,6 +53,8 @@ pub struct Desk<'a> {
     pub taints: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
     pub state: &'a StatePolicy,
+    /// What the client's query is, if somebody has found out already; its text goes to the server as it is.
+    pub known: Option<&'a Arc<Template>>,
 }
 
 /// How a hinted unit that is not in a transaction gets one, so that it can be undone.

@@ -106,9 +106,9 @@ pub(crate) struct Pool {
 struct Inner {
     line: Line<Waiter>,
     /// Used last, taken first.
-    idle: Vec<ServerConn>,
+    idle: Vec<Box<ServerConn>>,
     /// Kept while it is suspended; then none is idle.
-    parked: Vec<ServerConn>,
+    parked: Vec<Box<ServerConn>>,
     /// May work begin?
     hold: Hold,
     /// Connections that are opened now are of this era …
@@ -301,7 +301,7 @@ impl Pool {
     }
 
     /// A connection comes back; `None`: it is lost.
-    pub(crate) fn release(self: &Arc<Self>, conn: Option<ServerConn>, keys: &Keys) {
+    pub(crate) fn release(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
         land(&mut inner, now, keys);
@@ -328,7 +328,7 @@ impl Pool {
     }
 
     /// A connection that is free: it may serve, is kept for later, or is closed.
-    fn take_in(self: &Arc<Self>, inner: &mut Inner, conn: ServerConn) {
+    fn take_in(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>) {
         match inner.serves_on(&conn) {
             true => inner.idle.push(conn),
             false => self.put_aside(inner, conn),
@@ -474,7 +474,7 @@ impl Pool {
         }
     }
 
-    fn take_idle(&self, inner: &mut Inner) -> Option<ServerConn> {
+    fn take_idle(&self, inner: &mut Inner) -> Option<Box<ServerConn>> {
         while let Some(mut conn) = inner.idle.pop() {
             if conn.is_alive() {
                 return Some(conn);
@@ -488,7 +488,7 @@ impl Pool {
     fn board(
         self: &Arc<Self>,
         inner: &mut Inner,
-        conn: ServerConn,
+        conn: Box<ServerConn>,
         mut departure: Departure<Waiter>,
     ) {
         if departure.entries.len() > 1 {
@@ -509,8 +509,8 @@ impl Pool {
     pub(crate) fn seat(
         self: &Arc<Self>,
         entry: Entry<Waiter>,
-        conn: ServerConn,
-    ) -> Option<(ServerConn, Keys)> {
+        conn: Box<ServerConn>,
+    ) -> Option<(Box<ServerConn>, Keys)> {
         let seat = Seat::new(self, conn, entry.slip.keys);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{Interest, Ready};
@@ -271,10 +271,26 @@ impl Socket {
         }
     }
 
+    /// Reads what is there. A socket that gives less than asked for has no more: until an event says otherwise, nobody asks
+    /// it again in vain.
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read(buf),
-            Self::Unix(stream) => stream.try_read(buf),
+        let nothing = || io::Error::from(io::ErrorKind::WouldBlock);
+        let mut got = None;
+        let mut read = |socket: BorrowedFd<'_>| {
+            let len = rustix::io::read(socket, &mut *buf)?;
+            got = Some(len);
+            match (1..buf.len()).contains(&len) {
+                true => Err(nothing()),
+                false => Ok(()),
+            }
+        };
+        let told = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+        };
+        match got {
+            Some(len) => Ok(len),
+            None => told.and(Err(nothing())),
         }
     }
 

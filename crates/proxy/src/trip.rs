@@ -50,7 +50,7 @@ enum Way {
 }
 
 /// Carries out groups on `conn` until the line has no further one for it.
-pub(crate) async fn drive(pool: Arc<Pool>, conn: ServerConn, departure: Departure<Waiter>) {
+pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, departure: Departure<Waiter>) {
     let mut owed = Owed::new(Arc::clone(&pool));
     // A connection that is lost is closed, and its place is free, before another one is opened for it: also if a batch panics.
     let mut conn = conn;

@@ -112,8 +112,14 @@ impl Ride {
                 out,
             );
         };
-        let plain = own_text(text, desk);
-        let template = desk.templates.simple(&plain).template;
+        let (plain, template) = match desk.known {
+            Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
+            None => {
+                let plain = own_text(text, desk);
+                let template = desk.templates.simple(&plain).template;
+                (plain, template)
+            }
+        };
         if self.query_by_name(&plain, &template, desk, out) {
             return;
         }

@@ -20,9 +20,10 @@ use paceline_line::ride::{Desk, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
-use paceline_line::unit::Unit;
+use paceline_line::unit::{Form, Unit};
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,16 +103,23 @@ impl Client {
         };
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
-        let outcome = match (underway, &watched) {
-            (Some((underway, room)), _) => self.take_over(conn, underway, room, start).await,
-            (None, Some((unit, _))) => {
-                let riding = self.ride_on(conn, &unit.bytes, wrap, start);
-                match held_max(unit) {
-                    Some(limit) => hold_rows(rows, limit, riding).await,
-                    None => riding.await,
+        let held_max = watched.as_ref().and_then(|(unit, _)| held_max(unit));
+        let outcome = {
+            let mut relay = match underway {
+                Some((underway, room)) => Relay::take_over(self, conn, underway, room, start),
+                None => {
+                    let simple = |unit: &&Arc<Unit>| matches!(unit.form, Form::Simple);
+                    let known = watched.as_ref().map(|(unit, _)| unit).filter(simple);
+                    let known = known.map(|unit| &unit.template);
+                    Relay::board(self, conn, unit, known, wrap, start)
                 }
+            };
+            // By reference: a future keeps what is moved into it a second time.
+            let riding = std::pin::pin!(relay.run_to_end());
+            match held_max {
+                Some(limit) => hold_rows(rows, limit, riding).await,
+                None => riding.await,
             }
-            (None, None) => self.ride_on(conn, unit, wrap, start).await,
         };
         whereabouts.leave_server().await;
         let spent = seat.conn().is_some_and(|conn| conn.side.spent);
@@ -170,36 +178,6 @@ impl Client {
             };
         }
     }
-
-    async fn ride_on(
-        &mut self,
-        conn: &mut ServerConn,
-        unit: &Bytes,
-        wrap: Wrap,
-        start: Instant,
-    ) -> Result<Ended, (Fate, End)> {
-        let mut relay = Relay::board(self, conn, wrap, start);
-        relay.begin(unit);
-        relay.run_to_end().await
-    }
-
-    /// Goes on with a read whose answer is coming in.
-    async fn take_over(
-        &mut self,
-        conn: &mut ServerConn,
-        underway: Underway,
-        room: Room,
-        start: Instant,
-    ) -> Result<Ended, (Fate, End)> {
-        let (ride, to_client) = Ride::take_over(underway);
-        let mut relay = Relay {
-            to_client,
-            room: Some(room),
-            ..Relay::new(self, conn, ride, start)
-        };
-        relay.meter.unit(Status::Idle);
-        relay.run_to_end().await
-    }
 }
 
 impl Client {
@@ -223,8 +201,11 @@ fn held_max(unit: &Unit) -> Option<Duration> {
 }
 
 /// Carries out a ride; if it takes longer, those who wait for its queue or rows may leave.
-async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Output = T>) -> T {
-    let mut riding = std::pin::pin!(riding);
+async fn hold_rows<T>(
+    rows: Rows<'_>,
+    limit: Duration,
+    mut riding: Pin<&mut impl Future<Output = T>>,
+) -> T {
     match tokio::time::timeout(limit, &mut riding).await {
         Ok(outcome) => outcome,
         Err(_) => {
@@ -235,16 +216,42 @@ async fn hold_rows<T>(rows: Rows<'_>, limit: Duration, riding: impl Future<Outpu
 }
 
 impl<'a> Relay<'a> {
-    fn board(client: &'a mut Client, conn: &'a mut ServerConn, wrap: Wrap, start: Instant) -> Self {
+    /// For a unit; `known`: what its only query is, if it is one.
+    fn board(
+        client: &'a mut Client,
+        conn: &'a mut ServerConn,
+        unit: &Bytes,
+        known: Option<&Arc<Template>>,
+        wrap: Wrap,
+        start: Instant,
+    ) -> Self {
         let mut to_server = BytesMut::new();
         let mut ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
         if client.mode == PoolMode::Session {
             ride.stay();
         }
-        Self {
-            to_server,
-            ..Self::new(client, conn, ride, start)
-        }
+        ride.can_be_repeated();
+        let mut relay = Self::new(client, conn, ride, start);
+        relay.to_server = to_server;
+        relay.first = Some(unit.clone());
+        relay.take_unit(unit, known);
+        relay
+    }
+
+    /// For a read whose answer is coming in.
+    fn take_over(
+        client: &'a mut Client,
+        conn: &'a mut ServerConn,
+        underway: Underway,
+        room: Room,
+        start: Instant,
+    ) -> Self {
+        let (ride, to_client) = Ride::take_over(underway);
+        let mut relay = Self::new(client, conn, ride, start);
+        relay.to_client = to_client;
+        relay.room = Some(room);
+        relay.meter.unit(Status::Idle);
+        relay
     }
 
     fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride, start: Instant) -> Self {
@@ -265,23 +272,16 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// The unit that the ride is for.
-    fn begin(&mut self, unit: &Bytes) {
-        self.ride.can_be_repeated();
-        self.first = Some(unit.clone());
-        self.take_unit(unit);
-    }
-
     /// It met a plan that no longer fits, and nobody knows.
     fn repeat(&mut self) {
         if self.ride.take_repeat()
             && let Some(unit) = self.first.take()
         {
-            self.take_unit(&unit);
+            self.take_unit(&unit, None);
         }
     }
 
-    fn take_unit(&mut self, unit: &Bytes) {
+    fn take_unit(&mut self, unit: &Bytes, known: Option<&Arc<Template>>) {
         let Self {
             client,
             conn,
@@ -290,7 +290,7 @@ impl<'a> Relay<'a> {
             to_server,
             ..
         } = self;
-        with_desk(client, conn, |desk| {
+        with_desk_knowing(client, conn, known, |desk| {
             Frames::new(unit).for_each(|frame| {
                 meter.message(frame, ride.status());
                 ride.client_message(frame, desk, to_server);
@@ -298,7 +298,7 @@ impl<'a> Relay<'a> {
         });
     }
 
-    async fn run_to_end(mut self) -> Result<Ended, (Fate, End)> {
+    async fn run_to_end(&mut self) -> Result<Ended, (Fate, End)> {
         let riding = Doing::Riding(self.conn.key.clone());
         self.client.registration.whereabouts.now(riding);
         self.conn.card.begins(self.client.proxy.clock.seconds());
@@ -319,8 +319,8 @@ impl<'a> Relay<'a> {
         }
         relayed?;
         Ok(Ended {
-            to_client: self.to_client,
-            end: self.client_end,
+            to_client: std::mem::take(&mut self.to_client),
+            end: self.client_end.take(),
             failed: self.ride.saw_error(),
             forwarded: self.ride.forwarded(),
             at,
@@ -345,17 +345,17 @@ impl<'a> Relay<'a> {
     async fn run(&mut self) -> Result<(), (Fate, End)> {
         loop {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
+            let heard_out = self.wants_client();
             self.take_server_input()?;
             if self.begins_transaction() {
                 return Err((Fate::Drop, self.refuse_transaction()));
             }
             self.repeat();
-            let held_back = self.has_no_room();
             self.flush()?;
             if self.is_over() {
                 return Ok(());
             }
-            if held_back && !self.has_no_room() {
+            if !heard_out && self.wants_client() {
                 // What the client has said already must not wait for what it says next.
                 continue;
             }
@@ -392,6 +392,16 @@ fn with_desk<R>(
     conn: &mut ServerConn,
     work: impl FnOnce(&mut Desk<'_>) -> R,
 ) -> R {
+    with_desk_knowing(client, conn, None, work)
+}
+
+/// The same when it is known what the client's query is.
+fn with_desk_knowing<R>(
+    client: &mut Client,
+    conn: &mut ServerConn,
+    known: Option<&Arc<Template>>,
+    work: impl FnOnce(&mut Desk<'_>) -> R,
+) -> R {
     let settings = client.session.settings.id;
     let pool = &client.pool;
     let taints = |template: &Template| {
@@ -406,6 +416,7 @@ fn with_desk<R>(
         console: &**pool,
         taints: &taints,
         state: &terms.state,
+        known,
     };
     work(&mut desk)
 }

@@ -91,7 +91,7 @@ impl Inner {
 
 impl Pool {
     /// A connection comes back that may not serve the next: it is kept for later, or closed.
-    pub(super) fn put_aside(self: &Arc<Self>, inner: &mut Inner, conn: ServerConn) {
+    pub(super) fn put_aside(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>) {
         if inner.hold == Hold::Suspended && inner.keeps(&conn) {
             inner.parked.push(conn);
             self.over.notify_waiters();
@@ -127,7 +127,7 @@ impl Pool {
         inner.past.retain(|era| era.strong_count() > 0);
         inner.past.push(Arc::downgrade(&last));
         let free = inner.idle.drain(..).chain(inner.parked.drain(..));
-        let closed = free.map(ServerConn::say_goodbye).count();
+        let closed = free.map(|conn| conn.say_goodbye()).count();
         inner.open -= closed;
         inner.forget_failures();
         inner.welcomes_are_old = true;

@@ -70,7 +70,7 @@ impl Delivery {
 /// is dropped; the connection only if nobody has begun to use it.
 pub(crate) struct Seat {
     pool: Arc<Pool>,
-    conn: Option<ServerConn>,
+    conn: Option<Box<ServerConn>>,
     keys: Keys,
     used: bool,
     underway: Option<(Underway, Room)>,
@@ -90,7 +90,7 @@ impl Rows<'_> {
 }
 
 impl Seat {
-    pub(super) fn new(pool: &Arc<Pool>, conn: ServerConn, keys: Keys) -> Box<Self> {
+    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: Keys) -> Box<Self> {
         Box::new(Self {
             pool: Arc::clone(pool),
             conn: Some(conn),
@@ -103,7 +103,7 @@ impl Seat {
     /// A connection on which the answer to the client's read is coming in.
     pub(crate) fn underway(
         pool: &Arc<Pool>,
-        conn: ServerConn,
+        conn: Box<ServerConn>,
         underway: Underway,
         room: Room,
     ) -> Box<Self> {
@@ -119,7 +119,7 @@ impl Seat {
     }
 
     /// Takes back what nobody received.
-    pub(super) fn unused(mut self) -> Option<(ServerConn, Keys)> {
+    pub(super) fn unused(mut self) -> Option<(Box<ServerConn>, Keys)> {
         let keys = std::mem::take(&mut self.keys);
         self.conn.take().map(|conn| (conn, keys))
     }

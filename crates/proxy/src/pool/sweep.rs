@@ -42,7 +42,7 @@ impl Pool {
         let closed = close(&mut inner, &terms, now);
         self.keep_enough(&mut inner, &terms, now);
         drop(inner);
-        closed.into_iter().for_each(ServerConn::say_goodbye);
+        closed.into_iter().for_each(|conn| conn.say_goodbye());
     }
 
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
@@ -61,9 +61,9 @@ impl Pool {
 }
 
 /// Takes out idle connections whose time has come, those that were idle for longest first.
-fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<ServerConn> {
+fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<Box<ServerConn>> {
     let mut idle = std::mem::take(&mut inner.idle);
-    let goes = |conn: &mut ServerConn| {
+    let goes = |conn: &mut Box<ServerConn>| {
         let goes = inner.open > inner.open_max
             || is_idle_for_too_long(inner, terms, conn, now)
             || retire(inner, terms, conn, now);

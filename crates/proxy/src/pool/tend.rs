@@ -52,7 +52,11 @@ impl Pool {
         });
     }
 
-    async fn open(&self, place: ServerPlace, era: &Arc<Era>) -> Result<ServerConn, ServerError> {
+    async fn open(
+        &self,
+        place: ServerPlace,
+        era: &Arc<Era>,
+    ) -> Result<Box<ServerConn>, ServerError> {
         let config = Arc::clone(&self.proxy.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
         let none = self.proxy.book.none();
@@ -62,10 +66,14 @@ impl Pool {
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.place = Some(place);
         Arc::clone(era).bind(&mut conn);
-        Ok(conn)
+        Ok(Box::new(conn))
     }
 
-    pub(super) fn opened(self: &Arc<Self>, era: Arc<Era>, opened: Result<ServerConn, ServerError>) {
+    pub(super) fn opened(
+        self: &Arc<Self>,
+        era: Arc<Era>,
+        opened: Result<Box<ServerConn>, ServerError>,
+    ) {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.opening -= 1;

@@ -66,12 +66,12 @@ impl Pool {
     }
 }
 
-fn conn(pool: &Pool, era: &Arc<Era>) -> (ServerConn, UnixStream) {
+fn conn(pool: &Pool, era: &Arc<Era>) -> (Box<ServerConn>, UnixStream) {
     let (socket, server) = UnixStream::pair().unwrap();
     let none = pool.proxy.book.none();
     let mut conn = ServerConn::new(Stream::unix(socket), &era.address, &none, 0);
     Arc::clone(era).bind(&mut conn);
-    (conn, server)
+    (Box::new(conn), server)
 }
 
 fn config(settings: &str) -> Config {
@@ -88,7 +88,7 @@ fn elsewhere() -> Arc<Config> {
     Arc::new(Config::from_toml(&text, "").unwrap())
 }
 
-fn failure() -> Result<ServerConn, ServerError> {
+fn failure() -> Result<Box<ServerConn>, ServerError> {
     Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
 }
 

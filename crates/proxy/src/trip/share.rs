@@ -51,7 +51,13 @@ impl Trip {
     }
 
     /// One member takes over what has come, and the connection; the others have got nothing and go again.
-    pub(super) fn hand_over(self, owed: Owed, conn: ServerConn, underway: Underway, room: Room) {
+    pub(super) fn hand_over(
+        self,
+        owed: Owed,
+        conn: Box<ServerConn>,
+        underway: Underway,
+        room: Room,
+    ) {
         let entries = self.entries.into_iter().flatten();
         let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
         let leader = waiting.next();

@@ -65,6 +65,7 @@ impl Stage {
             console: &Board,
             taints: &taints,
             state: &StatePolicy::default(),
+            known: None,
         };
         let ride = Ride::board(&mut desk, wrap, &mut own);
         Self {
@@ -103,6 +104,7 @@ impl Stage {
             console: &Board,
             taints: &taints,
             state: &self.state,
+            known: None,
         };
         act(&mut self.ride, &mut desk)
     }

@@ -49,7 +49,7 @@ impl Relay<'_> {
             }
             self.ride.goes_on();
             self.begin_if_targeted(&message);
-            self.take_unit(&message);
+            self.take_unit(&message, None);
         }
         Ok(())
     }
