@@ -78,6 +78,8 @@ pub struct Ride {
     status_before: Status,
     /// The server takes CopyData from the client.
     copy_in: bool,
+    /// The copy under way has a Sync in it: the server skips it if it reads it before the copy ends, else it answers it.
+    sync_in_copy: bool,
     /// The client's unit has begun and not ended: the server keeps its implicit transaction open.
     mid_unit: bool,
     /// After an error the server skips what the client says, up to its next Sync.
@@ -227,6 +229,7 @@ impl Ride {
             status: Status::Idle,
             status_before: Status::Idle,
             copy_in: false,
+            sync_in_copy: false,
             mid_unit: false,
             skipping: false,
             body: Body::Forward(0),

@@ -213,6 +213,7 @@ impl Ride {
                 Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints, .. }),
             ) => {
                 let (changes, hints) = (next_changes(changes), *hints);
+                self.sync_in_copy = false;
                 if let Some(Expect::Execute { .. }) = self.expect.front() {
                     self.expect.pop_front();
                 }
@@ -246,9 +247,10 @@ impl Ride {
         let until = end.map_or(self.expect.len(), |at| at + 1);
         let mut place = 0;
         self.expect.retain(|e| {
-            let skipped = place < until && matches!(e, Expect::Sync | Expect::CopyEnd);
+            let inside = place < until;
             place += 1;
-            !skipped
+            self.sync_in_copy |= inside && matches!(e, Expect::Sync);
+            !(inside && matches!(e, Expect::Sync | Expect::CopyEnd))
         });
         if let Some(Expect::Execute { .. }) = self.expect.front() {
             // The Sync that ends the unit is still to come.
@@ -269,6 +271,8 @@ impl Ride {
             return Pass::Swallow;
         }
         self.copy_in = false;
+        // An answer that nobody expects may follow: it is for no other client.
+        desk.server.spent |= std::mem::take(&mut self.sync_in_copy);
         if let Some(Expect::Refused { why, .. }) = self.expect.front() {
             let error = why.error();
             self.fail(desk);
@@ -363,6 +367,10 @@ impl Ride {
     ) -> Result<Pass, WireError> {
         self.status = Status::read(frame.body())?;
         let expected = self.expect.pop_front();
+        if expected.is_none() {
+            // Of a Sync that a copy was to skip: the server listens again.
+            (self.skipping, self.mid_unit) = (false, false);
+        }
         match expected {
             Some(Expect::OwnQuery) => return Ok(Pass::Swallow),
             Some(Expect::Asking(_)) => return Ok(Pass::Swallow),

@@ -78,7 +78,10 @@ impl Ride {
                 self.pass(frame, Expect::FunctionCall, out);
             }
             // In COPY IN the server skips them.
-            tag::SYNC if self.copy_in => out.put_slice(frame.bytes),
+            tag::SYNC if self.copy_in => {
+                self.sync_in_copy = true;
+                out.put_slice(frame.bytes);
+            }
             tag::SYNC => self.pass(frame, Expect::Sync, out),
             tag::COPY_DONE | tag::COPY_FAIL if self.copy_in => {
                 self.copy_in = false;

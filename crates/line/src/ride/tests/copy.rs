@@ -183,3 +183,36 @@ fn the_end_of_a_copy_that_there_was_not_is_answered_by_nothing() {
     stage.server([complete("SELECT 1"), ready('I')]);
     assert!(stage.ride.is_over());
 }
+
+/// Whether the server has read a Sync by the time a copy fails, nobody knows: it answers one that it has not. That answer must
+/// not reach whoever has the connection next.
+#[test]
+fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
+    let mut stage = Stage::new();
+    stage.client([query(COPY)]);
+    stage.server([copy_in()]);
+    stage.client([copy_data("x\n"), sync(), copy_done()]);
+    stage.server([error("22P02", "invalid input"), ready('I')]);
+    assert!(stage.ride.is_over() && stage.server.spent);
+
+    let mut stage = Stage::new();
+    stage.client([query(COPY)]);
+    stage.server([copy_in()]);
+    stage.client([copy_data("1\n"), sync(), copy_done()]);
+    stage.server([complete("COPY 1"), ready('I')]);
+    stage.client([query(COPY)]);
+    stage.server([copy_in(), error("22P02", "invalid input"), ready('I')]);
+    assert!(stage.ride.is_over() && !stage.server.spent);
+}
+
+/// A trigger before the copy fails before the server has read the Sync that drivers send early.
+#[test]
+fn an_early_sync_may_be_answered_after_all() {
+    let mut stage = Stage::new();
+    stage.client([parse("", COPY), bind(""), execute(), sync()]);
+    stage.server([parsed(), bound(), copy_in()]);
+    let got = stage.server([error("P0001", "not today"), ready('I')]);
+    assert_eq!(got, ["ERROR P0001: not today", "ready I"]);
+    assert!(stage.ride.is_over() && stage.server.spent);
+    assert_eq!(stage.client([query("SELECT 1")]), ["Query SELECT 1"]);
+}
