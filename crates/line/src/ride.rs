@@ -7,6 +7,7 @@
 //! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
 
 mod change;
+mod copy;
 mod expect;
 mod inward;
 mod journal;

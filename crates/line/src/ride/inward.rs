@@ -239,25 +239,6 @@ impl Ride {
         }
     }
 
-    /// The server reads CopyData now: it has skipped or will skip Syncs up to the end of the copy.
-    fn start_copy_in(&mut self) {
-        let is_end = |expect: &Expect| matches!(expect, Expect::CopyEnd);
-        let end = self.expect.iter().position(is_end);
-        self.copy_in = end.is_none();
-        let until = end.map_or(self.expect.len(), |at| at + 1);
-        let mut place = 0;
-        self.expect.retain(|e| {
-            let inside = place < until;
-            place += 1;
-            self.sync_in_copy |= inside && matches!(e, Expect::Sync);
-            !(inside && matches!(e, Expect::Sync | Expect::CopyEnd))
-        });
-        if let Some(Expect::Execute { .. }) = self.expect.front() {
-            // The Sync that ends the unit is still to come.
-            self.mid_unit = !self.expect.iter().any(|e| matches!(e, Expect::Sync));
-        }
-    }
-
     /// An error makes the server skip everything up to the next Sync: none of it has taken place.
     fn error(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) -> Pass {
         let severity = backend::error_field(frame.body(), b'V').unwrap_or_default();
@@ -270,9 +251,7 @@ impl Ride {
             self.unanswered(&question, desk);
             return Pass::Swallow;
         }
-        self.copy_in = false;
-        // An answer that nobody expects may follow: it is for no other client.
-        desk.server.spent |= std::mem::take(&mut self.sync_in_copy);
+        self.end_failed_copy(desk);
         if let Some(Expect::Refused { why, .. }) = self.expect.front() {
             let error = why.error();
             self.fail(desk);
@@ -368,8 +347,7 @@ impl Ride {
         self.status = Status::read(frame.body())?;
         let expected = self.expect.pop_front();
         if expected.is_none() {
-            // Of a Sync that a copy was to skip: the server listens again.
-            (self.skipping, self.mid_unit) = (false, false);
+            self.answered_unasked(desk);
         }
         match expected {
             Some(Expect::OwnQuery) => return Ok(Pass::Swallow),

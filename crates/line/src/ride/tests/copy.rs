@@ -216,3 +216,13 @@ fn an_early_sync_may_be_answered_after_all() {
     assert!(stage.ride.is_over() && stage.server.spent);
     assert_eq!(stage.client([query("SELECT 1")]), ["Query SELECT 1"]);
 }
+
+#[test]
+fn an_answer_that_nobody_asked_for_spends_the_server() {
+    let mut stage = Stage::new();
+    stage.client([query("SELECT 1")]);
+    stage.server([complete("SELECT 1"), ready('I')]);
+    assert!(stage.ride.is_over() && !stage.server.spent);
+    assert_eq!(stage.server([ready('I')]), ["ready I"]);
+    assert!(stage.ride.is_over() && stage.server.spent);
+}

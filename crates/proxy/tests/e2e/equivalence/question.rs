@@ -5,11 +5,13 @@ use super::values::Role;
 use crate::harness::Rng;
 use crate::harness::raw::RawClient;
 
-/// `v` is what is asked about; `n` makes the answer take its time.
+/// `v` is what is asked about; `n` makes the answer take its time. Nothing may change the plan between two runs of a
+/// question: which rows come before an error depends on it.
 pub(super) const SETUP: &str = "
-    CREATE TABLE v (id int PRIMARY KEY, version int NOT NULL, rest int, body text);
+    CREATE TABLE v (id int PRIMARY KEY, version int NOT NULL, rest int, body text)
+        WITH (autovacuum_enabled = off);
     INSERT INTO v SELECT i, 0 FROM generate_series(1, 20) i;
-    CREATE TABLE n (i int PRIMARY KEY);
+    CREATE TABLE n (i int PRIMARY KEY) WITH (autovacuum_enabled = off);
     INSERT INTO n SELECT generate_series(1, 4000)";
 
 /// Brings all rows from one version to another, at once. What they hold follows from the version alone.

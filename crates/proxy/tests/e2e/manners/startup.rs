@@ -54,13 +54,16 @@ fn newer_protocols_are_negotiated_down() {
             let reply = client.reply();
             client.send(&query("SELECT 1"));
             assert_eq!(client.reply().value(), "1");
-            let found = reply.0.into_iter().find(|message| message.tag == b'v');
-            found.unwrap_or_else(|| panic!("no NegotiateProtocolVersion for {version:#x}"))
+            reply.0.into_iter().find(|message| message.tag == b'v')
         };
         let (bare, paceline) = (negotiate(stage.cluster.port()), negotiate(stage.port()));
-        // A newer server would take 3.2; Paceline speaks 3.0.
+        let paceline = paceline.unwrap_or_else(|| panic!("nothing is negotiated: {version:#x}"));
+        // PostgreSQL 18 takes 3.2, and need not negotiate it; Paceline speaks 3.0.
         assert_eq!(paceline.body[..4], PROTOCOL.to_be_bytes()[..], "{bare:?}");
-        assert_eq!(bare.body[4..], paceline.body[4..]);
+        match bare {
+            Some(bare) => assert_eq!(bare.body[4..], paceline.body[4..]),
+            None => assert_eq!(version, PROTOCOL | 2),
+        }
     }
 }
 
