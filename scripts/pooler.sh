@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Measures Paceline as a pooler beside PgBouncer (Debian's) and PostgreSQL alone, with pgbench, one after the other in alternation, and
-# prints tables of medians: SELECT 1 and pgbench -S by number of clients, by protocol, with and without TLS; logins per second with
+# prints tables: medians of transactions per second, and medians of each round's ratio, which a machine that is slower in one minute than in
+# the next disturbs less. SELECT 1 and pgbench -S by number of clients, by protocol, with and without TLS; logins per second with
 # SCRAM-SHA-256; resident memory of an idle client. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
 # Settings by environment: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2 for each pooler),
-# IDLE (8000 clients), PARTS (speed tls logins memory).
+# IDLE (8000 clients), PARTS (speed tls logins memory), PGBOUNCER (pgbouncer: another one's path).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,6 +14,10 @@ read -ra parts <<<"${PARTS:-speed tls logins memory}"
 server=5480 bouncer=5481 ours=5482
 source scripts/stand.sh
 ulimit -n "$(ulimit -Hn)"
+
+# PgBouncer before 1.21 cannot carry prepared statements in transaction pooling.
+version=$("$pgbouncer" --version | awk '{ print $2; exit }')
+prepares=$([[ $(printf '%s\n' 1.21 "$version" | sort -V | head -n 1) == 1.21 ]] && echo yes || echo no)
 
 make_certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
@@ -33,7 +38,9 @@ start_servers() {
     make_certificate
     make_users
     local tls=(client_tls_sslmode=allow "client_tls_key_file=$work/key.pem" "client_tls_cert_file=$work/cert.pem")
-    start_pgbouncer $bouncer "$pool" "${tls[@]}"
+    local prepared=()
+    [[ $prepares == no ]] || prepared=(max_prepared_statements=200)
+    start_pgbouncer $bouncer "$pool" "${tls[@]}" "${prepared[@]}"
     start_pgbouncer $((bouncer + 10)) "$pool" "auth_type = scram-sha-256" "auth_file = $work/userlist.txt"
     local sets=()
     for line in "${tls[@]}" max_client_conn=10000; do sets+=(--set "$line"); done
@@ -51,18 +58,26 @@ tps() {
     sed -n 's/^tps = \([0-9.]*\) .*/\1/p' <<<"$out" | head -n 1
 }
 
-# row NAME CLIENTS DIRECT(yes or no) ARGUMENTS…: of pgbench. PgBouncer before 1.21 cannot carry prepared statements.
+# row NAME CLIENTS DIRECT(yes or no) ARGUMENTS…: of pgbench. Each round begins with another target.
 row() {
-    local name=$1 count=$2 direct=$3 alone= bounced= carried=
+    local name=$1 count=$2 targets=(bounced carried) round target
+    [[ $3 == no ]] || targets+=(alone)
     shift 3
-    for _ in $(seq "$rounds"); do
-        [[ $direct == no ]] || alone+=" $(tps $server "$count" "$@")"
-        [[ " $* " == *" prepared "* ]] || bounced+=" $(tps "$bouncer_port" "$count" "$@")"
-        carried+=" $(tps "$our_port" "$count" "$@")"
+    [[ $prepares == yes || " $* " != *" prepared "* ]] || targets=("${targets[@]:1}")
+    local -A all=() this
+    for round in $(seq "$rounds"); do
+        this=()
+        for target in "${targets[@]:round % ${#targets[@]}}" "${targets[@]:0:round % ${#targets[@]}}"; do
+            this[$target]=$(tps "${port_of[$target]}" "$count" "$@")
+            all[$target]+=" ${this[$target]}"
+        done
+        all[to_alone]+=" $(ratio "${this[carried]}" "${this[alone]:-}")"
+        all[to_bounced]+=" $(ratio "${this[carried]}" "${this[bounced]:-}")"
     done
-    local d b o
-    d=$(median <<<"$alone") b=$(median <<<"$bounced") o=$(median <<<"$carried")
-    printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$count" "${d:-–}" "${b:-–}" "${o:-–}" "$(ratio "$o" "$d")" "$(ratio "$o" "$b")"
+    printf '| %s | %s |' "$name" "$count"
+    for target in alone bounced carried; do printf ' %.0f |' "$(median <<<"${all[$target]:-}")" | sed 's/ 0 |/ – |/'; done
+    for target in to_alone to_bounced; do printf ' %.2f |' "$(tr -d – <<<"${all[$target]}" | median)" | sed 's/ 0.00 |/ – |/'; done
+    printf '\n'
 }
 
 header() {
@@ -72,7 +87,7 @@ header() {
 speed() {
     # Both poolers offer TLS, and libpq would take it.
     export PGSSLMODE=disable
-    local bouncer_port=$bouncer our_port=$ours
+    local -A port_of=([alone]=$server [bounced]=$bouncer [carried]=$ours)
     header "Transactions per second"
     for mode in simple prepared; do
         for count in "${clients[@]}"; do
@@ -85,7 +100,7 @@ speed() {
 }
 
 tls() {
-    local bouncer_port=$bouncer our_port=$ours
+    local -A port_of=([alone]=$server [bounced]=$bouncer [carried]=$ours)
     export PGSSLMODE=require
     header "The same over TLS (PostgreSQL alone has none here)"
     for mode in simple prepared; do
@@ -95,7 +110,8 @@ tls() {
 
 logins() {
     export PGSSLMODE=disable
-    local bouncer_port=$((bouncer + 10)) our_port=$((ours + 10)) user=app
+    local -A port_of=([bounced]=$((bouncer + 10)) [carried]=$((ours + 10)))
+    local user=app
     export PGPASSWORD=app
     header "Logins per second with SCRAM-SHA-256, each with one \`SELECT 1\`"
     for count in 1 8 64; do row "\`pgbench -C\`" "$count" no -C -f "$work/one.sql"; done
@@ -123,5 +139,5 @@ memory() {
 }
 
 start_servers
-echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), $(pgbouncer --version | head -n 1), $(nproc) cores, pgbench -j 1 at scale $scale, poolers with $pool server connections, medians of $rounds runs of $seconds s in alternation"
+echo "PostgreSQL $("$bin/postgres" --version | awk '{print $3}'), PgBouncer $version, $(nproc) cores, pgbench -j 1 at scale $scale, poolers with $pool server connections, medians of $rounds rounds of $seconds s in alternation"
 for part in "${parts[@]}"; do "$part"; done

@@ -5,6 +5,7 @@ PATH=$PATH:/usr/sbin
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
 bin=${bin:-$(pg_config --bindir)}
 paceline=${PACELINE:-target/release/paceline}
+pgbouncer=${PGBOUNCER:-pgbouncer}
 work=$(mktemp -d)
 pids=()
 
@@ -50,7 +51,7 @@ max_client_conn = 10000
 server_reset_query =
 $(printf '%s\n' "$@")
 INI
-    (ulimit -n "$(ulimit -Hn)"; become_postgres pgbouncer "$ini") >"$work/pgbouncer-$port.log" 2>&1 & pids+=($!)
+    (ulimit -n "$(ulimit -Hn)"; become_postgres "$pgbouncer" "$ini") >"$work/pgbouncer-$port.log" 2>&1 & pids+=($!)
 }
 
 # start_paceline PORT ARGUMENTS…

@@ -151,6 +151,7 @@ impl Client {
                 summons = summoned(&mut self.summons) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
+            self.proxy.busy_poll.heard();
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod auth;
 mod bench;
+mod busy_poll;
 mod cancel;
 mod cli;
 mod client;

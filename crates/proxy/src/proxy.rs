@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::auth::Gate;
+use crate::busy_poll::BusyPoll;
 use crate::cancel::Cancels;
 use crate::config::{Config, Database};
 use crate::console::Operators;
@@ -67,6 +68,8 @@ pub(crate) struct Proxy {
     pub(crate) names: Arc<Names>,
     /// Pools that have labels in metrics.
     labelled: AtomicUsize,
+    /// Keeps the event loop awake while messages come.
+    pub(crate) busy_poll: BusyPoll,
     /// The time to a second, for what is shown of clients and servers.
     pub(crate) clock: Clock,
     /// When the averages of `SHOW STATS` began.
@@ -118,6 +121,7 @@ impl Proxy {
             book: SettingsBook::default(),
             counters: Counters::default(),
             rooms: Arc::default(),
+            busy_poll: BusyPoll::default(),
             keyring: Arc::default(),
             cancels: Cancels::default(),
             operators: Operators::default(),

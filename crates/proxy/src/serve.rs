@@ -56,6 +56,7 @@ pub(crate) async fn serve(
         crate::log::say(&format!("metrics at http://{address}/metrics"));
     }
     tokio::spawn(pool::sweep(Arc::clone(&proxy)));
+    tokio::spawn(keep_awake(Arc::clone(&proxy)));
     tokio::spawn(signals.obey(Arc::clone(&proxy)));
     let watchdog = systemd::watchdog_interval().map(systemd::feed_watchdog);
     let _watchdog = watchdog.map(tokio::spawn);
@@ -77,6 +78,16 @@ pub(crate) async fn serve(
     proxy.begin(Phase::Ending);
     let _ = tokio::time::timeout(FAREWELL, none(|| proxy.operators.count() > 0)).await;
     Ok(())
+}
+
+/// Keeps the event loop awake while messages come fast. While units stand in line it may sleep: what comes meanwhile is to
+/// travel together.
+async fn keep_awake(proxy: Arc<Proxy>) {
+    let limit = || match proxy.counters.waiting.load(Ordering::Relaxed) {
+        0 => proxy.config().paceline.operation.busy_poll,
+        _ => Duration::ZERO,
+    };
+    proxy.busy_poll.run(limit).await;
 }
 
 /// Returns when the process is in this phase or a later one.

@@ -235,6 +235,7 @@ impl Trip {
         dealt: &[Dealt],
     ) -> Option<Departure<Waiter>> {
         let pool = &owed.pool;
+        pool.proxy.busy_poll.heard();
         if let Some(batch) = &self.batch {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);

@@ -167,6 +167,7 @@ impl Relay<'_> {
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
+        self.client.proxy.busy_poll.heard();
         if wants_client && let Err(error) = self.client.stream.read_now(&mut self.client.input) {
             self.client_end = Some(error.into());
         }

@@ -1,8 +1,12 @@
 //! How the process runs.
 
 use super::key::{Key, Kind, timeout};
+use crate::config::duration::BareUnit;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Longest time to poll: nobody sends statements that fast and waits for longer.
+const BUSY_POLL_MAX: Duration = Duration::from_millis(1);
 
 /// How the process runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +17,8 @@ pub(crate) struct Operation {
     pub(crate) pidfile: Option<PathBuf>,
     /// Threads for client and server sockets, 1 to 256.
     pub(crate) worker_threads: usize,
+    /// How long the event loop asks for further messages before it sleeps, while that pays; zero is not at all.
+    pub(crate) busy_poll: Duration,
     /// Users of the admin console who may do everything there.
     pub(crate) admin_users: Vec<String>,
     /// Users of the admin console who may look.
@@ -27,6 +33,7 @@ impl Default for Operation {
             shutdown_timeout: Duration::from_secs(10),
             pidfile: None,
             worker_threads: 1,
+            busy_poll: Duration::from_micros(100),
             admin_users: Vec::new(),
             stats_users: Vec::new(),
             stats_period: Duration::from_secs(60),
@@ -53,6 +60,16 @@ pub(super) static KEYS: &[Key] = &[
             unit: "threads",
             limits: 1..=256,
             field: |settings| &mut settings.operation.worker_threads,
+        },
+    },
+    Key {
+        name: "busy_poll",
+        meaning: "How long a thread without work asks for further messages before it sleeps, while that pays and nobody \
+                  stands in line; 0 sleeps at once",
+        kind: Kind::Time {
+            bare: BareUnit::Microseconds,
+            most: BUSY_POLL_MAX,
+            field: |settings| &mut settings.operation.busy_poll,
         },
     },
     Key {
