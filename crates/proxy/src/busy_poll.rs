@@ -32,14 +32,13 @@ impl BusyPoll {
 
     /// Polls for as long as the process lives. `limit`: how long after a message; zero is not at all.
     pub(crate) async fn run(&self, limit: impl Fn() -> Duration) {
-        match thread::available_parallelism() {
-            // Who sends the next message needs the core.
-            Ok(cores) if cores.get() == 1 => self.begins_with.store(u64::MAX, Ordering::Relaxed),
-            _ => {
-                let goes_on = |silence| silence < limit() && !core_is_wanted();
-                self.keep_on(goes_on).await;
-            }
-        }
+        let goes_on = |silence| silence < limit() && !core_is_wanted();
+        self.keep_on(goes_on).await;
+    }
+
+    /// There is to be no polling.
+    pub(crate) fn never(&self) {
+        self.begins_with.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// `goes_on`: after a silence of this length?
@@ -47,7 +46,7 @@ impl BusyPoll {
         let mut doubt = Doubt::default();
         loop {
             self.wake.notified().await;
-            self.begins_with.store(u64::MAX, Ordering::Relaxed);
+            self.never();
             self.poll(&goes_on, &mut doubt).await;
             let messages = self.messages.load(Ordering::Relaxed);
             self.begins_with

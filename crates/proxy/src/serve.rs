@@ -17,6 +17,7 @@ use crate::stream::Stream;
 use listen::{Company, Doors};
 use pidfile::PidFile;
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -83,6 +84,11 @@ pub(crate) async fn serve(
 /// Keeps the event loop awake while messages come fast. While units stand in line it may sleep: what comes meanwhile is to
 /// travel together.
 async fn keep_awake(proxy: Arc<Proxy>) {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    // With one core, who sends the next message needs it. Of several threads, one that polls would wake the others in vain.
+    if cores == 1 || proxy.config().paceline.operation.worker_threads > 1 {
+        return proxy.busy_poll.never();
+    }
     let limit = || match proxy.counters.waiting.load(Ordering::Relaxed) {
         0 => proxy.config().paceline.operation.busy_poll,
         _ => Duration::ZERO,

@@ -232,13 +232,18 @@ impl ServerConn {
         let credential = pass.credential.as_shown();
         let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
         let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
+        let mut accepted = false;
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
             match kind {
                 tag::AUTHENTICATION => {
-                    if let Progress::WantsKeys(stretch) = login.handle(body, &mut out)? {
-                        login.give(&pass.keys(&stretch).await?, &mut out)?;
+                    match login.handle(body, &mut out)? {
+                        Progress::WantsKeys(stretch) => {
+                            login.give(&pass.keys(&stretch).await?, &mut out)?;
+                        }
+                        Progress::Accepted => accepted = true,
+                        Progress::Answered | Progress::Nothing => {}
                     }
                     self.stream.write_all(&mut out).await?;
                 }
@@ -246,7 +251,12 @@ impl ServerConn {
                     (self.key.process, self.key.secret) = backend::read_backend_key(body)?;
                 }
                 tag::ERROR_RESPONSE => return Err(ServerError::Refused(message)),
-                tag::READY_FOR_QUERY => return Ok(()),
+                tag::READY_FOR_QUERY if accepted => return Ok(()),
+                // It has not let us in, nor shown what it owes us.
+                tag::READY_FOR_QUERY => {
+                    let why = "the server is ready before it has let us in";
+                    return Err(WireError::Authentication(why.into()).into());
+                }
                 _ => {}
             }
         }

@@ -36,8 +36,8 @@ pub(crate) struct Stats {
     transactions: DurationCounts,
     /// How long units stood in the line; those that did not have waited for no time.
     waits: DurationCounts,
-    /// Members of groups but the first of each: they got no connection of their own.
-    companions: AtomicU64,
+    /// Connections that units were given, each alone or with its group.
+    assignments: AtomicU64,
     /// Bytes from clients.
     received: AtomicU64,
     /// Bytes to clients.
@@ -85,12 +85,13 @@ impl Stats {
 
     /// A unit got a connection at once.
     pub(crate) fn seated_at_once(&self) {
+        add(&self.assignments, 1);
         self.waits.count(1, 0);
     }
 
     /// Units leave the line together on one connection, after these waits.
     pub(crate) fn departed(&self, waits: impl ExactSizeIterator<Item = Duration>) {
-        add(&self.companions, (waits.len() as u64).saturating_sub(1));
+        add(&self.assignments, u64::from(waits.len() > 0));
         waits.for_each(|wait| self.waits.count(1, micros(wait)));
     }
 

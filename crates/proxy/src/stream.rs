@@ -223,6 +223,11 @@ impl Stream {
         }
     }
 
+    /// Had it better be replaced, because what encrypts it is nearly used up?
+    pub(crate) fn is_worn(&self) -> bool {
+        self.tls().is_some_and(|tls| tls.session().is_worn())
+    }
+
     /// Writes all of `buf`.
     pub(crate) async fn write_all(&self, buf: &mut impl Buf) -> io::Result<()> {
         self.write_now(buf)?;

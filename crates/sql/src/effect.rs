@@ -170,7 +170,7 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
 }
 
 /// ANALYZE in any spelling that may mean yes.
-fn is_analyze(option: &pg_query::Node) -> bool {
+pub(crate) fn is_analyze(option: &pg_query::Node) -> bool {
     let Some(NodeEnum::DefElem(option)) = &option.node else {
         return false;
     };
@@ -298,6 +298,12 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "set_config" if is_true(call.list("args").nth(2)) => None,
         "set_config" => Some(SessionChange::Pin(Kept::Setting)),
         "setseed" => Some(SessionChange::Pin(Kept::Seed)),
+        // They carry out a text.
+        "query_to_xml"
+        | "query_to_xmlschema"
+        | "query_to_xml_and_xmlschema"
+        | "ts_stat"
+        | "ts_rewrite" => Some(SessionChange::Taint),
         "currval" | "lastval" => Some(SessionChange::Pin(Kept::Sequence)),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
             Some(SessionChange::Pin(Kept::ReplicationSlot))

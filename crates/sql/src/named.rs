@@ -1,5 +1,6 @@
 //! `PREPARE` and `EXECUTE` by SQL, taken apart so that they can go under another name.
 
+use crate::effect::is_analyze;
 use crate::parser;
 use crate::tree::Record;
 use pg_query::protobuf::{PrepareStmt, ScanToken, Token, TypeName};
@@ -27,6 +28,8 @@ pub enum Named {
         name: String,
         /// Where the name stands in the text, in bytes.
         at: Range<usize>,
+        /// It is carried out: not only explained, or asked for the columns of a table that stays empty.
+        runs: bool,
     },
 }
 
@@ -120,10 +123,14 @@ fn executed(sql: &str, statement: &NodeEnum) -> Option<Named> {
         node: Some(statement.clone()),
     });
     let mut names = Vec::new();
-    tree.walk(&mut |node| {
-        if node.kind == "ExecuteStmt" {
-            names.push(node.text("name").to_owned());
-        }
+    let mut runs = match statement {
+        NodeEnum::ExplainStmt(explain) => explain.options.iter().any(is_analyze),
+        _ => true,
+    };
+    tree.walk(&mut |node| match node.kind {
+        "ExecuteStmt" => names.push(node.text("name").to_owned()),
+        "IntoClause" => runs &= node.number("skip_data") == 0,
+        _ => {}
     });
     let [name] = <[String; 1]>::try_from(names).ok()?;
     let tokens = significant(sql)?;
@@ -134,6 +141,7 @@ fn executed(sql: &str, statement: &NodeEnum) -> Option<Named> {
     Some(Named::Execute {
         name,
         at: start_of(token)?..end_of(token)?,
+        runs,
     })
 }
 

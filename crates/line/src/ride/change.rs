@@ -330,15 +330,29 @@ impl Desk<'_> {
         let Some(template) = template else {
             return (vec![SessionChange::Taint], Hints::default());
         };
-        if let Some(target) = self.executed(template) {
-            let (mut changes, hints) = self.what_it_does(Some(&target));
-            for change in &mut changes {
-                if let SessionChange::SetTo { .. } = change {
-                    *change = SessionChange::Pin(Kept::Setting);
-                }
-            }
-            return (changes, hints);
-        }
+        let mut changes = self.what_it_says(template);
+        let Some(Named::Execute { runs: true, .. }) = template.named() else {
+            return (changes, template.hints());
+        };
+        let Some(target) = self.executed(template) else {
+            // One that only its server has: nobody has seen its text.
+            changes.push(SessionChange::Taint);
+            return (changes, template.hints());
+        };
+        // The statement's own arguments and table come first.
+        changes.extend(
+            self.what_it_says(&target)
+                .into_iter()
+                .map(|change| match change {
+                    SessionChange::SetTo { .. } => SessionChange::Pin(Kept::Setting),
+                    other => other,
+                }),
+        );
+        (changes, target.hints())
+    }
+
+    /// What a statement changes by its own text.
+    fn what_it_says(&self, template: &Template) -> Vec<SessionChange> {
         let mut changes = match template.effect() {
             Some(Effect::Session(changes)) => changes.clone(),
             Some(_) => Vec::new(),
@@ -352,7 +366,7 @@ impl Desk<'_> {
         if self.may_make_temporaries(template) {
             changes.insert(0, SessionChange::Taint);
         }
-        (changes, template.hints())
+        changes
     }
 
     /// Might it make something in the session's temporary schema without naming that?

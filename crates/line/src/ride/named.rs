@@ -78,7 +78,7 @@ impl Ride {
                 self.expect.push_back(Expect::Sync);
                 true
             }
-            Some(Named::Execute { name, at }) => {
+            Some(Named::Execute { name, at, .. }) => {
                 self.execute_by_name((text, name, at), template, desk, out)
             }
             None => false,
@@ -228,7 +228,7 @@ impl Ride {
                 self.close_left(name.as_bytes(), desk, out);
                 None
             }
-            Some(Named::Execute { name, at }) => {
+            Some(Named::Execute { name, at, .. }) => {
                 desk.executed_name(template, name).map(|n| (n, at))
             }
             _ => None,

@@ -122,7 +122,14 @@ fn known(word: &str, argument: Option<&str>) -> Option<Result<Command, ErrorResp
         ("disable", Some(db)) => Ok(Command::Order(Order::Disable(db.to_owned()), "DISABLE")),
         ("enable", Some(db)) => Ok(Command::Order(Order::Enable(db.to_owned()), "ENABLE")),
         ("kill_client", id) => kill_client(id.unwrap_or_default()),
-        (_, None | Some("transaction" | "work")) => Ok(Command::Transaction(transaction()?.1)),
+        (_, None) => Ok(Command::Transaction(transaction()?.1)),
+        (_, Some(noise))
+            if ["transaction", "work"]
+                .iter()
+                .any(|n| noise.eq_ignore_ascii_case(n)) =>
+        {
+            Ok(Command::Transaction(transaction()?.1))
+        }
         _ => return None,
     })
 }

@@ -89,7 +89,9 @@ fn what_drivers_send_on_the_way_does_no_harm() {
     for empty in ["", " ; ", "-- ping"] {
         assert_eq!(parse(empty), Ok(Command::Empty), "{empty}");
     }
-    assert_eq!(parse("BEGIN"), Ok(Command::Transaction("BEGIN")));
+    for begin in ["BEGIN", "BEGIN TRANSACTION", "begin Work"] {
+        assert_eq!(parse(begin), Ok(Command::Transaction("BEGIN")), "{begin}");
+    }
     assert_eq!(
         parse("end transaction;"),
         Ok(Command::Transaction("COMMIT"))

@@ -103,13 +103,13 @@ impl Origin {
 /// What was made of these keys at the start stays as it is, and so do they.
 fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigError> {
     for key in keys().filter(|key| AT_START.contains(&key.name)) {
-        let value = key.show(old);
-        if value != key.show(&config.paceline) {
+        let value = key.plain(old);
+        if value != key.plain(&config.paceline) {
             tracing::warn!(
                 "{} has changed: restart paceline to put it in force",
                 key.name
             );
-            let assignment = format!("{}={}", key.name, value.trim_matches('"'));
+            let assignment = format!("{}={value}", key.name);
             config.set(&assignment)?;
         }
     }
@@ -145,6 +145,14 @@ mod tests {
             keep_from_start(&old, &mut config).unwrap();
             assert_eq!(changed(&old, &config.paceline), ["max_client_conn"]);
         }
+    }
+
+    #[test]
+    fn a_path_is_kept_to_the_letter() {
+        let (mut old, mut config) = (Config::default(), Config::default());
+        old.set("pidfile=/tmp/\"a\\b\"").unwrap();
+        keep_from_start(&old.paceline, &mut config).unwrap();
+        assert_eq!(config, old);
     }
 
     /// In the order of the documentation.

@@ -101,9 +101,11 @@ fn between_two(terms: &Terms) -> Duration {
 }
 
 impl Inner {
-    /// Has a connection served for its lifetime, and is none of its fellows being replaced just now?
+    /// Has a connection served for its lifetime, and is none of its fellows being replaced just now? One that cannot go on
+    /// for long does not wait for them.
     pub(super) fn lets_retire(&self, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
-        now.duration_since(conn.opened) >= terms.server_lifetime && now >= self.retire_not_before
+        let is_old = now.duration_since(conn.opened) >= terms.server_lifetime;
+        is_old && now >= self.retire_not_before || conn.stream.is_worn()
     }
 
     /// Under other terms the next one may go sooner than was said under those before.

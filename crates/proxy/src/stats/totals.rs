@@ -115,10 +115,9 @@ impl Stats {
     fn totals(&self, groups: u64, grouped: u64) -> Totals {
         let (transactions, queries) = (self.transaction_durations(), self.query_durations());
         let waits = self.wait_durations();
-        let assignments = waits.count().saturating_sub(load(&self.companions));
         Totals {
             values: [
-                assignments,
+                load(&self.assignments),
                 transactions.count(),
                 queries.count(),
                 load(&self.received),

@@ -26,6 +26,10 @@ const SEAL_BYTES: usize = 64 * 1024;
 /// Longest ciphertext of that: each record has a header and a tag, and there may be an announcement of new keys.
 const SEALED_BYTES: usize = SEAL_BYTES + 4 * 256 + 1024;
 
+/// After as many pieces a connection had better be replaced: with AES-GCM in TLS 1.2, keys are good for 2^24 records (RFC 8446,
+/// section 5.5), and there are no others. A statement is a piece.
+const PIECES_MAX: u64 = 1 << 23;
+
 thread_local! {
     /// Connections encrypt into one buffer per thread.
     static SEALED: RefCell<Vec<u8>> = RefCell::new(vec![0; SEALED_BYTES]);
@@ -40,6 +44,8 @@ pub(crate) struct Session {
     outgoing: BytesMut,
     /// Bytes at the front of the writer's buffer that are in `outgoing`. They are taken from it when the socket has them.
     underway: usize,
+    /// Pieces that were encrypted.
+    sealed: u64,
     /// Nothing more is read.
     end: Option<End>,
 }
@@ -142,6 +148,7 @@ impl Session {
             incoming: BytesMut::new(),
             outgoing: BytesMut::new(),
             underway: 0,
+            sealed: 0,
             end: None,
         }
     }
@@ -162,6 +169,11 @@ impl Session {
     /// Will a read say something although the socket has nothing?
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Are its keys nearly used up?
+    pub(crate) fn is_worn(&self) -> bool {
+        self.sealed >= PIECES_MAX
     }
 
     /// Is part of a message on its way, and the rest not said?
@@ -274,9 +286,12 @@ impl Session {
 
     /// Encrypts, and writes what the socket takes; the rest is kept.
     fn seal(&mut self, socket: &Socket, chunk: &[u8], sealed: &mut [u8]) -> io::Result<()> {
-        let len = self
+        let encrypted = self
             .engine
-            .seal(&mut self.incoming, chunk, sealed, &mut self.outgoing)?;
+            .seal(&mut self.incoming, chunk, sealed, &mut self.outgoing);
+        // Who waits for an answer to what was never sent is to find an end.
+        let len = encrypted.inspect_err(|_| self.end = Some(End::Failed(Error::EncryptError)))?;
+        self.sealed += 1;
         let sealed = sealed.get(..len).unwrap_or_default();
         let taken = match self.outgoing.is_empty() {
             true => match socket.try_write(sealed) {

@@ -2,6 +2,9 @@
 
 use crate::harness::Stage;
 
+/// What a statement has set that its text does not tell.
+const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
+
 fn stage() -> Stage {
     Stage::on_shared().set("default_pool_size=1").open()
 }
@@ -52,8 +55,7 @@ fn what_a_stable_function_has_set_is_nobody_elses() {
     );
     for _ in 0..4 {
         client.ok("SELECT sets()");
-        let flag = "SELECT coalesce(current_setting('custom.flag', true), '')";
-        assert_eq!(neighbour.value(flag), "");
+        assert_eq!(neighbour.value(FLAG), "");
     }
 }
 
@@ -65,4 +67,63 @@ fn a_new_application_name_needs_no_server() {
     let mut other = stage.client_with(&[("application_name", "second")]);
     client.ok("COMMIT");
     assert_eq!(other.value("SHOW application_name"), "second");
+}
+
+#[test]
+fn what_an_execute_says_itself_is_nobody_elses() {
+    let stage = stage();
+    stage
+        .direct()
+        .ok("CREATE FUNCTION raises() RETURNS text LANGUAGE sql AS \
+        $$ SELECT set_config('custom.flag', 'x', false) $$");
+    for (sql, left) in [
+        (
+            "CREATE TEMP TABLE mine AS EXECUTE p('a')",
+            "SELECT to_regclass('pg_temp.mine')",
+        ),
+        ("EXECUTE p(set_config('custom.flag', 'x', false))", FLAG),
+        ("EXECUTE p(raises())", FLAG),
+        (
+            "EXECUTE p(pg_advisory_lock(7705)::text)",
+            "SELECT nullif(count(*), 0) FROM pg_locks WHERE objid = 7705",
+        ),
+    ] {
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok("PREPARE p (text) AS SELECT $1");
+        client.ok(sql);
+        drop(client);
+        let left = neighbour.ok(left).rows();
+        assert!(
+            matches!(left[0][0].as_deref(), None | Some("")),
+            "{sql}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_only_explained_sets_nothing() {
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let before = client.value("SHOW work_mem");
+    client.ok("PREPARE p AS SELECT set_config('work_mem', '77MB', false)");
+    client.ok("EXPLAIN EXECUTE p");
+    client.ok("CREATE TABLE never_set AS EXECUTE p WITH NO DATA");
+    assert_eq!(neighbour.value("SHOW work_mem"), before);
+    assert_eq!(client.value("SHOW work_mem"), before);
+    client.ok("EXECUTE p");
+    assert_eq!(neighbour.value("SHOW work_mem"), before);
+    assert_eq!(client.value("SHOW work_mem"), "77MB");
+}
+
+#[test]
+fn what_a_text_within_a_text_has_set_is_nobody_elses() {
+    const TEXT: &str =
+        "SELECT * FROM ts_stat('SELECT set_config(''custom.flag'', ''x'', false)::tsvector')";
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    // What the catalog says of the function is known after a while.
+    for _ in 0..4 {
+        client.ok(TEXT);
+        assert_eq!(neighbour.value(FLAG), "");
+    }
 }

@@ -57,10 +57,34 @@ fn the_name_in_an_execute_is_found() {
         ("EXPLAIN (ANALYZE) EXECUTE a(1)", "a"),
         ("CREATE TABLE t AS EXECUTE a", "a"),
     ] {
-        let Some(Named::Execute { name: found, at }) = named(sql) else {
+        let Some(Named::Execute {
+            name: found, at, ..
+        }) = named(sql)
+        else {
             panic!("{sql}");
         };
         assert_eq!(found, name, "{sql}");
         assert_eq!(sql[at].trim_matches('"'), name, "{sql}");
+    }
+}
+
+#[test]
+fn what_is_explained_or_makes_an_empty_table_does_not_run() {
+    for (sql, expected) in [
+        ("EXECUTE a", true),
+        ("EXPLAIN EXECUTE a", false),
+        ("EXPLAIN (ANALYZE off) EXECUTE a", false),
+        ("EXPLAIN ANALYZE EXECUTE a", true),
+        ("CREATE TABLE t AS EXECUTE a", true),
+        ("CREATE TABLE t AS EXECUTE a WITH NO DATA", false),
+        (
+            "EXPLAIN ANALYZE CREATE TABLE t AS EXECUTE a WITH NO DATA",
+            false,
+        ),
+    ] {
+        let Some(Named::Execute { runs, .. }) = named(sql) else {
+            panic!("{sql}");
+        };
+        assert_eq!(runs, expected, "{sql}");
     }
 }

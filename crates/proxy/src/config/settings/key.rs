@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The longest time-out: long enough for anything, short enough that no clock arithmetic can overflow.
-pub(in crate::config) const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
+pub(in crate::config) const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// One key of the `[paceline]` table.
 #[derive(Debug)]
@@ -137,27 +137,34 @@ impl Key {
 
     /// The value in `settings` as TOML.
     pub(crate) fn show(&self, settings: &Settings) -> String {
+        let plain = self.plain(settings);
+        match &self.kind {
+            Kind::Switch(_) | Kind::Count { .. } => plain,
+            _ => toml::Value::from(plain).to_string(),
+        }
+    }
+
+    /// The value in `settings` as `--set` takes it.
+    pub(crate) fn plain(&self, settings: &Settings) -> String {
         let mut settings = settings.clone();
         let settings = &mut settings;
         match &self.kind {
-            Kind::Listen(field) => format!("\"{}\"", field(settings)),
-            Kind::Address(field) => match field(settings) {
-                Some(address) => format!("\"{address}\""),
-                None => "\"\"".to_owned(),
-            },
-            Kind::Text(field) => toml::Value::from(field(settings).as_str()).to_string(),
-            Kind::Names(field) => toml::Value::from(field(settings).join(", ")).to_string(),
-            Kind::Choice { show, .. } => format!("\"{}\"", show(settings)),
-            Kind::Folder(field) | Kind::File(field) => match field(settings) {
-                Some(path) => toml::Value::from(path.display().to_string()).to_string(),
-                None => "\"\"".to_owned(),
-            },
-            Kind::Switch(field) => field(settings).to_string(),
-            Kind::Mode(field) => format!("\"{:04o}\"", field(settings)),
-            Kind::Count { field, .. } => field(settings).to_string(),
-            Kind::Time { bare, field, .. } => {
-                format!("\"{}\"", duration::show(*field(settings), *bare))
+            Kind::Listen(field) => field(settings).to_string(),
+            Kind::Address(field) => {
+                let address = *field(settings);
+                address.map_or_else(String::new, |address| address.to_string())
             }
+            Kind::Text(field) => field(settings).clone(),
+            Kind::Names(field) => field(settings).join(", "),
+            Kind::Choice { show, .. } => show(settings).to_owned(),
+            Kind::Folder(field) | Kind::File(field) => {
+                let path = field(settings).as_ref();
+                path.map_or_else(String::new, |path| path.display().to_string())
+            }
+            Kind::Switch(field) => field(settings).to_string(),
+            Kind::Mode(field) => format!("{:04o}", field(settings)),
+            Kind::Count { field, .. } => field(settings).to_string(),
+            Kind::Time { bare, field, .. } => duration::show(*field(settings), *bare),
         }
     }
 }

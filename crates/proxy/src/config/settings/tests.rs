@@ -69,8 +69,8 @@ fn values_of_another_kind_are_refused() {
         ),
         ("query_wait_timeout = \"2 weeks\"", "is not a duration"),
         (
-            "query_wait_timeout = \"25h\"",
-            "write a value from 0s to 24h",
+            "query_wait_timeout = \"366d\"",
+            "write a value from 0s to 8760h",
         ),
         (
             "hotspot_update_max_wait_time = \"2s\"",

@@ -156,8 +156,8 @@ fn wrong_values_are_told_with_their_line() {
             "pool_size: \"7\" is not a whole number",
         ),
         (
-            "server_lifetime = \"25h\"",
-            "server_lifetime: \"25h\" is outside its limits",
+            "server_lifetime = \"366d\"",
+            "server_lifetime: \"366d\" is outside its limits",
         ),
         (
             "query_timeout = 1",

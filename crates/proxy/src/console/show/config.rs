@@ -14,7 +14,6 @@ pub(super) const COLUMNS: Columns = Columns {
 pub(super) fn config(proxy: &Proxy) -> Vec<Row> {
     let config = proxy.config();
     let defaults = Settings::default();
-    let unquoted = |text: String| text.trim_matches('"').to_owned();
     let changeable = |name: &str| {
         if AT_START.contains(&name) {
             "no"
@@ -25,8 +24,8 @@ pub(super) fn config(proxy: &Proxy) -> Vec<Row> {
     let row = |key: &'static crate::config::Key| -> Row {
         vec![
             key.name.into(),
-            unquoted(key.show(&config.paceline)).into(),
-            unquoted(key.show(&defaults)).into(),
+            key.plain(&config.paceline).into(),
+            key.plain(&defaults).into(),
             changeable(key.name).into(),
         ]
     };

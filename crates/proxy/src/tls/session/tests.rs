@@ -261,3 +261,30 @@ async fn forged_bytes_end_the_connection_for_good() {
     }
     assert!(server.write_now(&mut BytesMut::from("more")).is_err());
 }
+
+#[tokio::test]
+async fn what_cannot_be_encrypted_ends_the_connection() {
+    let (mut server, _client) = pair(Protocols::V12).await;
+    let (elsewhere, _other) = UnixStream::pair().unwrap();
+    let no_room = &mut [0; 4];
+    let sealed = server
+        .session_mut()
+        .seal(&Socket::Unix(elsewhere), b"SELECT 1", no_room);
+    sealed.unwrap_err();
+    // Who waits for an answer to what was not sent must not wait for ever.
+    tokio::time::timeout(LIMIT, server.readable())
+        .await
+        .unwrap()
+        .unwrap();
+    server.read_now(&mut BytesMut::new()).unwrap_err();
+}
+
+#[tokio::test]
+async fn a_connection_is_worn_before_its_keys_are_used_up() {
+    let (mut server, client) = pair(Protocols::V12).await;
+    server.session_mut().sealed = PIECES_MAX - 1;
+    assert!(!server.is_worn());
+    let mut last = BytesMut::from(&b"SELECT 1"[..]);
+    server.write_all(&mut last).await.unwrap();
+    assert!(server.is_worn() && !client.is_worn());
+}

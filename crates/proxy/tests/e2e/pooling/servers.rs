@@ -220,6 +220,17 @@ fn a_server_in_recovery_is_told_as_it_tells() {
     }
 }
 
+/// One that begins SCRAM and then is ready would have our proof, and we none of its own.
+#[test]
+fn a_server_that_has_let_nobody_in_is_not_believed() {
+    let port = stand_in(b"Z\0\0\0\x05I");
+    let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}/?sslmode=disable"))
+        .set("server_login_retry=0")
+        .spawn();
+    let told = refusal_of(&paceline);
+    assert!(told.text().contains("before it has let us in"), "{told:?}");
+}
+
 #[test]
 fn a_server_that_does_not_answer_is_given_up() {
     let port = stand_in(b"");
