@@ -11,6 +11,9 @@ use tokio::task;
 /// Who gets the core back later than this had better sleep: then a message wakes it at once.
 const SHARES_MAX: Duration = Duration::from_micros(100);
 
+/// After a unit stood in line there is no polling for as many messages.
+const CROWD_MESSAGES: u64 = 1_000;
+
 /// Keeps the event loop awake.
 #[derive(Debug, Default)]
 pub(crate) struct BusyPoll {
@@ -18,6 +21,8 @@ pub(crate) struct BusyPoll {
     messages: AtomicU64,
     /// The one with which polling begins again.
     begins_with: AtomicU64,
+    /// The one from which on there is no crowd any more.
+    calm_from: AtomicU64,
     wake: Notify,
 }
 
@@ -25,9 +30,20 @@ impl BusyPoll {
     /// Something has come from a client or a server.
     pub(crate) fn heard(&self) {
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
-        if number >= self.begins_with.load(Ordering::Relaxed) {
+        if number >= self.begins_with.load(Ordering::Relaxed) && self.is_calm() {
             self.wake.notify_one();
         }
+    }
+
+    /// A unit stands in line: what comes while the event loop sleeps is to travel with it.
+    pub(crate) fn crowded(&self) {
+        let messages = self.messages.load(Ordering::Relaxed);
+        self.calm_from
+            .store(messages + CROWD_MESSAGES, Ordering::Relaxed);
+    }
+
+    fn is_calm(&self) -> bool {
+        self.messages.load(Ordering::Relaxed) >= self.calm_from.load(Ordering::Relaxed)
     }
 
     /// Polls for as long as the process lives. `limit`: how long after a message; zero is not at all.
@@ -56,7 +72,7 @@ impl BusyPoll {
 
     async fn poll(&self, goes_on: &impl Fn(Duration) -> bool, doubt: &mut Doubt) {
         let (mut messages, mut since) = (self.messages.load(Ordering::Relaxed), Instant::now());
-        while goes_on(since.elapsed()) {
+        while self.is_calm() && goes_on(since.elapsed()) {
             task::yield_now().await;
             let now = self.messages.load(Ordering::Relaxed);
             if now != messages {
@@ -197,5 +213,16 @@ mod tests {
         }
         stage.time_is_up().await;
         assert_eq!(stage.messages_until_it_polls().await, 4);
+    }
+
+    #[tokio::test]
+    async fn a_crowd_ends_it_for_a_while() {
+        let stage = Stage::new();
+        stage.busy.heard();
+        assert!(stage.polls().await);
+        stage.busy.crowded();
+        assert!(!stage.polls().await);
+        let messages = stage.messages_until_it_polls().await;
+        assert!(messages >= CROWD_MESSAGES, "{messages}");
     }
 }

@@ -239,6 +239,7 @@ impl Pool {
         if would_group {
             Counters::count(&self.counters().would_have_grouped);
         }
+        self.proxy.busy_poll.crowded();
         let (answer, waits) = oneshot::channel();
         let waiter = Waiter {
             unit: unit(),

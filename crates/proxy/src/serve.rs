@@ -81,18 +81,14 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Keeps the event loop awake while messages come fast. While units stand in line it may sleep: what comes meanwhile is to
-/// travel together.
+/// Keeps the event loop awake while messages come fast.
 async fn keep_awake(proxy: Arc<Proxy>) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     // With one core, who sends the next message needs it. Of several threads, one that polls would wake the others in vain.
     if cores == 1 || proxy.config().paceline.operation.worker_threads > 1 {
         return proxy.busy_poll.never();
     }
-    let limit = || match proxy.counters.waiting.load(Ordering::Relaxed) {
-        0 => proxy.config().paceline.operation.busy_poll,
-        _ => Duration::ZERO,
-    };
+    let limit = || proxy.config().paceline.operation.busy_poll;
     proxy.busy_poll.run(limit).await;
 }
 
