@@ -85,7 +85,7 @@ fn what_an_execute_says_itself_is_nobody_elses() {
         ("EXECUTE p(raises())", FLAG),
         (
             "EXECUTE p(pg_advisory_lock(7705)::text)",
-            "SELECT nullif(count(*), 0) FROM pg_locks WHERE objid = 7705",
+            "SELECT nullif(count(*), 0) FROM pg_locks WHERE objid = 7705 AND pid = pg_backend_pid()",
         ),
     ] {
         let (mut client, mut neighbour) = (stage.client(), stage.client());
