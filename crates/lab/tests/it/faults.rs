@@ -80,6 +80,10 @@ fn an_interrupt_ends_the_wait_for_a_lock() {
         let outsider = postgres.outsider().await;
         let lock = "BEGIN; LOCK TABLE paceline_lab.stock IN SHARE MODE";
         outsider.batch_execute(lock).await.unwrap();
+        let both = "DO $$ BEGIN FOR attempt IN 1..10000 LOOP IF 2 = (SELECT count(*) FROM pg_locks \
+             WHERE relation = 'paceline_lab.stock'::regclass AND NOT granted) THEN RETURN; END IF; \
+             PERFORM pg_sleep(0.001); END LOOP; RAISE 'they do not wait'; END $$";
+        outsider.batch_execute(both).await.unwrap();
         // The check only reads.
         locker = Some(outsider);
     });
