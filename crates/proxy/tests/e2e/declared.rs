@@ -29,7 +29,8 @@ const DECLARED: &str = r#"
 
 const SETUP: &str = "
     CREATE SCHEMA pgmq;
-    CREATE TABLE pgmq.q_orders (msg_id bigint PRIMARY KEY, read_ct int NOT NULL DEFAULT 0, vt timestamptz NOT NULL DEFAULT '2000-01-01', message jsonb);
+    CREATE TABLE pgmq.q_orders (msg_id bigint PRIMARY KEY, read_ct int NOT NULL DEFAULT 0, vt timestamptz NOT NULL DEFAULT '2000-01-01', message jsonb)
+        WITH (autovacuum_enabled = off);
     CREATE TYPE pgmq.message_record AS (msg_id bigint, read_ct int, vt timestamptz, message jsonb);
     CREATE FUNCTION pgmq.read(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record LANGUAGE plpgsql AS $$
     BEGIN

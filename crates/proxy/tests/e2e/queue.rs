@@ -12,8 +12,11 @@ use crate::harness::stage::Target;
 use crate::harness::together::Tables;
 use crate::harness::{Gate, Stage, until, wait};
 
+/// Nothing may change plans in the middle: `IN (SELECT … LIMIT 3 FOR UPDATE)` takes more than three rows where PostgreSQL
+/// believes in a table of one row and runs the sub-select again for each.
 const SETUP: &str = "
-    CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL);
+    CREATE TABLE q (id bigint PRIMARY KEY, lane int NOT NULL, prio int, body text NOT NULL, state text NOT NULL, worker int, cost int NOT NULL)
+        WITH (autovacuum_enabled = off);
     CREATE TABLE done (seq bigserial PRIMARY KEY, id bigint UNIQUE, body text, worker int, at timestamptz DEFAULT now());
     CREATE SEQUENCE ticket;
     CREATE TABLE chain (id int PRIMARY KEY, after int REFERENCES chain);

@@ -169,7 +169,7 @@ fn who_says_nothing_more_is_told_when_its_time_is_up() {
                 "auth_file={}",
                 userlist(&[("app", "of the app")]).display()
             ))
-            .set("client_login_timeout=200ms")
+            .set("client_login_timeout=1")
             .spawn();
         let (mut client, first) = knock(paceline.port(), "app");
         assert_eq!(first.tag, b'R');

@@ -303,7 +303,7 @@ fn a_lost_connection_is_one_error() {
 fn waits_that_time_out_are_errors() {
     let builder = Stage::on_shared()
         .set("default_pool_size=1")
-        .set("query_wait_timeout=0.05")
+        .set("query_wait_timeout=1")
         .set("metrics_listen=127.0.0.1:0");
     let Some(mut stage) = stage(builder) else {
         return;

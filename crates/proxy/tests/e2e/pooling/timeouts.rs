@@ -19,7 +19,7 @@ fn await_none(direct: &mut RawClient, state: &str) {
 
 #[test]
 fn a_query_that_takes_too_long_is_cancelled_and_its_client_sent_away() {
-    let Some(stage) = stage(&["query_timeout=100ms"], "") else {
+    let Some(stage) = stage(&["query_timeout=500ms"], "") else {
         return;
     };
     let mut client = stage.client();
@@ -33,7 +33,7 @@ fn a_query_that_takes_too_long_is_cancelled_and_its_client_sent_away() {
 fn a_user_may_have_time_outs_of_its_own() {
     role("times_of_its_own", "");
     let own =
-        "[users.times_of_its_own]\nquery_timeout = \"100ms\"\nidle_transaction_timeout = \"100ms\"";
+        "[users.times_of_its_own]\nquery_timeout = \"500ms\"\nidle_transaction_timeout = \"500ms\"";
     let Some(stage) = stage(&["transaction_timeout=1h"], own) else {
         return;
     };
@@ -55,7 +55,7 @@ fn a_group_is_cut_off_as_a_whole() {
         &[
             "default_pool_size=1",
             "hotspot_for_autocommit=true",
-            "query_timeout=300ms",
+            "query_timeout=500ms",
         ],
         "",
     ) else {
@@ -83,7 +83,7 @@ fn a_group_is_cut_off_as_a_whole() {
 
 #[test]
 fn a_transaction_in_which_nothing_happens_ends() {
-    let Some(stage) = stage(&["idle_transaction_timeout=100ms"], "") else {
+    let Some(stage) = stage(&["idle_transaction_timeout=500ms"], "") else {
         return;
     };
     let mut client = stage.client();
@@ -120,7 +120,7 @@ fn goes_on(client: &mut RawClient) -> bool {
 
 #[test]
 fn a_transaction_that_takes_too_long_ends_though_something_happens() {
-    let Some(stage) = stage(&["transaction_timeout=200ms"], "") else {
+    let Some(stage) = stage(&["transaction_timeout=500ms"], "") else {
         return;
     };
     let mut client = stage.client();
@@ -137,7 +137,7 @@ fn a_transaction_that_takes_too_long_ends_though_something_happens() {
 
 #[test]
 fn a_client_that_is_silent_is_sent_away_but_not_in_a_transaction() {
-    let Some(stage) = stage(&["client_idle_timeout=100ms"], "") else {
+    let Some(stage) = stage(&["client_idle_timeout=500ms"], "") else {
         return;
     };
     let mut busy = stage.client();
@@ -161,7 +161,7 @@ fn occupied(settings: &[&str], more: &str) -> Option<(Stage, RawClient)> {
 
 #[test]
 fn who_waits_too_long_is_sent_away() {
-    let Some((stage, mut holder)) = occupied(&[], "query_wait_timeout = \"100ms\"") else {
+    let Some((stage, mut holder)) = occupied(&[], "query_wait_timeout = \"1s\"") else {
         return;
     };
     let mut client = stage.client();

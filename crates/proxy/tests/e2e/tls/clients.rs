@@ -204,7 +204,7 @@ fn nothing_that_came_before_the_handshake_is_used() {
 #[test]
 fn nothing_is_said_in_plain_text_during_the_handshake() {
     let builder = for_clients(before("", ""), "allow");
-    let paceline = builder.set("client_login_timeout=0.2").spawn();
+    let paceline = builder.set("client_login_timeout=1").spawn();
     let mut client = RawClient::open(paceline.port());
     client.send(&message::ssl_request());
     assert_eq!(client.receive_byte(), b'S');
