@@ -36,7 +36,8 @@ enum Mode {
 /// What holds for one database.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Standing {
-    paused: Option<Token>,
+    /// By these orders: each that waits for its end waits for its own.
+    paused: Vec<Token>,
     disabled: bool,
 }
 
@@ -45,7 +46,7 @@ impl Standings {
     pub(crate) fn hold(&self, database: &str) -> Hold {
         let standing = self.databases.get(database);
         match self.hold_of_all() {
-            Hold::Open if standing.is_some_and(|one| one.paused.is_some()) => Hold::Paused,
+            Hold::Open if standing.is_some_and(|one| !one.paused.is_empty()) => Hold::Paused,
             hold => hold,
         }
     }
@@ -83,7 +84,7 @@ impl Standings {
         let token = self.token();
         match database {
             None => self.all = Mode::Paused(token),
-            Some(name) => self.of(name).paused = Some(token),
+            Some(name) => self.of(name).paused.push(token),
         }
         Ok(token)
     }
@@ -94,7 +95,7 @@ impl Standings {
     /// Something is paused or suspended already.
     pub(crate) fn suspend(&mut self) -> Result<Token, ErrorResponse> {
         self.check_active()?;
-        if self.databases.values().any(|one| one.paused.is_some()) {
+        if self.databases.values().any(|one| !one.paused.is_empty()) {
             return Err(refused("cannot suspend with paused databases"));
         }
         let token = self.token();
@@ -135,7 +136,7 @@ impl Standings {
     /// Is this order in force?
     pub(crate) fn holds(&self, token: Token) -> bool {
         let mut each = self.databases.values();
-        self.all.is_of(token) || each.any(|one| one.paused == Some(token))
+        self.all.is_of(token) || each.any(|one| one.paused.contains(&token))
     }
 
     /// DISABLE and ENABLE.
@@ -182,7 +183,7 @@ impl Standings {
 
     fn resume_one(&mut self, database: &str) -> bool {
         let standing = self.databases.get_mut(database);
-        let paused = standing.is_some_and(|one| one.paused.take().is_some());
+        let paused = standing.is_some_and(|one| one.paused.drain(..).count() > 0);
         self.forget_usual();
         paused
     }
@@ -191,7 +192,7 @@ impl Standings {
     fn resume_each(&mut self, which: impl Fn(Token) -> bool) -> bool {
         let mut found = false;
         for one in self.databases.values_mut() {
-            found |= one.paused.take_if(|paused| which(*paused)).is_some();
+            found |= one.paused.extract_if(.., |paused| which(*paused)).count() > 0;
         }
         self.forget_usual();
         found

@@ -108,3 +108,19 @@ fn the_end_is_not_taken_back() {
     assert_eq!(told(standings.pause(None)), "already suspended/paused");
     assert_eq!(standings.hold("a"), Hold::Closing);
 }
+
+/// Who waits for the end of its PAUSE is not told that it was resumed because somebody else pauses or kills, too.
+#[test]
+fn a_second_order_leaves_the_first_in_force() {
+    let mut standings = Standings::default();
+    let first = standings.pause(Some("a")).unwrap();
+    let second = standings.pause(Some("a")).unwrap();
+    standings.pause_each(["a"]).unwrap();
+    assert!(standings.holds(first) && standings.holds(second));
+    standings.take_back(first);
+    assert!(!standings.holds(first) && standings.holds(second));
+    standings.take_back(second);
+    assert_eq!(standings.hold("a"), Hold::Paused, "KILL holds it");
+    standings.resume(Some("a")).unwrap();
+    assert_eq!(standings.hold("a"), Hold::Open);
+}
