@@ -16,8 +16,9 @@ mod tests;
 pub use several::ROW_AWAITED_MAX;
 pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table};
 
+use rustc_hash::FxHashMap;
 use several::Several;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -115,10 +116,10 @@ pub struct Line<T> {
     waiting: BTreeMap<Ticket, Entry<T>>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
     ready: BTreeMap<Ticket, Ready>,
-    mates: HashMap<GroupId, BTreeSet<Ticket>>,
+    mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
     /// Units that would be ready but wait for mates until then.
     held: BTreeSet<(Instant, Ticket)>,
-    rows: HashMap<Key, Row>,
+    rows: FxHashMap<Key, Row>,
     barriers: BTreeSet<Ticket>,
     several: Several,
 }
@@ -132,9 +133,9 @@ impl<T> Line<T> {
             next_cohort: 0,
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
-            mates: HashMap::new(),
+            mates: FxHashMap::default(),
             held: BTreeSet::new(),
-            rows: HashMap::new(),
+            rows: FxHashMap::default(),
             barriers: BTreeSet::new(),
             several: Several::default(),
         }

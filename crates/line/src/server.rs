@@ -5,7 +5,8 @@ use crate::settings::Settings;
 use crate::template::Template;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// In front of the names under which Paceline prepares statements on servers.
@@ -15,7 +16,7 @@ pub const NAME_PREFIX: &str = "paceline_";
 #[derive(Debug)]
 pub struct ServerSide {
     /// Prepared statements, with the time of their last use.
-    prepared: HashMap<StatementKey, u64>,
+    prepared: FxHashMap<StatementKey, u64>,
     uses: u64,
     /// Since somebody has counted them.
     parses: u64,
@@ -105,7 +106,7 @@ impl ServerSide {
     /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
     pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
         Self {
-            prepared: HashMap::new(),
+            prepared: FxHashMap::default(),
             uses: 0,
             parses: 0,
             prepared_max: prepared_max.max(1),

@@ -121,7 +121,9 @@ impl Session {
 
     /// A simple query destroys the unnamed statement.
     pub fn close_unnamed(&mut self) {
-        self.prepared.remove(&b""[..]);
+        if !self.prepared.is_empty() {
+            self.prepared.remove(&b""[..]);
+        }
     }
 
     /// A unit that travelled with others was answered: what it says of prepared statements holds.

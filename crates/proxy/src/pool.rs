@@ -45,7 +45,8 @@ use paceline_line::strategy::{Again, fold};
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use quota::Hunger;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -135,12 +136,12 @@ struct Inner {
     /// Those who wait for long are told so at this time.
     notices_at: Instant,
     /// By template and settings.
-    learned: HashMap<(u64, u64), Known>,
+    learned: FxHashMap<(u64, u64), Known>,
     tallies: Tallies,
     /// Statements that PostgreSQL has taken, by template and settings.
-    accepted: HashSet<(u64, u64)>,
+    accepted: FxHashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
-    welcomes: HashMap<u64, Welcome>,
+    welcomes: FxHashMap<u64, Welcome>,
     /// They come from an earlier era; the next connection may lead to another server.
     welcomes_are_old: bool,
     /// Somebody watches the line's clock …
@@ -181,10 +182,10 @@ impl Pool {
                 hunger: None,
                 retire_not_before: now,
                 notices_at: now,
-                learned: HashMap::new(),
+                learned: FxHashMap::default(),
                 tallies: Tallies::new(Arc::clone(&proxy.names)),
-                accepted: HashSet::new(),
-                welcomes: HashMap::new(),
+                accepted: FxHashSet::default(),
+                welcomes: FxHashMap::default(),
                 welcomes_are_old: false,
                 tended: false,
                 wakes_at: now,

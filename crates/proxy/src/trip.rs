@@ -20,6 +20,7 @@ use paceline_line::tally::{Fallback, Served};
 use paceline_line::unit::Unit;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
@@ -145,11 +146,14 @@ impl Trip {
             return Ok(());
         };
         conn.card.begins(pool.proxy.clock.seconds());
-        let limit = pool.terms().query_timeout;
-        match within(limit, conn.adopt(&first.settings)).await {
-            // Without their settings they cannot go: each learns why by itself.
-            Some(Err(ServerError::Refused(_))) => return Ok(()),
-            other => other.unwrap_or(Err(ServerError::QueryTimeout))?,
+        if !conn.side.has(&first.settings) {
+            let limit = pool.terms().query_timeout;
+            // Boxed: it is rare, and every trip would pay for its state.
+            match within(limit, Box::pin(conn.adopt(&first.settings))).await {
+                // Without their settings they cannot go: each learns why by itself.
+                Some(Err(ServerError::Refused(_))) => return Ok(()),
+                other => other.unwrap_or(Err(ServerError::QueryTimeout))?,
+            }
         }
         if units.len() == self.entries.len() {
             let chain = &pool.proxy.chain;
@@ -168,7 +172,11 @@ impl Trip {
         out: &mut BytesMut,
     ) -> Result<Way, ServerError> {
         let limit = pool.terms().query_timeout;
-        let travelled = within(limit, self.travel(pool, conn, out)).await;
+        let travelled = {
+            // By reference: a future keeps what is moved into it a second time.
+            let travelling = pin!(self.travel(pool, conn, out));
+            within(limit, travelling).await
+        };
         travelled.unwrap_or_else(|| {
             let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
             cancel::abandon(conn.key.clone(), limit);
@@ -191,22 +199,23 @@ impl Trip {
             return Ok(Way::Arrived(self.all_alone(Fallback::Unfit)));
         };
         let pipeline = self.strategy == Some(Strategy::Pipeline);
+        let stall = match pipeline {
+            true => PIPELINE_STALL,
+            false => Duration::ZERO,
+        };
         while !receive(&mut batch, conn, &mut dealt)? {
-            let read = exchange(conn, out);
-            if !pipeline {
-                read.await?;
-                continue;
+            if pipeline {
+                // Answers go out as they come; who goes again does so at the end.
+                let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
+                let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
+                self.count(pool, &answered);
+                self.deal(answered);
             }
-            // Answers go out as they come; who goes again does so at the end.
-            let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
-            let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
-            self.count(pool, &answered);
-            self.deal(answered);
-            match tokio::time::timeout(PIPELINE_STALL, read).await {
-                Ok(read) => read?,
-                Err(_) => self.reroute(pool, &mut batch),
+            match within(stall, exchange(conn, out)).await {
+                Some(read) => read?,
+                None => self.reroute(pool, &mut batch),
             }
-            if conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
+            if pipeline && conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
             }
         }
@@ -392,5 +401,19 @@ async fn exchange(conn: &mut ServerConn, out: &mut BytesMut) -> Result<(), Serve
             false => Interest::READABLE | Interest::WRITABLE,
         };
         conn.stream.ready(interest).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task is moved half a dozen times before it runs and when it has run: what is rare must not be part of it.
+    #[test]
+    fn a_trip_is_small() {
+        fn size<F>(_: impl FnOnce(Arc<Pool>, Box<ServerConn>, Departure<Waiter>) -> F) -> usize {
+            size_of::<F>()
+        }
+        assert!(size(drive) < 2048, "{} bytes", size(drive));
     }
 }

@@ -41,7 +41,8 @@ impl Trip {
                 read = exchange(conn, out) => read?,
                 () = nobody_waits(&mut self.entries), if !given_up => {
                     given_up = true;
-                    give_up(pool, conn).await?;
+                    // Boxed: it is rare, and every trip would pay for its state.
+                    Box::pin(give_up(pool, conn)).await?;
                 }
             }
         }
