@@ -213,15 +213,18 @@ impl Config {
     /// The database that a client means by `name`, and what it is called on the server; `None` when neither `name` nor `"*"`
     /// is configured.
     pub(crate) fn database(&self, name: &str) -> Option<(&Database, String)> {
-        // A client that asks for a database literally called `*` is one more "any other name".
-        if name != ANY_DATABASE
-            && let Some(database) = self.databases.get(name)
-        {
+        if let Some(database) = self.listed(name) {
             let on_server = database.primary.dbname.as_deref().unwrap_or(name);
             return Some((database, on_server.to_owned()));
         }
         let database = self.databases.get(ANY_DATABASE)?;
         Some((database, name.to_owned()))
+    }
+
+    /// What it says of a database by its name.
+    pub(crate) fn listed(&self, name: &str) -> Option<&Database> {
+        // A client that asks for a database literally called `*` is one more "any other name".
+        self.databases.get(name).filter(|_| name != ANY_DATABASE)
     }
 
     /// Whether un-hinted autocommit statements of `user` (as the client names itself) on `database` may travel together.

@@ -131,6 +131,8 @@ struct Inner {
     failing: Option<Failing>,
     /// There is none, and none may be opened.
     hunger: Option<Hunger>,
+    /// The sweep has found neither clients nor connections since then.
+    unused_since: Option<Instant>,
     /// No connection is closed for its age before this time.
     retire_not_before: Instant,
     /// Those who wait for long are told so at this time.
@@ -180,6 +182,7 @@ impl Pool {
                 grow_not_before: now,
                 failing: None,
                 hunger: None,
+                unused_since: None,
                 retire_not_before: now,
                 notices_at: now,
                 learned: FxHashMap::default(),

@@ -222,6 +222,27 @@ impl Proxy {
         Some(pool)
     }
 
+    /// Pools of databases that are not listed are forgotten when nobody has used them for `autodb_idle_timeout`: there is no
+    /// end to the names that clients invent.
+    pub(crate) fn forget_unused(&self) {
+        let mut pools = self.lock();
+        let config = self.config();
+        let limit = config.paceline.timeouts.autodb_idle_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        pools.by_name.retain(|(database, _), pool| {
+            // Who has come for it since has it already.
+            let goes = config.listed(database).is_none()
+                && Arc::strong_count(pool) == 1
+                && pool.unused_for().is_some_and(|time| time >= limit);
+            if goes && pool.labels.get().is_some() {
+                self.labelled.fetch_sub(1, Ordering::Relaxed);
+            }
+            !goes
+        });
+    }
+
     fn new_pool(
         self: &Arc<Self>,
         database: &str,

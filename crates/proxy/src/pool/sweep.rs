@@ -22,13 +22,18 @@ pub(crate) async fn sweep(proxy: Arc<Proxy>) {
         proxy.clock.tick();
         proxy.turn_period();
         proxy.pools().iter().for_each(Pool::sweep);
+        proxy.forget_unused();
     }
 }
 
 fn pause(proxy: &Proxy) -> Duration {
     let config = proxy.config();
     let timeouts = &config.paceline.timeouts;
-    let times = [timeouts.server_idle_timeout, timeouts.server_lifetime];
+    let times = [
+        timeouts.server_idle_timeout,
+        timeouts.server_lifetime,
+        timeouts.autodb_idle_timeout,
+    ];
     match times.iter().any(|time| !time.is_zero() && *time < EVERY) {
         true => OFTEN,
         false => EVERY,
@@ -41,8 +46,18 @@ impl Pool {
         let mut inner = self.lock();
         let closed = close(&mut inner, &terms, now);
         self.keep_enough(&mut inner, &terms, now);
+        let used = inner.open > 0 || self.clients.load(Ordering::Relaxed) > 0;
+        inner.unused_since = match used {
+            true => None,
+            false => inner.unused_since.or(Some(now)),
+        };
         drop(inner);
         closed.into_iter().for_each(|conn| conn.say_goodbye());
+    }
+
+    /// For how long the sweep has found neither clients nor connections in it; `None`: it has.
+    pub(crate) fn unused_for(&self) -> Option<Duration> {
+        self.lock().unused_since.map(|since| since.elapsed())
     }
 
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.

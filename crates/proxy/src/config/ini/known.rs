@@ -245,12 +245,7 @@ pub(crate) static KNOWN: &[Known] = &[
     same("server_connect_timeout", "15", Sort::Seconds),
     same("server_login_retry", "15", Sort::Seconds),
     same("client_login_timeout", "60", Sort::Seconds),
-    ignored(
-        "autodb_idle_timeout",
-        "3600",
-        Sort::Seconds,
-        "pools are kept",
-    ),
+    same("autodb_idle_timeout", "3600", Sort::Seconds),
     ignored("pool_idle_timeout", "0", Sort::Seconds, "pools are kept"),
     ignored("dns_max_ttl", "15", Sort::Seconds, DNS),
     ignored("dns_nxdomain_ttl", "15", Sort::Seconds, DNS),

@@ -26,6 +26,9 @@ pub(crate) struct Timeouts {
     pub(crate) server_lifetime: Duration,
     /// An unused server connection is closed after this time; zero is never.
     pub(crate) server_idle_timeout: Duration,
+    /// The pool of a database that is not listed is forgotten after this time without clients and server connections; zero
+    /// is never.
+    pub(crate) autodb_idle_timeout: Duration,
     /// Longest time for a server to take note of a cancel request; zero is for ever.
     pub(crate) cancel_wait_timeout: Duration,
 }
@@ -43,6 +46,7 @@ impl Default for Timeouts {
             server_login_retry: Duration::from_secs(15),
             server_lifetime: Duration::from_secs(3600),
             server_idle_timeout: Duration::from_secs(600),
+            autodb_idle_timeout: Duration::from_secs(3600),
             cancel_wait_timeout: Duration::from_secs(10),
         }
     }
@@ -99,6 +103,11 @@ pub(super) static KEYS: &[Key] = &[
         name: "server_idle_timeout",
         meaning: "A server connection unused for this time is closed; 0 keeps it",
         kind: timeout(|settings| &mut settings.timeouts.server_idle_timeout),
+    },
+    Key {
+        name: "autodb_idle_timeout",
+        meaning: "A pool of a database that is not listed (`*`) is forgotten, with its statistics, after this time without clients and server connections; 0 keeps it",
+        kind: timeout(|settings| &mut settings.timeouts.autodb_idle_timeout),
     },
     Key {
         name: "cancel_wait_timeout",

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{operator, row, stage};
+use super::{operator, row, stage, table};
 use crate::harness::message::{bind, execute, parse, query, sync, unit};
 use crate::harness::open_metrics::Scrape;
 use crate::harness::raw::RawClient;
-use crate::harness::{Gate, Stage, http, until};
+use crate::harness::{Gate, Stage, cluster, http, until};
 
 /// The totals of the stage's database.
 #[derive(Debug, Default)]
@@ -321,4 +321,45 @@ fn waits_that_time_out_are_errors() {
         ("sqlstate", "08P01"),
     ];
     assert_eq!(scrape.value("paceline_errors_total", &labels), Some(1.0));
+}
+
+/// A pool whose database the configuration does not name goes when nobody has used it for long, and comes again.
+#[test]
+fn a_pool_of_any_name_is_forgotten() {
+    let named = format!(
+        "[databases.postgres]\nprimary = \"postgres://127.0.0.1:{}\"\n",
+        cluster::shared().port()
+    );
+    let builder = Stage::on_shared()
+        .declare(&named)
+        .set("server_idle_timeout=100ms")
+        .set("autodb_idle_timeout=200ms");
+    let Some(stage) = stage(builder) else { return };
+    let mut operator = operator(&stage);
+    let mut pools = || {
+        let rows = table(&operator.ok("SHOW POOLS"));
+        let names = rows.into_iter().map(|mut row| row.remove("database"));
+        names.flatten().collect::<Vec<_>>()
+    };
+    let mut client = stage.client();
+    client.ok("SELECT 1");
+    RawClient::connect(
+        stage.port(),
+        &[("user", "postgres"), ("database", "postgres")],
+    )
+    .ok("SELECT 1");
+    let mut direct = stage.direct();
+    until("its server connection is closed", || {
+        direct.number(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        ) == 0
+    });
+    client.ok("SELECT 1");
+    assert!(pools().contains(&stage.database), "it has a client");
+    drop(client);
+    until("it is forgotten", || !pools().contains(&stage.database));
+    assert!(pools().iter().any(|name| name == "postgres"));
+    stage.client().ok("SELECT 1");
+    assert!(pools().contains(&stage.database));
 }
