@@ -124,8 +124,11 @@ impl Proxy {
         if console::serves(&config, name) {
             return Err(refused(format!("cannot {verb} admin db: {name}")));
         }
-        // One that was configured may have clients yet.
-        match config.database(name).is_some() || !self.pools_of(database).is_empty() {
+        // One that was configured may have clients yet, or be paused.
+        match config.database(name).is_some()
+            || !self.pools_of(database).is_empty()
+            || self.is_ordered(name)
+        {
             true => Ok(()),
             false => Err(refused(format!("no such database: {name}"))),
         }
@@ -241,7 +244,9 @@ impl<'a> Held<'a> {
             () = self.revoked() => Err(refused("resumed before all server connections were free")),
             () = complete => Ok(()),
         };
-        self.token = None;
+        if let (Ok(()), Some(token)) = (&outcome, self.token.take()) {
+            self.proxy.order(|standings| standings.carried_out(token));
+        }
         outcome
     }
 

@@ -36,8 +36,10 @@ enum Mode {
 /// What holds for one database.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Standing {
-    /// By these orders: each that waits for its end waits for its own.
-    paused: Vec<Token>,
+    /// Orders to pause whose ends are waited for: each waits for its own.
+    pausing: Vec<Token>,
+    /// One has been carried out, or it was killed.
+    paused: bool,
     disabled: bool,
 }
 
@@ -46,7 +48,7 @@ impl Standings {
     pub(crate) fn hold(&self, database: &str) -> Hold {
         let standing = self.databases.get(database);
         match self.hold_of_all() {
-            Hold::Open if standing.is_some_and(|one| !one.paused.is_empty()) => Hold::Paused,
+            Hold::Open if standing.is_some_and(Standing::is_paused) => Hold::Paused,
             hold => hold,
         }
     }
@@ -59,6 +61,11 @@ impl Standings {
             Mode::Suspended(_) => Hold::Suspended,
             Mode::Active => Hold::Open,
         }
+    }
+
+    /// Is anything ordered of this database alone?
+    pub(crate) fn names(&self, database: &str) -> bool {
+        self.databases.contains_key(database)
     }
 
     /// May a client log in to this database?
@@ -84,7 +91,7 @@ impl Standings {
         let token = self.token();
         match database {
             None => self.all = Mode::Paused(token),
-            Some(name) => self.of(name).paused.push(token),
+            Some(name) => self.of(name).pausing.push(token),
         }
         Ok(token)
     }
@@ -95,7 +102,7 @@ impl Standings {
     /// Something is paused or suspended already.
     pub(crate) fn suspend(&mut self) -> Result<Token, ErrorResponse> {
         self.check_active()?;
-        if self.databases.values().any(|one| !one.paused.is_empty()) {
+        if self.databases.values().any(Standing::is_paused) {
             return Err(refused("cannot suspend with paused databases"));
         }
         let token = self.token();
@@ -116,7 +123,7 @@ impl Standings {
             Some(name) => Err(refused(format!("database {name} is not paused"))),
             None => {
                 let held = std::mem::take(&mut self.all) != Mode::Active;
-                let one_held = self.resume_each(|_| true);
+                let one_held = self.resume_each();
                 match held || one_held {
                     true => Ok(()),
                     false => Err(refused("pooler is not paused/suspended")),
@@ -130,13 +137,21 @@ impl Standings {
         if self.all.is_of(token) {
             self.all = Mode::Active;
         }
-        self.resume_each(|paused| paused == token);
+        self.end_pausing(token);
+        self.forget_usual();
+    }
+
+    /// An order to pause has been carried out: only RESUME takes it back.
+    pub(crate) fn carried_out(&mut self, token: Token) {
+        if let Some(one) = self.end_pausing(token) {
+            one.paused = true;
+        }
     }
 
     /// Is this order in force?
     pub(crate) fn holds(&self, token: Token) -> bool {
         let mut each = self.databases.values();
-        self.all.is_of(token) || each.any(|one| one.paused.contains(&token))
+        self.all.is_of(token) || each.any(|one| one.pausing.contains(&token))
     }
 
     /// DISABLE and ENABLE.
@@ -155,7 +170,7 @@ impl Standings {
     ) -> Result<(), ErrorResponse> {
         self.check_active()?;
         for name in databases {
-            self.pause(Some(name))?;
+            self.of(name).paused = true;
         }
         Ok(())
     }
@@ -183,23 +198,47 @@ impl Standings {
 
     fn resume_one(&mut self, database: &str) -> bool {
         let standing = self.databases.get_mut(database);
-        let paused = standing.is_some_and(|one| one.paused.drain(..).count() > 0);
+        let paused = standing.is_some_and(Standing::resume);
         self.forget_usual();
         paused
     }
 
     /// True: there was one.
-    fn resume_each(&mut self, which: impl Fn(Token) -> bool) -> bool {
+    fn resume_each(&mut self) -> bool {
         let mut found = false;
         for one in self.databases.values_mut() {
-            found |= one.paused.extract_if(.., |paused| which(*paused)).count() > 0;
+            found |= one.resume();
         }
         self.forget_usual();
         found
     }
 
+    /// Nobody waits for the end of this order any more; of which database it was.
+    fn end_pausing(&mut self, token: Token) -> Option<&mut Standing> {
+        let mut each = self.databases.values_mut();
+        each.find_map(|one| {
+            let place = one.pausing.iter().position(|pausing| *pausing == token)?;
+            one.pausing.swap_remove(place);
+            Some(one)
+        })
+    }
+
     fn forget_usual(&mut self) {
         self.databases.retain(|_, one| *one != Standing::default());
+    }
+}
+
+impl Standing {
+    fn is_paused(&self) -> bool {
+        self.paused || !self.pausing.is_empty()
+    }
+
+    /// True: it was paused.
+    fn resume(&mut self) -> bool {
+        let paused = self.is_paused();
+        self.paused = false;
+        self.pausing.clear();
+        paused
     }
 }
 

@@ -123,4 +123,12 @@ fn a_second_order_leaves_the_first_in_force() {
     assert_eq!(standings.hold("a"), Hold::Paused, "KILL holds it");
     standings.resume(Some("a")).unwrap();
     assert_eq!(standings.hold("a"), Hold::Open);
+    // One that is carried out stays when another one is taken back.
+    let first = standings.pause(Some("a")).unwrap();
+    let second = standings.pause(Some("a")).unwrap();
+    standings.carried_out(first);
+    standings.take_back(second);
+    assert_eq!(standings.hold("a"), Hold::Paused);
+    standings.resume(None).unwrap();
+    assert!(!standings.names("a"));
 }
