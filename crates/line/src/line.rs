@@ -18,7 +18,7 @@ pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table};
 
 use rustc_hash::FxHashMap;
 use several::Several;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -119,7 +119,8 @@ pub struct Line<T> {
     mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
     /// Units that would be ready but wait for mates until then.
     held: BTreeSet<(Instant, Ticket)>,
-    rows: FxHashMap<Key, Row>,
+    /// By hashes of what clients say: so that nobody can make them collide, hashed with a secret once more.
+    rows: HashMap<Key, Row>,
     barriers: BTreeSet<Ticket>,
     several: Several,
 }
@@ -135,7 +136,7 @@ impl<T> Line<T> {
             ready: BTreeMap::new(),
             mates: FxHashMap::default(),
             held: BTreeSet::new(),
-            rows: FxHashMap::default(),
+            rows: HashMap::new(),
             barriers: BTreeSet::new(),
             several: Several::default(),
         }

@@ -10,6 +10,7 @@ mod sheet;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ready::LetIn;
 pub(crate) use sheet::PoolLabels;
 
 use crate::proxy::Proxy;

@@ -131,7 +131,7 @@ struct Inner {
     failing: Option<Failing>,
     /// There is none, and none may be opened.
     hunger: Option<Hunger>,
-    /// The sweep has found neither clients nor connections since then.
+    /// Nobody has come for it since then, and the sweep has found neither clients nor connections.
     unused_since: Option<Instant>,
     /// No connection is closed for its age before this time.
     retire_not_before: Instant,

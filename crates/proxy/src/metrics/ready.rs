@@ -13,8 +13,8 @@ use paceline_wire::backend::{self, tag};
 use paceline_wire::startup::{self, Startup};
 use paceline_wire::{frame, frontend};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -57,7 +57,10 @@ fn servers(proxy: &Proxy) -> Vec<Server> {
         let upstream = &database.primary;
         let known = |known: &Server| is_same(&known.upstream, upstream);
         if !servers.iter().any(known) {
-            let login = let_in(proxy, upstream).or_else(|| configured(proxy, upstream, name));
+            let login = proxy
+                .let_in
+                .to(upstream)
+                .or_else(|| configured(proxy, upstream, name));
             let upstream = Upstream {
                 dbname: None,
                 ..upstream.clone()
@@ -72,12 +75,36 @@ fn is_same(one: &Upstream, other: &Upstream) -> bool {
     one.host == other.host && one.port == other.port
 }
 
-/// A database and user as which a client has logged in there.
-fn let_in(proxy: &Proxy, upstream: &Upstream) -> Option<Arc<Address>> {
-    let mut pools = proxy.pools().into_iter();
-    let pool = pools
-        .find(|pool| pool.labels.get().is_some() && is_same(&pool.address().upstream, upstream))?;
-    Some(pool.address())
+/// As whom clients have logged in, once for each server.
+#[derive(Debug, Default)]
+pub(crate) struct LetIn(Mutex<Vec<Arc<Address>>>);
+
+impl LetIn {
+    /// A client has logged in to this address.
+    pub(crate) fn add(&self, address: Arc<Address>) {
+        let mut known = self.lock();
+        if !known
+            .iter()
+            .any(|known| is_same(&known.upstream, &address.upstream))
+        {
+            known.push(address);
+        }
+    }
+
+    fn to(&self, upstream: &Upstream) -> Option<Arc<Address>> {
+        let known = self.lock();
+        let address = known
+            .iter()
+            .find(|known| is_same(&known.upstream, upstream))?;
+        Some(Arc::new(Address {
+            upstream: upstream.clone(),
+            ..Address::clone(address)
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Address>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// As whom the configuration says to log in, to the database that clients know by this name.
@@ -92,6 +119,7 @@ fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Addr
         upstream: upstream.clone(),
         keyring: Arc::clone(&proxy.keyring),
         startup: Vec::new(),
+        tcp: proxy.config().paceline.tcp.clone(),
     }))
 }
 

@@ -45,6 +45,12 @@ impl PoolLabels {
             user: cut(user).to_owned(),
         }
     }
+
+    /// Can no other pool have the same?
+    pub(crate) fn are_its_own(&self) -> bool {
+        let whole = |name: &str| name.len() < NAME_BYTES_MAX;
+        !self.user.is_empty() && whole(&self.database) && whole(&self.user)
+    }
 }
 
 /// As much of a name as is shown.

@@ -3,6 +3,7 @@
 
 use super::{Inner, Pool};
 use crate::config::Terms;
+use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
 use std::sync::Arc;
@@ -55,9 +56,18 @@ impl Pool {
         closed.into_iter().for_each(|conn| conn.say_goodbye());
     }
 
-    /// For how long the sweep has found neither clients nor connections in it; `None`: it has.
+    /// Somebody has come for it.
+    pub(crate) fn is_wanted(&self) {
+        self.lock().unused_since = None;
+    }
+
+    /// For how long nobody has come for it, and the sweep has found neither clients nor connections in it. `None`: somebody or
+    /// something is there. Its labels may be those of other pools, too, whose sums would fall: then it is never unused.
     pub(crate) fn unused_for(&self) -> Option<Duration> {
-        self.lock().unused_since.map(|since| since.elapsed())
+        let alone = self.labels.get().is_none_or(PoolLabels::are_its_own);
+        let inner = self.lock();
+        let since = inner.unused_since.filter(|_| inner.open == 0 && alone)?;
+        Some(since.elapsed())
     }
 
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
