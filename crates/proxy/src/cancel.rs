@@ -268,7 +268,7 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Host, SslMode, Upstream, UpstreamTls};
+    use crate::config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
     use crate::proxy::Proxy;
     use crate::server::Address;
     use crate::stream::Ends;
@@ -294,6 +294,7 @@ mod tests {
             user: "app".to_owned(),
             keyring: Arc::default(),
             startup: Vec::new(),
+            tcp: Tcp::default(),
         };
         let config = Config::for_upstream("postgres://db").expect("a configuration");
         let proxy = Arc::new(Proxy::new(config));

@@ -11,7 +11,7 @@ use crate::learn::Question;
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
-use crate::stats::{Prepared, first_state};
+use crate::stats::{Prepared, first_state, first_words};
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
@@ -106,6 +106,12 @@ impl Client {
             End::Told(told) => {
                 if let Some(state) = first_state(&told) {
                     self.pool.stats.failed(state);
+                }
+                if let Some(why) = first_words(&told) {
+                    let (client, pool) = (self.stream.ends(), self.pool.name.get());
+                    let database = pool.map(|name| name.database.as_str());
+                    let user = pool.map(|name| name.user.as_str());
+                    tracing::info!(%client, database, user, why, "client sent away");
                 }
                 out.extend_from_slice(&told);
             }

@@ -35,7 +35,7 @@ pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{
     AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode,
-    State, keys,
+    State, Tcp, keys,
 };
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;

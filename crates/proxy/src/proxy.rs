@@ -9,7 +9,7 @@ use crate::cancel::Cancels;
 use crate::config::{Config, Database};
 use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
-use crate::metrics::PoolLabels;
+use crate::metrics::{LetIn, PoolLabels};
 use crate::pool::{Hold, Pool, PoolName, QuotaBook, Shape};
 use crate::presence::Clock;
 use crate::room::Rooms;
@@ -68,6 +68,8 @@ pub(crate) struct Proxy {
     pub(crate) names: Arc<Names>,
     /// Pools that have labels in metrics.
     labelled: AtomicUsize,
+    /// As whom clients have logged in to servers.
+    pub(crate) let_in: LetIn,
     /// Keeps the event loop awake while messages come.
     pub(crate) busy_poll: BusyPoll,
     /// The time to a second, for what is shown of clients and servers.
@@ -130,6 +132,7 @@ impl Proxy {
             accepted: AtomicU64::new(0),
             names: Arc::default(),
             labelled: AtomicUsize::new(0),
+            let_in: LetIn::default(),
             clock: Clock::default(),
             periods: Periods::new(Instant::now()),
             server_ids: AtomicU32::new(0),
@@ -159,9 +162,14 @@ impl Proxy {
 
     /// All of it takes the place of what was in force.
     pub(crate) fn wear(self: &Arc<Self>, outfit: Outfit) {
-        self.keyring.hold(outfit.keys);
+        let (before, keys) = (self.keyring.keys(), outfit.keys);
+        self.keyring.hold(Arc::clone(&keys));
         self.gate.hold(&outfit.config, &outfit.records);
         self.set_config(outfit.config);
+        // Connections that were encrypted otherwise, or not at all, are replaced.
+        let pools = self.pools();
+        let stale = |pool: &&Arc<Pool>| !keys.agree(&before, &pool.address().upstream);
+        pools.iter().filter(stale).for_each(Pool::reconnect);
     }
 
     fn lock(&self) -> MutexGuard<'_, Pools> {
@@ -194,6 +202,7 @@ impl Proxy {
         let (entry, on_server) = config.database(database)?;
         let key = (database.to_owned(), user.to_owned());
         if let Some(pool) = pools.by_name.get(&key) {
+            pool.is_wanted();
             return Some(Arc::clone(pool));
         }
         let shape = self.shape(&config, entry, on_server, user);
@@ -222,25 +231,32 @@ impl Proxy {
         Some(pool)
     }
 
-    /// Pools of databases that are not listed are forgotten when nobody has used them for `autodb_idle_timeout`: there is no
-    /// end to the names that clients invent.
+    /// Databases that are not listed are forgotten when nobody has used any pool of theirs for `autodb_idle_timeout`: there is
+    /// no end to the names that clients invent.
     pub(crate) fn forget_unused(&self) {
-        let mut pools = self.lock();
         let config = self.config();
         let limit = config.paceline.timeouts.autodb_idle_timeout;
         if limit.is_zero() {
             return;
         }
-        pools.by_name.retain(|(database, _), pool| {
+        let mut pools = self.lock();
+        let goes = |database: &str, pool: &Arc<Pool>| {
             // Who has come for it since has it already.
-            let goes = config.listed(database).is_none()
+            config.listed(database).is_none()
                 && Arc::strong_count(pool) == 1
-                && pool.unused_for().is_some_and(|time| time >= limit);
-            if goes && pool.labels.get().is_some() {
-                self.labelled.fetch_sub(1, Ordering::Relaxed);
-            }
-            !goes
-        });
+                && pool.unused_for().is_some_and(|time| time >= limit)
+        };
+        let stay = pools.by_name.iter();
+        let stay = stay.filter(|((database, _), pool)| !goes(database, pool));
+        let stay: BTreeSet<String> = stay.map(|((database, _), _)| database.clone()).collect();
+        let gone = pools
+            .by_name
+            .extract_if(|(name, _), _| !stay.contains(name));
+        let gone: Vec<_> = gone.collect();
+        let labelled = gone.iter().filter(|(_, pool)| pool.labels.get().is_some());
+        self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);
+        // What they knew is dropped when others need not wait for it.
+        drop(pools);
     }
 
     fn new_pool(
@@ -282,6 +298,11 @@ impl Proxy {
         }
     }
 
+    /// Have operators ordered anything of this database alone?
+    pub(crate) fn is_ordered(&self, database: &str) -> bool {
+        self.lock().standings.names(database)
+    }
+
     /// Is this order to pause or suspend in force?
     pub(crate) fn order_holds(&self, token: Token) -> bool {
         self.lock().standings.holds(token)
@@ -309,6 +330,7 @@ impl Proxy {
 
     /// A client that named this database and user has logged in to its pool: from now on metrics and the console show it.
     pub(crate) fn label(&self, pool: &Pool, database: &str, user: &str) {
+        self.let_in.add(pool.address());
         pool.name.get_or_init(|| PoolName {
             database: database.to_owned(),
             user: user.to_owned(),
@@ -353,6 +375,7 @@ impl Proxy {
                 upstream,
                 database: on_server,
                 startup: database.startup.clone(),
+                tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(&self.keyring),
             },
             policy: Policy {

@@ -21,7 +21,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -119,14 +119,20 @@ async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, company: Company) 
             biased;
             () = reached(&mut phase, Phase::WaitingForClients) => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => welcome(&proxy, Stream::tcp(stream)),
+                Ok((stream, _)) => welcome(&proxy, accepted_tcp(&proxy, stream)),
                 Err(error) => accept_failed(&error).await,
             }
         }
     }
     let rest = listen::close_tcp(listener, company).await;
     rest.into_iter()
-        .for_each(|stream| welcome(&proxy, Stream::tcp(stream)));
+        .for_each(|stream| welcome(&proxy, accepted_tcp(&proxy, stream)));
+}
+
+fn accepted_tcp(proxy: &Proxy, stream: TcpStream) -> Stream {
+    let stream = Stream::tcp(stream);
+    stream.keep_alive(&proxy.config().paceline.tcp);
+    stream
 }
 
 async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, company: Company) {

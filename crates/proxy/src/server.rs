@@ -6,7 +6,7 @@ mod dial;
 pub(crate) use dial::{connect, dial};
 
 use crate::auth::{Pass, random};
-use crate::config::Upstream;
+use crate::config::{Tcp, Upstream};
 use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::Keyring;
@@ -33,6 +33,8 @@ pub(crate) struct Address {
     pub(crate) user: String,
     /// Settings that connections are begun with.
     pub(crate) startup: Vec<(String, String)>,
+    /// How TCP finds out that it is gone.
+    pub(crate) tcp: Tcp,
     /// What TLS needs.
     pub(crate) keyring: Arc<Keyring>,
 }
@@ -46,9 +48,10 @@ impl Address {
                 database,
                 user,
                 startup,
+                tcp,
                 keyring: _,
             } = address.clone();
-            (upstream, database, user, startup)
+            (upstream, database, user, startup, tcp)
         };
         parts(self) == parts(other)
     }

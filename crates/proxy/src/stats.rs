@@ -15,7 +15,7 @@ pub(crate) use averages::Periods;
 pub(crate) use durations::{BOUNDS_MICROS, Durations};
 #[cfg(test)]
 pub(crate) use errors::CODES_MAX;
-pub(crate) use errors::{SqlState, first_state, state_of};
+pub(crate) use errors::{SqlState, first_state, first_words, state_of};
 pub(crate) use prepared::Prepared;
 pub(crate) use totals::{PGBOUNCER_TOTALS, TOTALS, Totals};
 

@@ -1,15 +1,18 @@
 //! A byte stream to a client or server: TCP or Unix socket, plain or encrypted. Non-blocking; nothing is buffered here,
 //! except that TLS keeps parts of records.
 
+use crate::config::Tcp;
 use crate::tls::Cipher;
 use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
+use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
-use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, io};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -66,6 +69,20 @@ pub(crate) enum Ends {
     V6(Box<[SocketAddrV6; 2]>),
 }
 
+impl fmt::Display for Ends {
+    /// The other end.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(process) => write!(out, "unix:{process}"),
+            Self::V4([peer, _]) => peer.fmt(out),
+            Self::V6(ends) => {
+                let [peer, _] = &**ends;
+                peer.fmt(out)
+            }
+        }
+    }
+}
+
 impl Stream {
     /// Its two ends. One that is gone already is taken for a Unix socket's.
     pub(crate) fn ends(&self) -> Ends {
@@ -100,6 +117,15 @@ impl Stream {
         Self {
             socket: Socket::Tcp(stream),
             cover: Cover::Plain(AtomicBool::new(false)),
+        }
+    }
+
+    /// From now on TCP finds out by itself that the other end is gone, as it is told to.
+    pub(crate) fn keep_alive(&self, tcp: &Tcp) {
+        if let Socket::Tcp(stream) = &self.socket
+            && let Err(error) = keep_alive(&SockRef::from(stream), tcp)
+        {
+            tracing::debug!(%error, "TCP keepalive could not be set");
         }
     }
 
@@ -247,6 +273,30 @@ impl Stream {
     }
 }
 
+/// Zero leaves a value to the system.
+fn keep_alive(socket: &SockRef<'_>, tcp: &Tcp) -> io::Result<()> {
+    let given = |time: Duration| (!time.is_zero()).then_some(time);
+    // The system counts in whole seconds.
+    let whole = |time: Duration| given(time).map(|time| time.max(Duration::from_secs(1)));
+    if !tcp.user_timeout.is_zero() {
+        socket.set_tcp_user_timeout(Some(tcp.user_timeout))?;
+    }
+    if !tcp.keepalive {
+        return Ok(());
+    }
+    let mut keepalive = TcpKeepalive::new();
+    if let Some(time) = whole(tcp.keepidle) {
+        keepalive = keepalive.with_time(time);
+    }
+    if let Some(time) = whole(tcp.keepintvl) {
+        keepalive = keepalive.with_interval(time);
+    }
+    if let Some(count) = u32::try_from(tcp.keepcnt).ok().filter(|count| *count > 0) {
+        keepalive = keepalive.with_retries(count);
+    }
+    socket.set_tcp_keepalive(&keepalive)
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(tls) = self.tls() {
@@ -261,8 +311,8 @@ impl Tls {
     }
 }
 
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Tls {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Tls")
     }
 }

@@ -76,6 +76,11 @@ impl Keys {
             servers,
         })
     }
+
+    /// Is this server met in the same way with others?
+    pub(crate) fn agree(&self, others: &Self, upstream: &Upstream) -> bool {
+        self.settings.towards(upstream) == others.settings.towards(upstream)
+    }
 }
 
 impl Keyring {

@@ -1,7 +1,7 @@
 //! Who is vouched for, and from where.
 
 use super::*;
-use crate::config::Upstream;
+use crate::config::{Tcp, Upstream};
 use crate::tls::Keyring;
 
 fn visitor(address: &str) -> Visitor {
@@ -105,6 +105,7 @@ fn passed(url: &str, file: &str, shown: Credential) -> Credential {
         upstream,
         database: "app".to_owned(),
         startup: Vec::new(),
+        tcp: Tcp::default(),
         keyring: Arc::<Keyring>::default(),
     };
     let learned = Learned::default();

@@ -12,6 +12,7 @@ use crate::pool::{Full, Pool, Summons};
 use crate::presence::Presence;
 use crate::proxy::Proxy;
 use crate::server::ServerError;
+use crate::stats::first_words;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use encryption::Opening;
@@ -146,6 +147,9 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         })),
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
+            if let Some(why) = first_words(&told) {
+                tracing::info!(client = %stream.ends(), why, "login refused");
+            }
             // The connection ends, whether or not the client hears why: nobody waits until it listens.
             if !stream.is_cut() {
                 let _ = stream.write_now(&mut BytesMut::from(told));

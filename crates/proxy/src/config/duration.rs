@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(super) enum BareUnit {
     /// As in PgBouncer.
     Seconds,
+    /// As PgBouncer's `tcp_user_timeout`.
+    Milliseconds,
     /// As PolarDB's `hotspot_update_max_wait_time`.
     Microseconds,
 }
@@ -16,6 +18,7 @@ impl BareUnit {
     pub(super) fn name(self) -> &'static str {
         match self {
             BareUnit::Seconds => "seconds",
+            BareUnit::Milliseconds => "milliseconds",
             BareUnit::Microseconds => "microseconds",
         }
     }
@@ -23,6 +26,7 @@ impl BareUnit {
     fn in_seconds(self) -> f64 {
         match self {
             BareUnit::Seconds => 1.0,
+            BareUnit::Milliseconds => 1e-3,
             BareUnit::Microseconds => 1e-6,
         }
     }
@@ -70,6 +74,7 @@ pub(super) fn show(duration: Duration, bare: BareUnit) -> String {
     if microseconds == 0 {
         return match bare {
             BareUnit::Seconds => "0s".to_owned(),
+            BareUnit::Milliseconds => "0ms".to_owned(),
             BareUnit::Microseconds => "0us".to_owned(),
         };
     }

@@ -8,6 +8,7 @@ mod login;
 mod operation;
 mod pooling;
 mod state;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -26,6 +27,7 @@ use pooling::Pooling;
 pub(super) use pooling::{CONNECTIONS, POOL_PART, POOL_SIZE};
 pub(crate) use state::State;
 pub(super) use state::session_state;
+pub(crate) use tcp::Tcp;
 use timeouts::Timeouts;
 
 /// The `[paceline]` table, checked. What a key means, its unit and its limits: [`keys`].
@@ -33,6 +35,8 @@ use timeouts::Timeouts;
 pub(crate) struct Settings {
     /// Where clients and monitoring connect.
     pub(crate) listening: Listening,
+    /// How TCP finds out that the other end is gone.
+    pub(crate) tcp: Tcp,
     /// How clients prove who they are.
     pub(crate) login: Login,
     /// TLS, towards clients and servers.
@@ -53,6 +57,7 @@ pub(crate) struct Settings {
 pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
     let groups = [
         listening::KEYS,
+        tcp::KEYS,
         login::KEYS,
         encryption::KEYS,
         pooling::KEYS,

@@ -148,6 +148,7 @@ pub(super) fn time(
             BareUnit::Seconds => {
                 "seconds, for example 15 or 0.5, or \"250ms\", \"10s\", \"2min\", \"1h\""
             }
+            BareUnit::Milliseconds => "milliseconds, for example 500, or \"500ms\", \"2s\"",
             BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
         },
     };

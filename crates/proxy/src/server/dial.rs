@@ -27,12 +27,13 @@ pub(crate) async fn dial(upstream: &Upstream) -> io::Result<Stream> {
 /// Opens a connection, encrypted as the configuration wants it (`sslmode`); nothing of PostgreSQL is said yet.
 pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
-    let encrypted = match connector.mode {
-        SslMode::Disable | SslMode::Allow => return dial(&address.upstream).await,
-        SslMode::Prefer => connect_encrypted(address, &connector, false),
-        _ => connect_encrypted(address, &connector, true),
-    };
-    encrypted.await
+    let stream = match connector.mode {
+        SslMode::Disable | SslMode::Allow => dial(&address.upstream).await,
+        SslMode::Prefer => connect_encrypted(address, &connector, false).await,
+        _ => connect_encrypted(address, &connector, true).await,
+    }?;
+    stream.keep_alive(&address.tcp);
+    Ok(stream)
 }
 
 /// Asks the server for TLS. Where it is not `required`, a server that has none, or with which it fails, is spoken to without.

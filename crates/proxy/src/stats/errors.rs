@@ -85,6 +85,13 @@ pub(crate) fn first_state(messages: &[u8]) -> Option<SqlState> {
     in_body(error.body())
 }
 
+/// What the first error in whole messages says.
+pub(crate) fn first_words(messages: &[u8]) -> Option<&str> {
+    let mut frames = Frames::new(messages);
+    let error = frames.find(|frame| frame.tag == tag::ERROR_RESPONSE)?;
+    backend::error_field(error.body(), b'M')
+}
+
 /// The SQLSTATE of an answer that an error ends. Rows are not looked at: whether it ends with one shows in the bytes in front of
 /// its `ReadyForQuery`, where an error has the zero of its last field and one more.
 pub(crate) fn state_of(answer: &[u8]) -> Option<SqlState> {

@@ -26,8 +26,7 @@ pub(crate) struct Timeouts {
     pub(crate) server_lifetime: Duration,
     /// An unused server connection is closed after this time; zero is never.
     pub(crate) server_idle_timeout: Duration,
-    /// The pool of a database that is not listed is forgotten after this time without clients and server connections; zero
-    /// is never.
+    /// A database that is not listed is forgotten after this time without clients and server connections; zero is never.
     pub(crate) autodb_idle_timeout: Duration,
     /// Longest time for a server to take note of a cancel request; zero is for ever.
     pub(crate) cancel_wait_timeout: Duration,
@@ -106,7 +105,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "autodb_idle_timeout",
-        meaning: "A pool of a database that is not listed (`*`) is forgotten, with its statistics, after this time without clients and server connections; 0 keeps it",
+        meaning: "A database that is not listed (`*`) is forgotten, with its statistics, after this time without clients and server connections; 0 keeps it",
         kind: timeout(|settings| &mut settings.timeouts.autodb_idle_timeout),
     },
     Key {

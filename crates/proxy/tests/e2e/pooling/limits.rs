@@ -136,7 +136,7 @@ fn clients_of_a_database_and_of_a_user_are_limited() {
 
 #[test]
 fn all_clients_together_are_limited() {
-    let Some(stage) = stage(&["max_client_conn=1"], "") else {
+    let Some(mut stage) = stage(&["max_client_conn=1"], "") else {
         return;
     };
     let mut client = stage.client();
@@ -145,6 +145,9 @@ fn all_clients_together_are_limited() {
         "postgres",
         "no more connections allowed (max_client_conn)",
     );
+    let told = "why=\"no more connections allowed (max_client_conn)\"";
+    let log = stage.paceline().unwrap();
+    until("the log has it", || log.heard(told) == 1);
     client.send(&terminate());
     until("there is a place again", || serves(&stage, "postgres"));
 }

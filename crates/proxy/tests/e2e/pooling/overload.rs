@@ -1,7 +1,8 @@
 //! Overload is not ill health: however many wait, all are served, first come first served, and none in error.
 
 use super::{await_waiting, stage};
-use crate::harness::message::query;
+use crate::harness::message::{query, startup};
+use crate::harness::raw::{PROTOCOL, RawClient};
 use crate::harness::stage::counters;
 use crate::harness::until;
 
@@ -40,4 +41,46 @@ fn whoever_comes_first_is_served_first_however_many_wait() {
     let disorder = "SELECT count(*) FROM served WHERE place <> client + 1";
     assert_eq!(direct.number(disorder), 0);
     assert_eq!(direct.number("SELECT count(*) FROM served"), CLIENTS as i64);
+}
+
+/// A storm: all have connected and asked to be let in before one of them reads an answer.
+#[test]
+fn eight_thousand_who_come_at_once_are_served() {
+    let Some(stage) = stage(&[], "") else { return };
+    let crowd = 8_000.min(open_files().saturating_sub(500));
+    eprintln!("{crowd} clients");
+    let parameters = [("user", "postgres"), ("database", stage.database.as_str())];
+    let knocks = (0..crowd).map(|_| {
+        let mut client = RawClient::open(stage.port());
+        client.send(&startup(PROTOCOL, &parameters));
+        client
+    });
+    let mut clients: Vec<RawClient> = knocks.collect();
+    for client in &mut clients {
+        let told = client.reply();
+        assert!(told.error().is_none(), "{told:?}");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(&query(&format!("SELECT {number}")));
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(
+            client.reply().expect_ok("one of many").value(),
+            number.to_string()
+        );
+    }
+}
+
+/// As many as this process may have open, from now on.
+fn open_files() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let all = rustix::process::Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, all).unwrap();
+    limit
+        .maximum
+        .map_or(usize::MAX, |most| usize::try_from(most).unwrap())
 }

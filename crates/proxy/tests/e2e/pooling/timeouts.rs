@@ -161,12 +161,15 @@ fn occupied(settings: &[&str], more: &str) -> Option<(Stage, RawClient)> {
 
 #[test]
 fn who_waits_too_long_is_sent_away() {
-    let Some((stage, mut holder)) = occupied(&[], "query_wait_timeout = \"1s\"") else {
+    let Some((mut stage, mut holder)) = occupied(&[], "query_wait_timeout = \"1s\"") else {
         return;
     };
     let mut client = stage.client();
     client.send(&query("SELECT 1"));
     assert_told(&farewell(&mut client), "query_wait_timeout");
+    let told = "user=\"postgres\" why=\"query_wait_timeout\"";
+    let log = stage.paceline().unwrap();
+    until("the log has it", || log.heard(told) == 1);
     holder.ok("COMMIT");
 }
 

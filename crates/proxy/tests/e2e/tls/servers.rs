@@ -60,6 +60,28 @@ fn all_servers_have_what_their_urls_leave_open() {
     assert_eq!(encrypted(all(&own).set(&other)), Ok(true));
 }
 
+/// What has been said in plain text goes on in secret, on another connection.
+#[test]
+fn connections_from_before_another_mode_are_replaced() {
+    let file = |mode| {
+        let port = cluster().port();
+        format!(
+            "[paceline]\nserver_tls_sslmode = \"{mode}\"\n[databases.\"*\"]\nprimary = \"postgres://127.0.0.1:{port}\"\n"
+        )
+    };
+    let paceline = Paceline::configured(&file("disable")).spawn();
+    let mut client = RawClient::connect(paceline.port(), &LOGIN);
+    let mut busy = RawClient::connect(paceline.port(), &LOGIN);
+    busy.ok("BEGIN");
+    let shown = [client.value(IS_ENCRYPTED), busy.value(IS_ENCRYPTED)];
+    assert_eq!(shown, ["f", "f"]);
+    paceline.reload(&file("require"), "changed=[\"server_tls_sslmode\"]");
+    assert_eq!(client.value(IS_ENCRYPTED), "t");
+    assert_eq!(busy.value(IS_ENCRYPTED), "f");
+    busy.ok("COMMIT");
+    assert_eq!(busy.value(IS_ENCRYPTED), "t");
+}
+
 #[test]
 fn a_server_without_tls_is_used_where_that_is_allowed() {
     let start = |mode| {
