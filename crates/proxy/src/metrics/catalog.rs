@@ -151,6 +151,11 @@ pub(super) const CLIENTS: Metric = gauge(
     &[],
     "Clients that have sent their start-up packet, those who are logging in among them",
 );
+pub(super) const CLIENTS_MAX: Metric = gauge(
+    "paceline_clients_max",
+    &[],
+    "Clients that there may be (max_client_conn)",
+);
 pub(super) const STARTED: Metric = gauge(
     "process_start_time_seconds",
     &[],
@@ -165,7 +170,7 @@ pub(super) const BUILD: Metric = Metric {
 
 /// All of them.
 #[cfg(test)]
-pub(super) const ALL: [&Metric; 23] = [
+pub(super) const ALL: [&Metric; 24] = [
     &UNITS,
     &GROUPS,
     &LARGEST_GROUP,
@@ -187,6 +192,7 @@ pub(super) const ALL: [&Metric; 23] = [
     &ASSIGNMENTS,
     &ACCEPTED,
     &CLIENTS,
+    &CLIENTS_MAX,
     &STARTED,
     &BUILD,
 ];

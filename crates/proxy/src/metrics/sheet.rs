@@ -129,6 +129,7 @@ struct Sheet {
     assignments: Series<PoolLabels>,
     accepted: u64,
     clients: u64,
+    clients_max: u64,
     started_seconds: f64,
 }
 
@@ -147,6 +148,7 @@ impl Sheet {
         let mut sheet = Self {
             accepted: proxy.accepted.load(Ordering::Relaxed),
             clients: proxy.clients.load(Ordering::Relaxed) as u64,
+            clients_max: proxy.config().paceline.pooling.max_client_conn as u64,
             started_seconds: started.unwrap_or_default().as_secs_f64(),
             ..Self::default()
         };
@@ -293,6 +295,7 @@ impl Collector for Sheet {
         out.counters(&catalog::ASSIGNMENTS, &self.assignments)?;
         out.counter(&catalog::ACCEPTED, self.accepted)?;
         out.gauge(&catalog::CLIENTS, self.clients)?;
+        out.gauge(&catalog::CLIENTS_MAX, self.clients_max)?;
         out.gauge(&catalog::STARTED, self.started_seconds)?;
         out.info(&catalog::BUILD, env!("CARGO_PKG_VERSION"))
     }

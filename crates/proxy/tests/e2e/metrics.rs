@@ -346,6 +346,12 @@ fn who_has_no_place_for_clients_is_not_ready() {
     let full = http::get(&metrics, "/ready");
     assert_eq!(full.status, 503);
     assert!(full.body.contains("max_client_conn"), "{full:?}");
+    let scrape = Scrape::read(&http::get(&metrics, "/metrics").body);
+    let counts = ["paceline_clients", "paceline_clients_max"];
+    assert_eq!(
+        counts.map(|name| scrape.value(name, &[])),
+        [Some(2.0), Some(2.0)]
+    );
     drop(clients);
     until("there is a place again", || {
         http::get(&metrics, "/ready").status == 200
