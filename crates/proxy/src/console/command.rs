@@ -122,16 +122,15 @@ fn known(word: &str, argument: Option<&str>) -> Option<Result<Command, ErrorResp
         ("disable", Some(db)) => Ok(Command::Order(Order::Disable(db.to_owned()), "DISABLE")),
         ("enable", Some(db)) => Ok(Command::Order(Order::Enable(db.to_owned()), "ENABLE")),
         ("kill_client", id) => kill_client(id.unwrap_or_default()),
-        (_, None) => Ok(Command::Transaction(transaction()?.1)),
-        (_, Some(noise))
-            if ["transaction", "work"]
-                .iter()
-                .any(|n| noise.eq_ignore_ascii_case(n)) =>
-        {
-            Ok(Command::Transaction(transaction()?.1))
-        }
+        (_, noise) if noise.is_none_or(is_noise) => Ok(Command::Transaction(transaction()?.1)),
         _ => return None,
     })
+}
+
+/// What may stand behind BEGIN, COMMIT and ROLLBACK, and says nothing.
+fn is_noise(word: &str) -> bool {
+    let mut noise = ["transaction", "work"].into_iter();
+    noise.any(|noise| noise.eq_ignore_ascii_case(word))
 }
 
 fn show(what: &str) -> Option<Command> {

@@ -104,7 +104,12 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         terms.min_size.into(),
         terms.reserve_size.into(),
         terms.server_lifetime.as_secs().into(),
-        terms.mode.name().into(),
+        // PgBouncer's is empty, too, where the database does not say it.
+        entry
+            .differs
+            .pool_mode
+            .map(|mode| mode.name().to_owned())
+            .into(),
         Value::Null,
         limit(terms.database_servers_max).into(),
         connections.servers.into(),

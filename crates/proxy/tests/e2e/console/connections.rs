@@ -17,12 +17,15 @@ fn what_is_said_of_a_user_is_shown() {
         "[paceline]
         admin_users = \"boss\"
         [databases.\"*\"]
-        primary = \"postgres://postgres@127.0.0.1:{}\"
+        primary = \"postgres://postgres@127.0.0.1:{port}\"
+        [databases.strict]
+        primary = \"postgres://postgres@127.0.0.1:{port}\"
+        pool_mode = \"statement\"
         [users.thrifty]
         pool_size = 3
         reserve_pool_size = 2
         pool_mode = \"session\"\n",
-        cluster.port()
+        port = cluster.port()
     ))
     .spawn();
     let database = cluster.database();
@@ -42,6 +45,9 @@ fn what_is_said_of_a_user_is_shown() {
     let mut said = |user: &str| columns.map(|column| shown("SHOW USERS", user, column));
     assert_eq!(said("thrifty"), ["3", "2", "session"]);
     assert_eq!(said("other"), ["", "", ""]);
+    let mut mode =
+        |name: &str| row(&mut operator, "SHOW DATABASES", "name", name)["pool_mode"].clone();
+    assert_eq!([mode("strict"), mode(&database)], ["statement", ""]);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::until;
 use crate::load::Load;
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -136,6 +138,49 @@ fn a_database_that_vanishes_lets_its_clients_finish() {
     scene.reload("");
     assert_eq!(scene.client().value("SELECT 8"), "8");
     assert_eq!(client.value("SELECT 9"), "9");
+}
+
+/// Sockets of a process between this port and any other, and whether TCP waits to ask for a sign of life there. (proc(5),
+/// `/proc/net/tcp`: a timer of kind 2.)
+fn keeps_alive(process: u32, port: u16) -> Vec<bool> {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let sockets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    let sockets: HashSet<_> = sockets.collect();
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = format!(":{port:04X}");
+    let timers = table.lines().filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let [_, near, far, "01", _, timer, _, _, _, inode, ..] = columns[..] else {
+            return None;
+        };
+        let here = near.ends_with(&port) || far.ends_with(&port);
+        let own = sockets.contains(Path::new(&format!("socket:[{inode}]")));
+        (here && own).then(|| timer.starts_with("02"))
+    });
+    timers.collect()
+}
+
+#[test]
+fn signs_of_life_are_asked_of_clients_and_servers() {
+    let Some(scene) = scene("", |builder| builder) else {
+        return;
+    };
+    let process = scene.paceline.pid();
+    let (clients, servers) = (scene.paceline.port(), scene.cluster.port());
+    let mut first = scene.client();
+    first.ok("SELECT 1");
+    until("both are kept alive", || {
+        keeps_alive(process, clients) == [true] && keeps_alive(process, servers) == [true]
+    });
+    scene.reload("tcp_keepalive = false");
+    first.ok("SELECT 1");
+    let mut second = scene.client();
+    second.ok("SELECT 1");
+    until("only the first client is", || {
+        let mut of_clients = keeps_alive(process, clients);
+        of_clients.sort_unstable();
+        of_clients == [false, true] && keeps_alive(process, servers) == [false]
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
