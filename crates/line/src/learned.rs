@@ -1,6 +1,6 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{GroupId, Keys, Slip, Strategy, Table};
+use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
 use crate::strategy::{GroupPlan, chain, pipeline, share};
 use crate::unit::Unit;
 use paceline_sql::Effect;
@@ -8,6 +8,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(test)]
 mod tests;
+
+/// A group is meant to take no longer than its members' `statement_timeout` divided by this.
+const GROUP_PART_OF_TIMEOUT: u32 = 4;
 
 /// What is known of a template in one database, under one set of settings.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Learned {
     pub taints: bool,
     /// Calls a function that the configuration declares: it travels as if it carried the hint.
     pub declared: bool,
+    /// The time-outs that are in force under these settings.
+    pub timeouts: Timeouts,
 }
 
 /// What a user allows (configuration of the database and user).
@@ -85,6 +90,7 @@ impl Learned {
             plain_read: Err(why),
             taints: true,
             declared: false,
+            timeouts: Timeouts::default(),
         }
     }
 
@@ -127,7 +133,7 @@ impl Learned {
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
-        let Some((plan, (group, keys))) = together else {
+        let Some((plan, (company, keys))) = together else {
             return alone_or(chain).in_its_place(unit, policy);
         };
         if !asked && !policy.for_autocommit {
@@ -137,13 +143,11 @@ impl Learned {
             };
         }
         let group = match policy.lock_type {
-            true => Some(group),
+            true => Some(company),
             false => chain,
         };
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
-        if in_one {
-            unit.plan = Some(plan.clone());
-        }
+        unit.plan = Some(plan.clone());
         Travel {
             slip: Slip {
                 group,
@@ -151,9 +155,23 @@ impl Learned {
                 // Which rows an insert meets is not known.
                 barrier: keys == Keys::Unknown,
                 keys,
+                probe: Some(company).filter(|_| plan.probe().is_some()),
+                locks: in_one && plan.lock().is_some(),
+                timeouts: self.timeouts,
+                size_max: self.size_max(unit),
             },
             would_group: false,
         }
+    }
+
+    /// Most units in a group so that none of them times out because of the others.
+    fn size_max(&self, unit: &Unit) -> Option<usize> {
+        let limit = self.timeouts.statement?;
+        Some(
+            unit.template
+                .pace
+                .most_within(limit / GROUP_PART_OF_TIMEOUT),
+        )
     }
 }
 

@@ -6,21 +6,30 @@
 //! - whoever leaves takes along every waiting unit of the same [`GroupId`] whose row is free, up to a limit;
 //! - units on one key leave strictly in order of arrival, whatever their group.
 //!
-//! What is different for units on several rows is in [`several`].
+//! What is different for units on several rows is in [`several`]; what happens where a row is waited for long, in [`row`],
+//! [`probe`] and [`time_outs`].
 
+mod departing;
+mod probe;
+mod row;
 mod several;
 mod slip;
 #[cfg(test)]
 mod tests;
+mod time_outs;
 
+pub use row::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
-pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table};
+pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table, Timeouts};
+pub use time_outs::TimeOut;
 
+use probe::Probes;
+use row::{Contention, Row};
 use rustc_hash::FxHashMap;
 use several::Several;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
+use time_outs::Clocks;
 
 /// Place in the order of arrival; also names a waiting unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +46,11 @@ pub struct Entry<T> {
     pub arrived: Instant,
     /// The unit.
     pub unit: T,
+    clocks: Clocks,
+    /// It is among those whose time is up then.
+    deadline: Option<Instant>,
+    /// When it was asked about last.
+    probed: Option<Instant>,
 }
 
 /// Those who leave together: one entry travels as it is, several by the strategy of their group.
@@ -44,6 +58,17 @@ pub struct Entry<T> {
 pub struct Departure<T> {
     /// In order of arrival; never empty.
     pub entries: Vec<Entry<T>>,
+}
+
+/// What a connection that is free is for.
+#[derive(Debug)]
+pub enum Next<T> {
+    /// These leave. Their rows are in flight until [`Line::land`].
+    Group(Departure<T>),
+    /// Would these wait for their rows by themselves? They stay in the line.
+    Probe(Vec<Ticket>),
+    /// The lock of this one's row is waited for; the row is in flight until [`Line::land`]. It stays in the line.
+    Lock(Ticket),
 }
 
 /// Limits of a line.
@@ -55,56 +80,18 @@ pub struct Limits {
     pub pipeline_depth_max: usize,
     /// How long a unit that could leave with others waits for them (`hotspot_update_max_wait_time`).
     pub max_wait: Duration,
-}
-
-/// Units of one row.
-#[derive(Debug, Default)]
-struct Row {
-    flight: Flight,
-    /// In order of arrival; may name units that were withdrawn.
-    queue: VecDeque<Ticket>,
-    /// How many of the units that wait for it wait for other rows, too.
-    several: usize,
-}
-
-/// Is a row in flight?
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Flight {
-    #[default]
-    None,
-    Begun,
-    /// So long that units which also wait for other rows need not wait for it.
-    Long,
-}
-
-impl Row {
-    fn in_flight(&self) -> bool {
-        self.flight != Flight::None
-    }
+    /// Longest wait for a row (`query_timeout`); zero: for ever.
+    pub query_timeout: Duration,
 }
 
 /// A unit that may leave.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
+    /// Whom it takes along.
     group: Option<GroupId>,
+    /// The lock of its row is waited for first.
+    locks: bool,
     since: Instant,
-}
-
-/// Barriers behind the first of a group.
-#[derive(Debug, Default)]
-struct Fences {
-    /// Those of the group itself, as far as they matter, in order of arrival.
-    own: Vec<Ticket>,
-    /// Nobody of the group leaves across this one.
-    barrier: Option<Ticket>,
-}
-
-impl Fences {
-    /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
-    fn behind(&self, ticket: Ticket) -> Option<Ticket> {
-        let place = self.own.partition_point(|own| *own <= ticket);
-        self.own.get(place).copied().or(self.barrier)
-    }
 }
 
 /// The line of one pool.
@@ -123,6 +110,8 @@ pub struct Line<T> {
     rows: HashMap<Key, Row>,
     barriers: BTreeSet<Ticket>,
     several: Several,
+    probes: Probes,
+    deadlines: BTreeSet<(Instant, Ticket)>,
 }
 
 impl<T> Line<T> {
@@ -139,6 +128,8 @@ impl<T> Line<T> {
             rows: HashMap::new(),
             barriers: BTreeSet::new(),
             several: Several::default(),
+            probes: Probes::default(),
+            deadlines: BTreeSet::new(),
         }
     }
 
@@ -153,6 +144,8 @@ impl<T> Line<T> {
                 Some((entry.arrived + limits.max_wait, ticket))
             })
             .collect();
+        let waiting: Vec<Ticket> = self.waiting.keys().copied().collect();
+        waiting.into_iter().for_each(|t| self.note_deadline(t));
     }
 
     /// Units that wait.
@@ -163,6 +156,12 @@ impl<T> Line<T> {
     /// When a unit that waits came; `None`: it does not wait any more.
     pub fn arrived(&self, ticket: Ticket) -> Option<Instant> {
         self.waiting.get(&ticket).map(|entry| entry.arrived)
+    }
+
+    /// A unit that waits, and what the line knows of it.
+    pub fn get(&self, ticket: Ticket) -> Option<(&Slip, &T)> {
+        let entry = self.waiting.get(&ticket);
+        entry.map(|entry| (&entry.slip, &entry.unit))
     }
 
     /// When the first of those who wait came.
@@ -176,19 +175,19 @@ impl<T> Line<T> {
         self.waiting.is_empty()
     }
 
-    /// Somebody could leave if a connection were free.
+    /// A free connection would have something to do.
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || self.probes.len() > 0
     }
 
-    /// How many could leave if connections were free, alone or at the head of a group.
+    /// How many connections would have something to do.
     pub fn ready_len(&self) -> usize {
         let alone = self
             .ready
             .values()
             .filter(|ready| ready.group.is_none())
             .count();
-        alone + self.mates.len()
+        alone + self.mates.len() + self.probes.len()
     }
 
     /// Since when the first of those who could leave, and travel alone, could; looks no further than `most` places.
@@ -207,9 +206,11 @@ impl<T> Line<T> {
         })
     }
 
-    /// Since when the first of those who could leave could; `None` when nobody could.
+    /// Since when a free connection would have had something to do; `None`: there is nothing.
     pub fn oldest_ready(&self) -> Option<Instant> {
-        self.ready.first_key_value().map(|(_, ready)| ready.since)
+        let ready = self.ready.first_key_value().map(|(_, ready)| ready.since);
+        let probe = self.probes.first().map(|(_, since)| since);
+        ready.into_iter().chain(probe).min()
     }
 
     /// A unit arrives and stands in the line.
@@ -229,163 +230,62 @@ impl<T> Line<T> {
             slip,
             arrived: now,
             unit,
+            clocks: Clocks::default(),
+            deadline: None,
+            probed: None,
         };
         self.waiting.insert(ticket, entry);
-        if free {
-            self.make_ready(now, ticket);
+        match free {
+            true => self.make_ready(now, ticket),
+            false => self.wait_behind(now, ticket),
         }
         ticket
+    }
+
+    /// Somebody is on its way with one of the unit's rows, or has come before it there.
+    fn wait_behind(&mut self, now: Instant, ticket: Ticket) {
+        let Some(entry) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        entry.waits_for_row(now);
+        let keys = entry.slip.keys.clone();
+        self.await_rows(now, ticket, &keys);
+        self.note_deadline(ticket);
     }
 
     /// Is the unit the first of each of its rows, and none of them in flight?
     fn rows_are_free(&self, ticket: Ticket, keys: &Keys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
-        rows.all(|row| row.is_some_and(|r| !r.in_flight() && r.queue.front() == Some(&ticket)))
+        rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&ticket)))
     }
 
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
     /// flight until [`Line::land`].
-    pub fn start_at_once(&mut self, slip: &Slip) -> bool {
+    pub fn start_at_once(&mut self, now: Instant, slip: &Slip) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && slip.group.is_some();
         let keys = slip.keys.as_slice();
         if waits || self.has_ready() || keys.iter().any(|key| self.rows.contains_key(key)) {
             return false;
         }
         for key in keys {
-            self.rows.entry(*key).or_default().flight = Flight::Begun;
+            self.begin_flight(now, *key);
         }
         true
     }
 
-    /// A connection is free: who leaves? Their rows are in flight until [`Line::land`].
-    pub fn next(&mut self, now: Instant) -> Option<Departure<T>> {
+    /// A connection is free: what is it for?
+    pub fn next(&mut self, now: Instant) -> Option<Next<T>> {
         self.release_held(now);
-        let (&first, &Ready { group, .. }) = self.ready.first_key_value()?;
-        let most = match group {
-            None => 1,
-            Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
-            Some(_) => self.limits.group_size_max,
-        };
-        let mut entries = Vec::new();
-        let fences = self.fences(first, group, most);
-        let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
-            Some(mates) => mates
-                .iter()
-                .take(most)
-                .take_while(|m| fences.barrier.is_none_or(|b| **m < b))
-                .copied()
-                .collect(),
-            None => vec![first],
-        };
-        let mut further_rows = 0;
-        for ticket in mates {
-            self.take_row(ticket, group, most, fences.behind(ticket), &mut entries);
-            further_rows += entries.last().map_or(0, |e| e.slip.keys.further());
-            if entries.len() + further_rows >= most {
-                break;
-            }
+        let ready = self.ready.first_key_value();
+        let ready = ready.map(|(ticket, ready)| (*ticket, *ready));
+        if let Some((probe, _)) = self.probes.first()
+            && ready.is_none_or(|(ticket, _)| probe <= ticket)
+        {
+            return Some(self.next_probe(now));
         }
-        entries.sort_by_key(|e: &Entry<T>| e.ticket);
-        Some(Departure { entries })
-    }
-
-    /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
-    /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
-    fn fences(&self, first: Ticket, group: Option<GroupId>, most: usize) -> Fences {
-        let mut fences = Fences::default();
-        let behind = (Bound::Excluded(first), Bound::Unbounded);
-        let table = self.waiting.get(&first).and_then(|e| e.slip.table);
-        // A chain may be made of writes to several tables.
-        let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
-        let elsewhere =
-            |slip: &Slip| slip.table.is_some() && table.is_some() && slip.table != table;
-        let mut waiting = self.waiting.range(behind).peekable();
-        let mut somebody_stays = group.is_none();
-        for &barrier in self.barriers.range(behind) {
-            let Some(entry) = self.waiting.get(&barrier) else {
-                continue;
-            };
-            if elsewhere(&entry.slip) {
-                continue;
-            }
-            while !somebody_stays
-                && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
-            {
-                somebody_stays = !elsewhere(&other.slip) && self.stays(&other.slip, group);
-            }
-            if somebody_stays || entry.slip.group != group {
-                fences.barrier = Some(barrier);
-                break;
-            }
-            fences.own.push(barrier);
-            if fences.own.len() >= most {
-                break;
-            }
-        }
-        fences
-    }
-
-    /// A write that does not, or perhaps not, leave with the group.
-    fn stays(&self, slip: &Slip, group: Option<GroupId>) -> bool {
-        let may_leave = match &slip.keys {
-            Keys::Unknown if !slip.barrier => return false,
-            Keys::Unknown => true,
-            Keys::One(key) => {
-                let row = self.rows.get(key);
-                row.is_none_or(|row| !row.in_flight() && row.several == 0)
-            }
-            Keys::Several(_) => false,
-        };
-        slip.group != group || !may_leave
-    }
-
-    /// Takes a ready unit and, if it is on one row, those right behind it there that belong to the same group.
-    fn take_row(
-        &mut self,
-        ticket: Ticket,
-        group: Option<GroupId>,
-        most: usize,
-        barrier: Option<Ticket>,
-        entries: &mut Vec<Entry<T>>,
-    ) {
-        self.unready(ticket);
-        let Some(entry) = self.waiting.remove(&ticket) else {
-            return;
-        };
-        self.forget_several(ticket, &entry.slip.keys);
-        for key in entry.slip.keys.as_slice() {
-            if let Some(row) = self.rows.get_mut(key) {
-                row.flight = Flight::Begun;
-                row.queue.pop_front();
-            }
-        }
-        let row = match &entry.slip.keys {
-            Keys::One(key) => self.rows.get_mut(key),
-            Keys::Unknown | Keys::Several(_) => None,
-        };
-        entries.push(entry);
-        let Some(row) = row else {
-            return;
-        };
-        while let Some(&next) = row.queue.front() {
-            match self.waiting.get(&next) {
-                Some(entry) if group.is_none() || entry.slip.group != group => break,
-                Some(Entry { slip, .. }) if matches!(slip.keys, Keys::Several(_)) => break,
-                Some(_) if entries.len() >= most || barrier.is_some_and(|b| next > b) => break,
-                Some(_) => entries.extend(self.waiting.remove(&next)),
-                None => {} // withdrawn
-            }
-            row.queue.pop_front();
-        }
-    }
-
-    /// Rows that were in flight are free again; whoever waits for them may leave.
-    pub fn land(&mut self, now: Instant, keys: impl IntoIterator<Item = Key>) {
-        for key in keys {
-            if let Some(row) = self.rows.get_mut(&key) {
-                row.flight = Flight::None;
-                self.promote(now, key);
-            }
+        match ready? {
+            (first, Ready { locks: true, .. }) => self.wait_for_lock(now, first),
+            (first, Ready { group, .. }) => Some(Next::Group(self.depart(now, first, group))),
         }
     }
 
@@ -403,29 +303,58 @@ impl<T> Line<T> {
             }
             row.queue.pop_front();
         }
-        if !row.in_flight() {
+        if !row.in_flight {
             self.rows.remove(&key);
         }
     }
 
-    /// Units that left come back to their places, before [`Line::land`] frees their rows; their slips may have
-    /// changed, their keys may not. Not yet counted as waiting by anyone but the line.
-    pub fn put_back(&mut self, now: Instant, mut entries: Vec<Entry<T>>) {
+    /// Units that left come back to their places, and rows of theirs and of others that left with them land; their slips may
+    /// have changed, their keys may not. Not yet counted as waiting by anyone but the line.
+    pub fn put_back(
+        &mut self,
+        now: Instant,
+        mut entries: Vec<Entry<T>>,
+        landed: impl IntoIterator<Item = (Key, Landing)>,
+    ) {
         entries.sort_by_key(|e| e.ticket);
+        let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();
         for entry in entries.into_iter().rev() {
-            let (ticket, keys) = (entry.ticket, entry.slip.keys.clone());
-            if entry.slip.barrier {
-                self.barriers.insert(ticket);
-            }
-            self.waiting.insert(ticket, entry);
-            self.note_several(now, ticket, &keys);
-            for key in keys.as_slice() {
-                self.rows.entry(*key).or_default().queue.push_front(ticket);
-            }
-            if keys == Keys::Unknown {
-                self.make_ready(now, ticket);
+            self.return_to_place(now, entry);
+        }
+        for (key, landing) in landed {
+            self.land(now, key, landing);
+        }
+        for ticket in tickets {
+            match self.ready.contains_key(&ticket) || self.is_held(ticket) {
+                true => self.note_deadline(ticket),
+                false => self.wait_behind(now, ticket),
             }
         }
+    }
+
+    fn return_to_place(&mut self, now: Instant, mut entry: Entry<T>) {
+        let (ticket, keys) = (entry.ticket, entry.slip.keys.clone());
+        if entry.slip.barrier {
+            self.barriers.insert(ticket);
+        }
+        entry.probed = None;
+        self.waiting.insert(ticket, entry);
+        self.note_several(now, ticket, &keys);
+        for key in keys.as_slice() {
+            self.rows.entry(*key).or_default().queue.push_front(ticket);
+        }
+        if keys == Keys::Unknown {
+            self.make_ready(now, ticket);
+        }
+    }
+
+    /// It waits for others to come along.
+    fn is_held(&self, ticket: Ticket) -> bool {
+        let entry = self.waiting.get(&ticket);
+        entry.is_some_and(|e| {
+            self.held
+                .contains(&(e.arrived + self.limits.max_wait, ticket))
+        })
     }
 
     /// A cohort that no other unit belongs to.
@@ -437,7 +366,8 @@ impl<T> Line<T> {
     /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
     pub fn withdraw(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
         self.unready(ticket);
-        let entry = self.waiting.remove(&ticket)?;
+        let mut entry = self.waiting.remove(&ticket)?;
+        self.forget_deadline(ticket, entry.deadline.take());
         self.forget_several(ticket, &entry.slip.keys);
         for key in entry.slip.keys.as_slice() {
             self.promote(now, *key);
@@ -476,28 +406,69 @@ impl<T> Line<T> {
             .collect()
     }
 
+    /// When the line has something to do by itself ([`Line::tick`]).
+    pub fn due(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let due = [
+            self.held_until(),
+            self.gives_way_at(),
+            self.next_check(),
+            deadline,
+        ];
+        due.into_iter().flatten().min()
+    }
+
     /// When a unit that waits for mates may leave, if any does.
-    pub fn held_until(&self) -> Option<Instant> {
+    fn held_until(&self) -> Option<Instant> {
         self.held.first().map(|(until, _)| *until)
     }
 
-    fn make_ready(&mut self, now: Instant, ticket: Ticket) {
-        let Some(entry) = self.waiting.get(&ticket) else {
-            return;
-        };
-        let group = entry.slip.group;
-        let waits = group.is_some_and(|id| !id.strategy.reads() && id.cohort == 0);
-        let until = entry.arrived + self.limits.max_wait;
-        if waits && until > now {
-            self.held.insert((until, ticket));
-        } else {
-            self.set_ready(now, ticket, group);
-        }
+    /// Does what is due; returns those whose time is up.
+    pub fn tick(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
+        let late = self.time_out(now);
+        self.release_held(now);
+        self.give_way(now);
+        self.check_rows(now);
+        late
     }
 
-    fn set_ready(&mut self, now: Instant, ticket: Ticket, group: Option<GroupId>) {
+    fn make_ready(&mut self, now: Instant, ticket: Ticket) {
+        let Some(entry) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        let row = match entry.slip.keys {
+            Keys::One(key) => self.rows.get(&key),
+            Keys::Unknown | Keys::Several(_) => None,
+        };
+        let contention = row.map(|row| row.contention).unwrap_or_default();
+        if contention == Contention::None {
+            entry.has_its_row(row.and_then(|row| row.busy_since));
+        }
+        let (slip, until) = (&entry.slip, entry.arrived + self.limits.max_wait);
+        let waits = slip
+            .group
+            .is_some_and(|id| !id.strategy.reads() && id.cohort == 0);
+        let locks = contention == Contention::Lock && slip.locks && slip.group.is_some();
+        let group = slip.group.filter(|_| contention == Contention::None);
+        if contention == Contention::None {
+            self.probes.remove(ticket);
+        }
+        if group.is_some() && waits && until > now {
+            self.held.insert((until, ticket));
+        } else {
+            self.set_ready(now, ticket, group, locks);
+        }
+        self.note_deadline(ticket);
+    }
+
+    fn set_ready(&mut self, now: Instant, ticket: Ticket, group: Option<GroupId>, locks: bool) {
         let since = self.ready.get(&ticket).map_or(now, |ready| ready.since);
-        self.ready.insert(ticket, Ready { group, since });
+        let ready = Ready {
+            group,
+            locks,
+            since,
+        };
+        self.ready.insert(ticket, ready);
         if let Some(id) = group {
             self.mates.entry(id).or_default().insert(ticket);
         }
@@ -511,12 +482,13 @@ impl<T> Line<T> {
             }
             self.held.pop_first();
             let group = self.waiting.get(&ticket).and_then(|e| e.slip.group);
-            self.set_ready(now, ticket, group);
+            self.set_ready(now, ticket, group, false);
         }
     }
 
     fn unready(&mut self, ticket: Ticket) {
         self.barriers.remove(&ticket);
+        self.probes.remove(ticket);
         if let Some(Ready {
             group: Some(id), ..
         }) = self.ready.remove(&ticket)

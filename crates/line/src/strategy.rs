@@ -9,8 +9,10 @@ mod course;
 pub mod dealing;
 pub mod fold;
 pub mod pipeline;
+pub mod probe;
 mod question;
 mod row;
+pub mod row_lock;
 pub mod several;
 pub mod share;
 pub mod upsert;
@@ -123,6 +125,8 @@ pub enum Again {
     Alone,
     /// With others on its own row.
     Row,
+    /// The same, but the lock of the row could not be had.
+    Blocked,
     /// As if it had not left.
     Line,
     /// With the first half of its group.
@@ -470,9 +474,19 @@ fn is_refusal(sqlstate: &str) -> bool {
     sqlstate.starts_with("42")
 }
 
-/// The two limits that a client sets on its waiting; not a cancellation by somebody else.
-fn is_timeout(sqlstate: &str, error: &[u8]) -> bool {
-    matches!(sqlstate, "55P03" | "57014") && message(error).is_some_and(|m| m.contains("timeout"))
+/// A lock was not granted in time. (What 57014 means, a time-out, a cancel request or autovacuum's, no field tells in every
+/// language: it is an error like others.)
+fn is_lock_timeout(sqlstate: &str) -> bool {
+    sqlstate == "55P03"
+}
+
+/// Why the members of a group go again that this has undone.
+fn why(sqlstate: &str) -> Fallback {
+    match sqlstate {
+        _ if is_refusal(sqlstate) => Fallback::Refused,
+        _ if is_lock_timeout(sqlstate) => Fallback::Timeout,
+        _ => Fallback::Error,
+    }
 }
 
 /// The text of an `ErrorResponse`, header included.

@@ -37,11 +37,19 @@ pub(crate) struct Whereabouts {
 #[derive(Default)]
 struct State {
     doing: Doing,
+    /// It was cancelled after it had left the line, and before it rides.
+    cancelled: bool,
+    /// When its only unit so far was sent, if it rides for one, and how many such units there were.
+    began: Option<Instant>,
+    rides: u64,
     /// Cancels on their way to its server.
     on_the_way: usize,
     /// Its settings, as of its last ride.
     settings: Option<Arc<Settings>>,
 }
+
+/// A cancel request that comes so soon after the statement was sent is repeated after this long.
+const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
 /// What a client is doing, for those who look.
 #[derive(Debug, Clone)]
@@ -62,8 +70,10 @@ pub(crate) enum Doing {
     /// Nothing that could be cancelled; also: it has departed with a group, and then it is too late.
     #[default]
     Nothing,
-    /// It stands in the line.
+    /// It stands in the line, or has left it with others.
     Waiting(Arc<Pool>, Ticket),
+    /// It has a connection, and its unit has not been sent yet.
+    Starting,
     /// It rides on this connection.
     Riding(BackendKey),
 }
@@ -142,16 +152,28 @@ impl Cancels {
         let Some(client) = found.filter(|client| client.secret == secret) else {
             return;
         };
-        let Some(key) = client.begin_cancel() else {
+        let Some((key, again)) = client.begin_cancel() else {
             return;
         };
-        // Whatever becomes of this request, the client does not wait for it for ever.
-        let _on_the_way = OnTheWay(&client);
-        deliver(&key, limit).await;
+        carry_out(&client, &key, limit).await;
+        if let Some(ride) = again {
+            tokio::time::sleep(REPEATED_AFTER).await;
+            if client.rides_still(ride) {
+                carry_out(&client, &key, limit).await;
+            }
+        }
     }
 }
 
-async fn deliver(key: &BackendKey, limit: Duration) {
+/// Tells a server; the caller has counted the request.
+async fn carry_out(client: &Whereabouts, key: &BackendKey, limit: Duration) {
+    // Whatever becomes of this request, the client does not wait for it for ever.
+    let _on_the_way = OnTheWay(client);
+    deliver(key, limit).await;
+}
+
+/// Asks a server to cancel what this backend does; it has `limit` to take note.
+pub(crate) async fn deliver(key: &BackendKey, limit: Duration) {
     match within(limit, key.cancel()).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
@@ -179,21 +201,30 @@ impl Whereabouts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A unit in line leaves it; the key of a server that must be told comes back.
-    fn begin_cancel(&self) -> Option<BackendKey> {
+    /// A unit in line leaves it. The key of a server that must be told comes back, and the ride, if the server must be told
+    /// once more should it last: its statement has been sent only now, though the client sent it earlier, and a server that
+    /// has not read it yet ignores the request.
+    fn begin_cancel(&self) -> Option<(BackendKey, Option<u64>)> {
         let mut state = self.lock();
         match &state.doing {
             Doing::Nothing => None,
             Doing::Waiting(pool, ticket) => {
                 if !pool.cancel(*ticket) {
+                    state.cancelled = true;
                     self.too_late.notify_waiters();
                 }
                 None
             }
+            Doing::Starting => {
+                state.cancelled = true;
+                None
+            }
             Doing::Riding(key) => {
                 let key = key.clone();
+                let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
+                let again = state.began.is_some_and(young).then_some(state.rides);
                 state.on_the_way += 1;
-                Some(key)
+                Some((key, again))
             }
         }
     }
@@ -201,7 +232,7 @@ impl Whereabouts {
     /// What the client is doing.
     pub(crate) fn seen(&self) -> Seen {
         match &self.lock().doing {
-            Doing::Nothing => Seen::Idle,
+            Doing::Nothing | Doing::Starting => Seen::Idle,
             Doing::Riding(key) => Seen::Riding(key.process),
             Doing::Waiting(pool, ticket) => match pool.arrived(*ticket) {
                 Some(since) => Seen::Waiting(since),
@@ -250,6 +281,41 @@ impl Whereabouts {
     /// The client does something else now.
     pub(crate) fn now(&self, doing: Doing) {
         self.lock().doing = doing;
+    }
+
+    /// The client waits no longer, and does this instead. True: it was cancelled after it had left the line.
+    pub(crate) fn has_waited(&self, doing: Doing) -> bool {
+        let mut state = self.lock();
+        state.doing = doing;
+        std::mem::take(&mut state.cancelled)
+    }
+
+    /// Another unit follows in the same ride.
+    pub(crate) fn rides_on(&self) {
+        let mut state = self.lock();
+        state.rides += 1;
+        state.began = None;
+    }
+
+    /// The same ride goes on; counts a further request to its server.
+    fn rides_still(&self, ride: u64) -> bool {
+        let mut state = self.lock();
+        let same = state.rides == ride && matches!(state.doing, Doing::Riding(_));
+        state.on_the_way += usize::from(same);
+        same
+    }
+
+    /// The client's unit is sent on this connection now; `None`: others may follow it. False: it was cancelled before.
+    pub(crate) fn begins_ride(&self, key: BackendKey, now: Option<Instant>) -> bool {
+        let mut state = self.lock();
+        state.rides += 1;
+        state.began = now;
+        let cancelled = std::mem::take(&mut state.cancelled);
+        state.doing = match cancelled {
+            true => Doing::Nothing,
+            false => Doing::Riding(key),
+        };
+        !cancelled
     }
 
     /// The client's ride ends: no further cancel goes to its server, and those on the way have arrived.

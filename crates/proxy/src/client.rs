@@ -247,11 +247,11 @@ impl Client {
             (Some(1), Keys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
-        let group = travel.slip.group.is_some();
+        let shown = travel.slip.group.is_some() || travel.slip.probe.is_some();
         let reads = travel.slip.group.is_some_and(|id| id.strategy.reads());
         let unit = Arc::new(*unit);
         let submitted = self.pool.submit(travel.slip, travel.would_group, || {
-            group.then(|| Arc::clone(&unit))
+            shown.then(|| Arc::clone(&unit))
         });
         let (ticket, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
@@ -343,8 +343,21 @@ impl Client {
                 }
             }
         };
-        whereabouts.now(Doing::Nothing);
+        let next = match &delivery {
+            Ok(Delivery::Seat(_)) => Doing::Starting,
+            _ => Doing::Nothing,
+        };
+        let cancelled = whereabouts.has_waited(next);
+        if cancelled || gone.is_some() {
+            self.pool.forget(ticket);
+        }
         match (delivery, gone) {
+            // The request came between the line and the connection.
+            (Ok(Delivery::Seat(seat)), None) if cancelled && seat.is_fresh() => {
+                whereabouts.now(Doing::Nothing);
+                seat.leave();
+                Ok(Delivery::cancelled())
+            }
             (Ok(delivery), None) => Ok(delivery),
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),

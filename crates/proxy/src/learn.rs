@@ -8,9 +8,10 @@ use crate::config::{Declared, Role};
 use crate::pool::{Pool, Seat};
 use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
-use catalog::{ask_table, ask_types, first};
+use catalog::{ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
+use paceline_line::line::Timeouts;
 use paceline_line::prospect::NOT_PLAIN;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::dealing::DealPlan;
@@ -132,8 +133,12 @@ pub(crate) async fn inquire(
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.limited = true;
-    conn.query(LIMITS_SQL).await?;
-    ask(conn, template, statement, templates, declared).await
+    let answers = conn
+        .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
+        .await?;
+    let mut learned = ask(conn, template, statement, templates, declared).await?;
+    learned.timeouts = read_timeouts(answers.first());
+    Ok(learned)
 }
 
 /// Somebody holds a lock on the table, or the question was cancelled.
@@ -180,6 +185,7 @@ async fn ask(
         plan,
         plain_read,
         taints,
+        timeouts: Timeouts::default(),
     })
 }
 

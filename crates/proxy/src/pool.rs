@@ -18,6 +18,7 @@ mod sweep;
 mod tend;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 pub(crate) use era::{Bond, Era};
 pub(crate) use hold::{Hold, Summons};
@@ -28,6 +29,8 @@ pub(crate) use roster::{Roster, ServerCard, ServerSeen};
 pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
+use wait::Unwanted;
+pub(crate) use wait::{LockWait, Work};
 
 use crate::auth::Learned;
 use crate::config::Terms;
@@ -40,8 +43,8 @@ use crate::trip;
 use arc_swap::{ArcSwap, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{Departure, Entry, Key, Keys, Line, Slip, Ticket};
-use paceline_line::strategy::{Again, fold};
+use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Slip, Ticket};
+use paceline_line::strategy::Again;
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use quota::Hunger;
@@ -52,14 +55,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::{Notify, oneshot, watch};
 
-/// The rows of all that leave.
+/// The rows of all that leave, each once.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
     let keys = entries.iter().flat_map(|entry| entry.slip.keys.as_slice());
-    keys.copied().collect()
+    let mut keys: Vec<Key> = keys.copied().collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
-    inner.line.land(now, keys.as_slice().iter().copied());
+    for key in keys.as_slice() {
+        inner.line.land(now, *key, Landing::Free);
+    }
 }
 
 /// What clients call a pool.
@@ -106,6 +114,8 @@ pub(crate) struct Pool {
 
 struct Inner {
     line: Line<Waiter>,
+    /// Units whose clients want no answer any more, though they had left; those that come back do not go again.
+    unwanted: FxHashMap<Ticket, Unwanted>,
     /// Used last, taken first.
     idle: Vec<Box<ServerConn>>,
     /// Kept while it is suspended; then none is idle.
@@ -169,6 +179,7 @@ impl Pool {
             quotas,
             inner: Mutex::new(Inner {
                 line: Line::new(shape.limits),
+                unwanted: FxHashMap::default(),
                 idle: Vec::new(),
                 parked: Vec::new(),
                 hold,
@@ -228,7 +239,7 @@ impl Pool {
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
-        if !inner.idle.is_empty() && inner.line.start_at_once(&slip) {
+        if !inner.idle.is_empty() && inner.line.start_at_once(now, &slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
                 self.stats.seated_at_once();
                 return Submitted::Seat(Seat::new(self, conn, slip.keys));
@@ -259,15 +270,6 @@ impl Pool {
         Submitted::Waiting(ticket, waits)
     }
 
-    /// A unit is cancelled by its client; its answer says so. False: nothing has happened, it has departed.
-    pub(crate) fn cancel(self: &Arc<Self>, ticket: Ticket) -> bool {
-        let Some(entry) = self.take_out(ticket) else {
-            return false;
-        };
-        let _ = entry.unit.answer.send(Delivery::cancelled());
-        true
-    }
-
     /// Rows are not waited for any longer, though what keeps them goes on.
     fn give_up(self: &Arc<Self>, keys: &Keys) {
         let now = Instant::now();
@@ -290,9 +292,13 @@ impl Pool {
         self.lock().line.arrived(ticket)
     }
 
-    /// A unit's client has left. False: it has departed.
+    /// A unit's client has left. False: it has departed; if it comes back, it does not go again.
     pub(crate) fn withdraw(self: &Arc<Self>, ticket: Ticket) -> bool {
-        self.take_out(ticket).is_some()
+        let taken = self.take_out(ticket).is_some();
+        if !taken {
+            self.is_unwanted(ticket, Unwanted::Left);
+        }
+        taken
     }
 
     /// A unit leaves the line. Those behind it may leave on connections that were idle for want of them.
@@ -340,18 +346,17 @@ impl Pool {
         }
     }
 
-    /// A trip is over: who goes again, which rows are free, and who is next on its connection?
+    /// A trip is over: who goes again, which rows are free, and what is next for its connection?
     pub(crate) fn turn(
         self: &Arc<Self>,
         conn: &mut ServerConn,
-        keys: Vec<Key>,
+        rows: Vec<(Key, Landing)>,
         again: Vec<(Entry<Waiter>, Again)>,
-    ) -> Option<Departure<Waiter>> {
+    ) -> Option<Work> {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
-        self.put_back(&mut inner, now, again);
-        inner.line.land(now, keys);
+        self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
         // A connection whose time has come takes nobody along.
         let retires = inner.lets_retire(&self.terms(), conn, now);
@@ -359,7 +364,9 @@ impl Pool {
             true => self.depart(&mut inner, now),
             false => None,
         };
-        next.iter().for_each(|next| self.count_group(next));
+        if let Some(Work::Group(group)) = &next {
+            self.count_group(group);
+        }
         // Rows that have landed may let others leave on connections that were idle for want of them.
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -371,8 +378,8 @@ impl Pool {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
-        self.put_back(&mut inner, now, again);
-        inner.line.land(now, keys);
+        let rows = keys.into_iter().map(|key| (key, Landing::Free));
+        self.put_back(&mut inner, now, again, rows.collect());
         self.lost(&mut inner);
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -393,25 +400,43 @@ impl Pool {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
-        self.put_back(&mut inner, now, again);
+        self.put_back(&mut inner, now, again, Vec::new());
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
     }
 
-    fn put_back(&self, inner: &mut Inner, now: Instant, again: Vec<(Entry<Waiter>, Again)>) {
+    /// Units that left stand in the line again, and rows land.
+    fn put_back(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        again: Vec<(Entry<Waiter>, Again)>,
+        mut rows: Vec<(Key, Landing)>,
+    ) {
         let mut cohorts: HashMap<Again, u64> = HashMap::new();
         let mut entries = Vec::with_capacity(again.len());
         for (mut entry, how) in again {
+            if how == Again::Blocked {
+                rows.iter_mut()
+                    .filter(|(key, _)| entry.slip.keys.as_slice().contains(key))
+                    .for_each(|(_, landing)| *landing = Landing::Blocked);
+            } else if how != Again::Row {
+                entry.restart();
+            }
             if entry.unit.answer.is_closed() {
+                continue;
+            }
+            if inner.unwanted.remove(&entry.ticket).is_some() {
+                let _ = entry.unit.answer.send(Delivery::cancelled());
                 continue;
             }
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.slip.group;
             match (how, &entry.slip.keys) {
-                (Again::Line, _) => {}
+                (Again::Line | Again::Blocked, _) => {}
                 (Again::Row, Keys::One(key)) => {
                     *group = group.map(|mut id| {
-                        id.cohort = fold::row_cohort(*key);
+                        id.cohort = key.cohort();
                         id
                     });
                 }
@@ -429,29 +454,21 @@ impl Pool {
             entries.push(entry);
         }
         self.bury(inner, &mut entries);
-        inner.line.put_back(now, entries);
+        inner.line.put_back(now, entries, rows);
+        let late = inner.line.time_out(now);
+        self.tell_late(late);
     }
 
     /// Hands idle connections to whoever is next.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         inner.line.release_held(now);
         self.turn_away(inner, now);
-        while !inner.idle.is_empty() {
-            let Some(departure) = self.depart(inner, now) else {
-                return;
-            };
-            match self.take_idle(inner) {
-                Some(conn) => self.board(inner, conn, departure),
-                None => {
-                    // All idle connections turned out dead.
-                    let keys = keys_of(&departure.entries);
-                    let again = departure
-                        .entries
-                        .into_iter()
-                        .map(|entry| (entry, Again::Line));
-                    self.put_back(inner, now, again.collect());
-                    inner.line.land(now, keys);
-                }
+        while inner.line.has_ready()
+            && let Some(conn) = self.take_idle(inner)
+        {
+            match self.depart(inner, now) {
+                Some(work) => self.board(inner, conn, work),
+                None => inner.idle.push(conn),
             }
         }
         if inner.open == 0 && inner.line.has_ready() {
@@ -459,15 +476,37 @@ impl Pool {
         }
     }
 
-    fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Departure<Waiter>> {
-        let departure = inner.line.next(now)?;
-        let leaving = departure.entries.len();
+    /// What a free connection does next.
+    fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
+        loop {
+            match inner.line.next(now)? {
+                Next::Group(departure) => {
+                    self.have_left(&departure.entries, now);
+                    return Some(Work::Group(departure));
+                }
+                Next::Probe(tickets) => {
+                    let units = inner.units(tickets);
+                    if !units.is_empty() {
+                        return Some(Work::Probe(units));
+                    }
+                }
+                Next::Lock(ticket) => {
+                    if let Some(wait) = inner.lock_wait(now, ticket) {
+                        return Some(Work::Lock(wait));
+                    }
+                }
+            }
+        }
+    }
+
+    /// These have left the line.
+    fn have_left(&self, entries: &[Entry<Waiter>], now: Instant) {
+        let leaving = entries.len() as u64;
         self.counters()
             .waiting
-            .fetch_sub(leaving as u64, Ordering::Relaxed);
+            .fetch_sub(leaving, Ordering::Relaxed);
         let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
-        self.stats.departed(departure.entries.iter().map(waited));
-        Some(departure)
+        self.stats.departed(entries.iter().map(waited));
     }
 
     /// A group has a connection. (Before, it may go back to the line.)
@@ -489,18 +528,18 @@ impl Pool {
         None
     }
 
-    /// One entry rides with its client, several take a trip.
-    fn board(
-        self: &Arc<Self>,
-        inner: &mut Inner,
-        conn: Box<ServerConn>,
-        mut departure: Departure<Waiter>,
-    ) {
-        if departure.entries.len() > 1 {
-            self.count_group(&departure);
-            tokio::spawn(trip::drive(Arc::clone(self), conn, departure));
-            return;
-        }
+    /// One entry rides with its client; anything else is a trip's.
+    fn board(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
+        let mut departure = match work {
+            Work::Group(departure) if departure.entries.len() == 1 => departure,
+            other => {
+                if let Work::Group(group) = &other {
+                    self.count_group(group);
+                }
+                tokio::spawn(trip::drive(Arc::clone(self), conn, other));
+                return;
+            }
+        };
         if let Some(entry) = departure.entries.pop()
             && let Some((conn, keys)) = self.seat(entry, conn)
         {

@@ -369,6 +369,7 @@ impl Proxy {
     fn shape(&self, config: &Config, database: &Database, on_server: String, user: &str) -> Shape {
         let upstream = database.primary.clone();
         let grouping = &config.paceline.grouping;
+        let terms = config.terms(database, user);
         Shape {
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
@@ -384,12 +385,13 @@ impl Proxy {
                 lock_type: grouping.hotspot_lock_type,
                 pipeline: grouping.pipeline,
             },
-            terms: config.terms(database, user),
             limits: Limits {
                 group_size_max: grouping.group_size_max,
                 pipeline_depth_max: PIPELINE_DEPTH_MAX,
                 max_wait: grouping.hotspot_update_max_wait_time,
+                query_timeout: terms.query_timeout,
             },
+            terms,
         }
     }
 }

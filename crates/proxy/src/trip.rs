@@ -2,18 +2,20 @@
 //! dealt out, so that the database never waits for clients.
 
 mod fares;
+mod lock;
 mod owed;
+mod probe;
 mod share;
 
 use crate::cancel;
-use crate::pool::{Delivery, Pool, Waiter};
+use crate::pool::{Delivery, Pool, Waiter, Work};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
-use paceline_line::line::{Departure, Entry, Keys, Strategy};
+use paceline_line::line::{Departure, Entry, Keys, Landing, Strategy};
 use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
 use paceline_line::tally::{Fallback, Served};
@@ -30,6 +32,10 @@ use crate::status::Counters;
 /// A pipeline from which nothing has come for this long sends its members elsewhere.
 const PIPELINE_STALL: Duration = Duration::from_millis(100);
 
+/// A group from which nothing has come for this long is stopped if one of its members was cancelled, or its time is up: it
+/// waits, perhaps for a lock on the table.
+const CALLED_BACK_AFTER: Duration = Duration::from_millis(20);
+
 /// Bytes of answers that a pipeline may keep; its members are known to be short.
 const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
 
@@ -40,6 +46,8 @@ struct Trip {
     strategy: Option<Strategy>,
     served: Served,
     since: Instant,
+    /// How its rows land.
+    landing: Landing,
 }
 
 /// What became of a trip.
@@ -50,59 +58,109 @@ enum Way {
     HandedOver(Underway, Room),
 }
 
-/// Carries out groups on `conn` until the line has no further one for it.
-pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, departure: Departure<Waiter>) {
+/// Works on `conn` until the line has nothing further for it.
+pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
     let mut owed = Owed::new(Arc::clone(&pool));
     // A connection that is lost is closed, and its place is free, before another one is opened for it: also if a batch panics.
     let mut conn = conn;
-    owed.depart(&departure);
-    let mut trip = Trip::new(departure);
     let mut out = BytesMut::new();
-    if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
-        drop(conn);
-        return trip.wreck(owed, &error);
-    }
+    let mut next = Some(work);
     loop {
-        let last = match trip.travel_in_time(&pool, &mut conn, &mut out).await {
-            Ok(Way::Arrived(last)) => last,
-            Ok(Way::HandedOver(underway, room)) => {
-                return trip.hand_over(owed, conn, underway, room);
+        let mut trip = match next {
+            None => return owed.settle().release(Some(conn), &Keys::Unknown),
+            Some(Work::Group(group)) if group.entries.len() == 1 => return seat(owed, group, conn),
+            Some(Work::Group(group)) => {
+                owed.depart(&group);
+                let mut trip = Trip::new(group);
+                if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
+                    drop(conn);
+                    return trip.wreck(owed, &error);
+                }
+                trip
             }
-            Err(error) => {
+            // Boxed, as waits for locks are: they are rare, and every trip would pay for their state.
+            Some(Work::Probe(units)) => {
+                let asked = Box::pin(probe::ask(units, owed, conn, &mut out)).await;
+                match asked {
+                    Some(done) => (owed, conn, next) = done,
+                    None => return,
+                }
+                continue;
+            }
+            Some(Work::Lock(wait)) => {
+                match Box::pin(lock::wait(wait, owed, conn, &mut out)).await {
+                    Some((its, same, Locked::Group(trip))) => {
+                        (owed, conn) = (its, same);
+                        *trip
+                    }
+                    Some((its, same, Locked::Nobody(then))) => {
+                        (owed, conn, next) = (its, same, then);
+                        continue;
+                    }
+                    None => return,
+                }
+            }
+        };
+        next = loop {
+            let last = match trip.travel_in_time(&pool, &mut conn, &mut out).await {
+                Ok(Way::Arrived(last)) => last,
+                Ok(Way::HandedOver(underway, room)) => {
+                    return trip.hand_over(owed, conn, underway, room);
+                }
+                Err(error) => {
+                    drop(conn);
+                    return trip.wreck(owed, &error);
+                }
+            };
+            let group = match trip.arrive(&mut owed, &mut conn, &last) {
+                Some(Work::Group(group)) if group.entries.len() == 1 => {
+                    seat(owed, group, conn);
+                    return trip.deal(last);
+                }
+                Some(Work::Group(group)) => group,
+                other => {
+                    trip.deal(last);
+                    break other;
+                }
+            };
+            owed.depart(&group);
+            let mut following = Trip::new(group);
+            // Nobody waits for his answer until others have their settings.
+            let last = match following.finds_its_settings(&conn) {
+                true => Some(last),
+                false => {
+                    trip.deal(last);
+                    None
+                }
+            };
+            let set_out = following.set_out(&pool, &mut conn, &mut out).await;
+            last.into_iter().for_each(|last| trip.deal(last));
+            trip = following;
+            if let Err(error) = set_out {
                 drop(conn);
                 return trip.wreck(owed, &error);
             }
         };
-        let next = trip.arrive(&mut owed, &mut conn, &last);
-        let Some(mut next) = next else {
-            trip.deal(last);
-            return owed.settle().release(Some(conn), &Keys::Unknown);
-        };
-        if next.entries.len() == 1 {
-            owed.settle();
-            let empty = next.entries.pop().and_then(|entry| pool.seat(entry, conn));
-            if let Some((conn, keys)) = empty {
-                pool.release(Some(conn), &keys);
-            }
-            return trip.deal(last);
-        }
-        owed.depart(&next);
-        let mut following = Trip::new(next);
-        // Nobody waits for his answer until others have their settings.
-        let last = match following.finds_its_settings(&conn) {
-            true => Some(last),
-            false => {
-                trip.deal(last);
-                None
-            }
-        };
-        let set_out = following.set_out(&pool, &mut conn, &mut out).await;
-        last.into_iter().for_each(|last| trip.deal(last));
-        trip = following;
-        if let Err(error) = set_out {
-            drop(conn);
-            return trip.wreck(owed, &error);
-        }
+    }
+}
+
+/// A connection that has done what it was taken for, and what it does next.
+type Done = (Owed, Box<ServerConn>, Option<Work>);
+
+/// What comes of a wait for a lock.
+enum Locked {
+    /// This group goes on with it.
+    Group(Box<Trip>),
+    /// Nobody does; the connection does this.
+    Nobody(Option<Work>),
+}
+
+/// The connection goes to the client whose unit is next.
+fn seat(owed: Owed, mut group: Departure<Waiter>, conn: Box<ServerConn>) {
+    let pool = owed.settle();
+    let empty = group.entries.pop().and_then(|entry| pool.seat(entry, conn));
+    if let Some((conn, keys)) = empty {
+        pool.release(Some(conn), &keys);
     }
 }
 
@@ -118,6 +176,7 @@ impl Trip {
             batch: None,
             served: Served::default(),
             since: Instant::now(),
+            landing: Landing::Free,
         }
     }
 
@@ -136,31 +195,28 @@ impl Trip {
         out: &mut BytesMut,
     ) -> Result<(), ServerError> {
         out.clear();
-        let units: Vec<&Unit> = self
-            .entries
-            .iter()
-            .flatten()
-            .filter_map(|e| e.unit.unit.as_deref())
-            .collect();
-        let (Some(first), Some(strategy)) = (units.first(), self.strategy) else {
+        let first = self.entries.iter().flatten().next();
+        let Some(first) = first.and_then(|entry| entry.unit.unit.clone()) else {
             return Ok(());
         };
         conn.card.begins(pool.proxy.clock.seconds());
-        if !conn.side.has(&first.settings) {
-            let limit = pool.terms().query_timeout;
-            // Boxed: it is rare, and every trip would pay for its state.
-            match within(limit, Box::pin(conn.adopt(&first.settings))).await {
-                // Without their settings they cannot go: each learns why by itself.
-                Some(Err(ServerError::Refused(_))) => return Ok(()),
-                other => other.unwrap_or(Err(ServerError::QueryTimeout))?,
-            }
+        // Without their settings they cannot go: each learns why by itself.
+        if !adopt(&first, pool, conn).await? {
+            return Ok(());
         }
-        if units.len() == self.entries.len() {
+        self.build(pool, conn, out);
+        conn.stream.write_now(out)?;
+        Ok(())
+    }
+
+    /// Writes the batch, as far as it can be put together.
+    fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
+        let entries = self.entries.iter().flatten();
+        let units: Vec<&Unit> = entries.filter_map(|e| e.unit.unit.as_deref()).collect();
+        if let Some(strategy) = self.strategy.filter(|_| units.len() == self.entries.len()) {
             let chain = &pool.proxy.chain;
             self.batch = Batch::build(strategy, &units, chain, &mut conn.side, out);
         }
-        conn.stream.write_now(out)?;
-        Ok(())
     }
 
     /// As [`Trip::travel`], within `query_timeout`. The members have it in common and left together: when the group's time
@@ -201,8 +257,9 @@ impl Trip {
         let pipeline = self.strategy == Some(Strategy::Pipeline);
         let stall = match pipeline {
             true => PIPELINE_STALL,
-            false => Duration::ZERO,
+            false => CALLED_BACK_AFTER,
         };
+        let mut called_back = false;
         while !receive(&mut batch, conn, &mut dealt)? {
             if pipeline {
                 // Answers go out as they come; who goes again does so at the end.
@@ -213,7 +270,13 @@ impl Trip {
             }
             match within(stall, exchange(conn, out)).await {
                 Some(read) => read?,
-                None => self.reroute(pool, &mut batch),
+                None if pipeline => self.reroute(pool, &mut batch),
+                // Boxed: it is rare, and every trip would pay for its state.
+                None if !called_back && pool.wants_back(self.entries.iter().flatten()) => {
+                    called_back = true;
+                    Box::pin(call_back(pool, conn)).await?;
+                }
+                None => {}
             }
             if pipeline && conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
@@ -237,14 +300,10 @@ impl Trip {
     }
 
     /// The trip is over: rows are free, members that were not served go again, who is next?
-    fn arrive(
-        &mut self,
-        owed: &mut Owed,
-        conn: &mut ServerConn,
-        dealt: &[Dealt],
-    ) -> Option<Departure<Waiter>> {
+    fn arrive(&mut self, owed: &mut Owed, conn: &mut ServerConn, dealt: &[Dealt]) -> Option<Work> {
         let pool = &owed.pool;
         pool.proxy.busy_poll.heard();
+        self.measure();
         if let Some(batch) = &self.batch {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
@@ -265,8 +324,26 @@ impl Trip {
         self.count(pool, dealt);
         self.count_group(pool);
         let again = self.take_again(dealt);
-        let rows = owed.take_rows();
+        let rows = owed.take_rows().into_iter();
+        let rows = rows.map(|key| (key, self.landing)).collect();
         owed.pool.turn(conn, rows, again)
+    }
+
+    /// Notes how long a group of writes of one template takes.
+    fn measure(&self) {
+        let committed = self.batch.as_ref().is_some_and(|batch| !batch.failed());
+        let one_template = self
+            .strategy
+            .is_some_and(|s| !s.reads() && s != Strategy::Chain);
+        let first = self
+            .entries
+            .iter()
+            .flatten()
+            .find_map(|e| e.unit.unit.as_ref());
+        if let Some(unit) = first.filter(|_| committed && one_template) {
+            let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
+            unit.template.pace.record_group(micros, self.entries.len());
+        }
     }
 
     /// Counts what has become of members, before they hear of it.
@@ -357,6 +434,31 @@ impl Trip {
     }
 }
 
+/// Puts the settings of a unit in force. False: the server refuses them.
+async fn adopt(unit: &Unit, pool: &Pool, conn: &mut ServerConn) -> Result<bool, ServerError> {
+    if conn.side.has(&unit.settings) {
+        return Ok(true);
+    }
+    let limit = pool.terms().query_timeout;
+    // Boxed: it is rare, and every trip would pay for its state.
+    match within(limit, Box::pin(conn.adopt(&unit.settings))).await {
+        Some(Err(ServerError::Refused(_))) => Ok(false),
+        other => other
+            .unwrap_or(Err(ServerError::QueryTimeout))
+            .map(|()| true),
+    }
+}
+
+/// Asks the server to stop what it does on this connection; what it says to that is still to be read.
+async fn call_back(pool: &Pool, conn: &ServerConn) -> Result<(), ServerError> {
+    let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
+    match within(limit, conn.key.cancel()).await {
+        Some(told) => Ok(told?),
+        // One that comes later could hit somebody else on this connection.
+        None => Err(ServerError::Timeout(limit)),
+    }
+}
+
 /// What a client is told whose server connection was lost under its unit.
 pub(crate) fn lost() -> Bytes {
     let mut out = BytesMut::new();
@@ -411,7 +513,7 @@ mod tests {
     /// A task is moved half a dozen times before it runs and when it has run: what is rare must not be part of it.
     #[test]
     fn a_trip_is_small() {
-        fn size<F>(_: impl FnOnce(Arc<Pool>, Box<ServerConn>, Departure<Waiter>) -> F) -> usize {
+        fn size<F>(_: impl FnOnce(Arc<Pool>, Box<ServerConn>, Work) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(drive) < 2048, "{} bytes", size(drive));

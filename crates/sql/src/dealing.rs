@@ -20,8 +20,9 @@ pub(crate) const GONE: &str = "paceline: gone: ";
 /// Limits each wait for a lock inside the statement, as it is every member's; then each goes alone.
 pub(crate) const PATIENCE: &str = "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
 
-/// The same with a limit that is parameter `$2`; NULL: as the session has it.
-pub(crate) const PATIENCE_OF: &str = "pg_catalog.set_config('lock_timeout', coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout')), true) IS NOT NULL";
+/// The same with a limit that is parameter `$2`.
+pub(crate) const PATIENCE_OF: &str =
+    "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true) IS NOT NULL";
 
 /// Why a statement does not travel with others; shown to users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,10 @@ mod tests;
 
 use crate::{Name, quote_ident, quote_literal};
 
+/// Asks for one row: `lock_timeout` and `statement_timeout` in milliseconds; 0 is no limit.
+pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8";
+
 /// A table, or a partitioned table with its whole tree of partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableFacts {

@@ -7,9 +7,11 @@
 //! of its own there is no order to keep, and the client's UPDATE itself is joined to the arrays.
 
 use crate::facts::{Column, TableFacts};
+use crate::row_wait;
 use crate::type_name::TypeName;
 use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
 use std::collections::BTreeSet;
+use text::Rows;
 
 pub(crate) mod column;
 mod demands;
@@ -75,11 +77,17 @@ pub struct KeyColumn {
 pub struct Fold {
     /// For groups on several rows: rows locked by others are skipped.
     pub many_rows: String,
-    /// For groups on one row: waits for its lock, as each member alone would.
+    /// For groups on one row: waits for its lock, [`UNCHECKED_WAIT_MS`](crate::UNCHECKED_WAIT_MS) at most.
     pub one_row: String,
     /// For groups whose members are each on a row of their own: the client's own UPDATE, once for all. Waits for locks,
     /// but hardly; its parameters have no first and last members. `None` for the updates of an upsert.
     pub one_each: Option<String>,
+    /// Which members would wait for a row: those who are not in its result, with a number from 1 for each, would change
+    /// nothing. Its parameters are those of `one_each`, keys member by member. `None` for the updates of an upsert, which
+    /// lock a row before they look at it.
+    pub probe: Option<String>,
+    /// Waits for the lock of one row. Its parameters are the values of the key.
+    pub lock: String,
     /// The key, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
     /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
@@ -313,12 +321,17 @@ impl<'a> Rewriter<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         let answers = self.answers(returning, View::After)?;
         Ok(Fold {
-            many_rows: self.sql(&answers, " SKIP LOCKED")?,
-            one_row: self.sql(&answers, "")?,
+            many_rows: self.sql(&answers, Rows::Many)?,
+            one_row: self.sql(&answers, Rows::One)?,
             one_each: match self.proposal {
                 None => Some(self.one_each(returning)?),
                 Some(_) => None,
             },
+            probe: match self.proposal {
+                None => Some(self.probe()?),
+                Some(_) => None,
+            },
+            lock: row_wait::lock_sql(self.table, &self.key_columns()),
             key,
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),
@@ -398,6 +411,10 @@ impl<'a> Rewriter<'a> {
         }
         let names = returning.iter().map(|t| t.sql.clone());
         Ok(values.into_iter().zip(names).collect())
+    }
+
+    fn key_columns(&self) -> Vec<&'a Column> {
+        self.key.iter().map(|(column, _)| *column).collect()
     }
 
     /// What WHERE asks beyond the key.

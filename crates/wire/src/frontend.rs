@@ -213,6 +213,11 @@ pub fn write_sync(out: &mut BytesMut) {
     frame::write_empty(out, tag::SYNC);
 }
 
+/// Appends `Flush`.
+pub fn write_flush(out: &mut BytesMut) {
+    frame::write_empty(out, tag::FLUSH);
+}
+
 /// Appends `Query`.
 pub fn write_query(out: &mut BytesMut, sql: &str) {
     frame::write(out, tag::QUERY, |out| put_cstr(out, sql.as_bytes()));

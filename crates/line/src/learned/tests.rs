@@ -23,6 +23,7 @@ fn learned() -> Learned {
         plain_read: Err("not plain".to_owned()),
         taints: false,
         declared: false,
+        timeouts: crate::line::Timeouts::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
 //! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
 
-use super::{Flight, Key, Keys, Line, Ticket};
+use super::{Key, Keys, Landing, Line, Ticket};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -22,17 +22,14 @@ pub(super) struct Several {
 impl<T> Line<T> {
     /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
     /// known.
-    pub fn give_way(&mut self, now: Instant) {
+    pub(super) fn give_way(&mut self, now: Instant) {
         if self.several.look_at.is_none_or(|at| at > now) {
             return;
         }
         let waiting: Vec<Ticket> = self.several.waiting.iter().copied().collect();
         let (late, patient): (Vec<Ticket>, Vec<Ticket>) =
-            waiting.into_iter().partition(|t| self.waits_long(*t));
+            waiting.into_iter().partition(|t| self.waits_long(now, *t));
         self.set_loose(now, &late.into_iter().collect());
-        for ticket in &patient {
-            self.note_flights(*ticket);
-        }
         self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
     }
 
@@ -43,11 +40,13 @@ impl<T> Line<T> {
         let waiting = rows.flat_map(|row| &row.queue).copied();
         let late = waiting.filter(|ticket| self.several.waiting.contains(ticket));
         self.set_loose(now, &late.collect());
-        self.land(now, keys.iter().copied());
+        for key in keys {
+            self.land(now, *key, Landing::Free);
+        }
     }
 
     /// When [`Line::give_way`] has something to do.
-    pub fn gives_way_at(&self) -> Option<Instant> {
+    pub(super) fn gives_way_at(&self) -> Option<Instant> {
         self.several.look_at
     }
 
@@ -76,22 +75,20 @@ impl<T> Line<T> {
         }
     }
 
-    fn waits_long(&self, ticket: Ticket) -> bool {
+    fn waits_long(&self, now: Instant, ticket: Ticket) -> bool {
         let entry = self.waiting.get(&ticket);
         let mut keys = entry.into_iter().flat_map(|e| e.slip.keys.as_slice());
-        keys.any(|key| {
-            let row = self.rows.get(key);
-            row.is_some_and(|row| row.flight == Flight::Long)
-        })
+        !self.ready.contains_key(&ticket)
+            && keys.any(|key| {
+                let row = self.rows.get(key);
+                row.is_some_and(|row| row.has_kept_waiting(now, ROW_AWAITED_MAX))
+            })
     }
 
-    /// Its rows that are in flight now and will be at the next look have been for long.
-    fn note_flights(&mut self, ticket: Ticket) {
-        let entry = self.waiting.get(&ticket);
-        for key in entry.into_iter().flat_map(|e| e.slip.keys.as_slice()) {
-            if let Some(row) = self.rows.get_mut(key).filter(|row| row.in_flight()) {
-                row.flight = Flight::Long;
-            }
+    /// It waits for no row any more, and leaves by itself.
+    pub fn detach(&mut self, now: Instant, ticket: Ticket) {
+        if self.waiting.contains_key(&ticket) && !self.ready.contains_key(&ticket) {
+            self.set_loose(now, &BTreeSet::from([ticket]));
         }
     }
 
@@ -104,6 +101,7 @@ impl<T> Line<T> {
             };
             let keys = std::mem::take(&mut entry.slip.keys);
             entry.slip.group = None;
+            entry.slip.probe = None;
             entry.slip.barrier = true;
             self.barriers.insert(*ticket);
             self.forget_several(*ticket, &keys);

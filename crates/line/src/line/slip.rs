@@ -1,10 +1,18 @@
 //! What the line must know of a unit: whom it may travel with, and what it waits for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u64);
+
+impl Key {
+    /// The cohort of units that travel with others on this row only.
+    pub fn cohort(self) -> u64 {
+        self.0 | 1
+    }
+}
 
 /// The rows that a unit changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,6 +86,29 @@ pub enum Strategy {
     Merge,
 }
 
+impl GroupId {
+    /// Do units of these groups travel together if all of them are on this row?
+    pub(super) fn meets(self, other: Self, row: Key) -> bool {
+        let on_row = |id: Self| Self {
+            cohort: match id.cohort {
+                cohort if cohort == row.cohort() => 0,
+                cohort => cohort,
+            },
+            ..id
+        };
+        on_row(self) == on_row(other)
+    }
+}
+
+/// Time-outs of a client that count while its request waits for a row. `None`: there is no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timeouts {
+    /// `lock_timeout`: from when it began to wait for the row.
+    pub lock: Option<Duration>,
+    /// `statement_timeout`: from when PostgreSQL would have begun with it, had every client a connection of its own.
+    pub statement: Option<Duration>,
+}
+
 impl Strategy {
     /// Each of them.
     pub const ALL: [Self; 6] = [
@@ -120,4 +151,13 @@ pub struct Slip {
     /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
     /// earlier if that means to overtake another one.
     pub barrier: bool,
+    /// A read can tell whether PostgreSQL would answer it without the lock of its row. Units with the same one are asked
+    /// about together.
+    pub probe: Option<GroupId>,
+    /// The lock of its row can be waited for before its group is put together.
+    pub locks: bool,
+    /// Its client's time-outs.
+    pub timeouts: Timeouts,
+    /// Most units in a group that it is the first of, if that is less than [`Limits::group_size_max`](super::Limits).
+    pub size_max: Option<usize>,
 }

@@ -4,6 +4,7 @@ mod histories;
 mod model;
 mod rules;
 mod scene;
+mod waits;
 
 use super::{GroupId, Key, Keys, Limits, Slip, Strategy};
 use std::time::Duration;
@@ -23,10 +24,9 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
 /// The slip of a fold on a row.
 fn fold(row: u64) -> Slip {
     Slip {
-        table: None,
         group: Some(group(Strategy::Fold, 1)),
         keys: Keys::One(Key(row)),
-        barrier: false,
+        ..Slip::default()
     }
 }
 
@@ -42,10 +42,8 @@ fn upsert(rows: &[u64]) -> Slip {
 /// The slip of a read that may be pipelined.
 fn read() -> Slip {
     Slip {
-        table: None,
         group: Some(group(Strategy::Pipeline, 0)),
-        keys: Keys::Unknown,
-        barrier: false,
+        ..Slip::default()
     }
 }
 
@@ -54,5 +52,6 @@ fn limits(group_size_max: usize, pipeline_depth_max: usize, max_wait_micros: u64
         group_size_max,
         pipeline_depth_max,
         max_wait: Duration::from_micros(max_wait_micros),
+        query_timeout: Duration::ZERO,
     }
 }

@@ -43,6 +43,7 @@ fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
         declared: false,
+        timeouts: crate::line::Timeouts::default(),
     }
 }
 

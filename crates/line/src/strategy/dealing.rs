@@ -5,7 +5,7 @@
 use super::array::Array;
 use super::course::{Came, Course, refusal};
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, parameter_bits,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_lock_timeout, is_refusal, parameter_bits,
     result_bits, result_formats, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
@@ -294,7 +294,7 @@ impl Batch {
                 return dealt.extend(halves(members, Fallback::Busy));
             } else if is_uncertain(sqlstate, error) {
                 Fallback::Uncertain
-            } else if is_timeout(sqlstate, error) {
+            } else if is_lock_timeout(sqlstate) {
                 Fallback::Timeout
             } else {
                 return dealt.extend(halves(members, Fallback::Error));

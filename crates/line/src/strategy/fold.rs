@@ -7,19 +7,24 @@ mod sheet;
 pub(super) use sheet::Sheet;
 
 use super::course::{Came, Course, refusal};
-use super::row::RowKeys;
+use super::probe::ProbePlan;
+use super::row::{RowKey, RowKeys};
+use super::row_lock::LockPlan;
 use super::wary::Wary;
-use super::{Again, Dealt, FORMATS_MAX, again, chain, is_refusal, parameter_bits, result_bits};
+use super::{
+    Again, Dealt, FORMATS_MAX, again, chain, is_refusal, parameter_bits, result_bits, write_head,
+    write_tail,
+};
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::tally::Fallback;
 use crate::template::{Template, Templates};
-use crate::unit::Unit;
+use crate::unit::{Form, Unit};
 use bytes::BytesMut;
 use paceline_sql::TableFacts;
 use paceline_sql::fold::Fold;
-use paceline_wire::backend::{Field, tag};
+use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 use std::sync::Arc;
 
@@ -32,6 +37,8 @@ pub struct FoldPlan {
     template: u64,
     fold: Fold,
     ids: StatementIds,
+    probe: Option<ProbePlan>,
+    lock: LockPlan,
     /// Groups go without [`Spread::OneEach`].
     wary: Wary,
     rows: RowKeys,
@@ -76,6 +83,8 @@ impl FoldPlan {
         Some(Self {
             template: template.id,
             rows: RowKeys::new(&fold.key, table, &parameters),
+            probe: ProbePlan::new(fold.probe.as_ref(), &fold.carried, templates),
+            lock: LockPlan::new(&fold.lock, templates),
             fold,
             ids: StatementIds {
                 one_row: templates.new_id(),
@@ -107,7 +116,7 @@ impl FoldPlan {
             result_formats: result_bits(unit, self.fields.len())?,
             // Values that only PostgreSQL can compare travel with their equals in bytes.
             cohort: if self.rows.are_opaque() {
-                row_cohort(key)
+                key.cohort()
             } else {
                 0
             },
@@ -118,6 +127,63 @@ impl FoldPlan {
     /// The statements that a group may become.
     pub fn fold(&self) -> &Fold {
         &self.fold
+    }
+
+    pub(super) fn probe(&self) -> Option<&ProbePlan> {
+        self.probe.as_ref()
+    }
+
+    pub(super) fn lock(&self) -> &LockPlan {
+        &self.lock
+    }
+
+    pub(super) fn row_of(&self, unit: &Unit) -> Option<RowKey> {
+        self.rows.of(unit)
+    }
+
+    /// What tells rows apart (a unit has one), OIDs of parameters, and the fingerprint.
+    pub(super) fn keys(&self) -> (&[RowKeys], &[u32], &str) {
+        (
+            std::slice::from_ref(&self.rows),
+            &self.parameters,
+            &self.fingerprint,
+        )
+    }
+
+    pub(super) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// A complete answer. `fields` tells what columns its rows have; `hit` is the row that was changed, if one was.
+    pub(super) fn reply(
+        &self,
+        form: Form,
+        fields: &BytesMut,
+        exactly_one: bool,
+        hit: Option<&[Option<&[u8]>]>,
+    ) -> BytesMut {
+        let mut out = BytesMut::with_capacity(96);
+        let tag = match (self.fold.upsert, hit) {
+            (true, Some(_)) => "INSERT 0 1",
+            (true, None) => "INSERT 0 0",
+            (false, Some(_)) => "UPDATE 1",
+            (false, None) => "UPDATE 0",
+        };
+        write_head(form, &mut out);
+        if form.is_described(!self.fields.is_empty()) {
+            out.extend_from_slice(fields);
+        }
+        match hit {
+            None if exactly_one => not_exactly(1, 0).write(&mut out),
+            _ => {
+                if let Some(row) = hit.filter(|_| !self.fields.is_empty()) {
+                    backend::write_row(&mut out, row.iter().copied());
+                }
+                backend::write_command_complete(&mut out, tag);
+            }
+        }
+        write_tail(&mut out);
+        out
     }
 
     fn spread(&self, rows: usize, members: usize) -> Spread {
@@ -143,11 +209,6 @@ impl FoldPlan {
             types: &[0, 0],
         })
     }
-}
-
-/// The cohort of units that travel with others on their own row only.
-pub fn row_cohort(key: Key) -> u64 {
-    key.0 | 1
 }
 
 /// A fold on its way.
@@ -211,7 +272,7 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         match self.course.error() {
-            Some((sqlstate, error)) => self.sheet.settle_error(sqlstate, error, dealt),
+            Some((sqlstate, _)) => self.sheet.settle_error(sqlstate, dealt),
             None if self.course.facts_moved => {
                 dealt.extend(again(0..self.sheet.len(), Again::Alone, Fallback::Ddl));
             }

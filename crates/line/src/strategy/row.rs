@@ -37,6 +37,11 @@ impl RowKeys {
         self.columns.len()
     }
 
+    /// OIDs of their types.
+    pub(super) fn type_oids(&self) -> impl Iterator<Item = u32> {
+        self.columns.iter().map(|column| column.type_oid)
+    }
+
     /// Only PostgreSQL can tell whether two keys are equal.
     pub(super) fn are_opaque(&self) -> bool {
         let mut columns = self.columns.iter();

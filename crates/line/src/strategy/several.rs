@@ -4,10 +4,11 @@
 
 use super::array::Array;
 use super::course::{Came, Course, refusal};
+use super::probe::ProbePlan;
 use super::row::{RowKey, RowKeys};
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, nobodys,
-    parameter_bits, result_bits, result_formats, write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, nobodys, parameter_bits,
+    result_bits, result_formats, why, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Keys, Strategy};
@@ -39,6 +40,7 @@ pub struct SeveralPlan {
     several: Several,
     template: u64,
     id: u64,
+    probe: Option<ProbePlan>,
     /// Row by row.
     rows: Vec<RowKeys>,
     fingerprint: String,
@@ -64,6 +66,7 @@ impl SeveralPlan {
         fits.then(|| Self {
             template: template.id,
             id: templates.new_id(),
+            probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
             rows,
             several,
             fingerprint: table.fingerprint.clone(),
@@ -96,6 +99,15 @@ impl SeveralPlan {
     /// The statement that a group becomes.
     pub fn several(&self) -> &Several {
         &self.several
+    }
+
+    pub(super) fn probe(&self) -> Option<&ProbePlan> {
+        self.probe.as_ref()
+    }
+
+    /// What tells rows apart, row by row, OIDs of parameters, and the fingerprint.
+    pub(super) fn keys(&self) -> (&[RowKeys], &[u32], &str) {
+        (&self.rows, &self.parameters, &self.fingerprint)
     }
 
     /// Parameters that travel, and whether as text.
@@ -259,16 +271,12 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, error)) = self.course.error() {
+        if let Some((sqlstate, _)) = self.course.error() {
             if is_refusal(sqlstate) {
                 return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
             }
             // An outsider's row concerns those who have it, too.
-            let why = match is_timeout(sqlstate, error) {
-                true => Fallback::Timeout,
-                false => Fallback::Error,
-            };
-            return dealt.extend(halves(members, why));
+            return dealt.extend(halves(members, why(sqlstate)));
         }
         if self.strange {
             return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));

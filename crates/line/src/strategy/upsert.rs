@@ -2,12 +2,14 @@
 //! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
 use super::course::{Came, Course, refusal};
-use super::fold::{FoldPlan, Sheet, row_cohort};
+use super::fold::{FoldPlan, Sheet};
+use super::probe::ProbePlan;
 use super::row::{RowKey, RowKeys};
+use super::row_lock::LockPlan;
 use super::wary::Wary;
 use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, is_timeout, nobodys,
-    parameter_bits, result_bits, write_columns, write_head, write_tail,
+    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_lock_timeout, is_refusal, nobodys,
+    parameter_bits, result_bits, why, write_columns, write_head, write_tail,
 };
 use crate::learned::Learned;
 use crate::line::{GroupId, Key, Strategy};
@@ -38,6 +40,7 @@ pub struct UpsertPlan {
     wary: Wary,
     /// What DO UPDATE does.
     fold: Option<Arc<FoldPlan>>,
+    probe: Option<ProbePlan>,
     rows: RowKeys,
     fingerprint: String,
     /// OIDs of the template's parameters.
@@ -73,6 +76,7 @@ impl UpsertPlan {
             insert_id: templates.new_id(),
             one_each_id: templates.new_id(),
             wary: Wary::default(),
+            probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),
             upsert,
@@ -105,7 +109,7 @@ impl UpsertPlan {
             parameter_formats,
             result_formats: result_bits(unit, self.fields.len())?,
             cohort: match self.rows.are_opaque() {
-                true => row_cohort(key),
+                true => key.cohort(),
                 false => 0,
             },
         };
@@ -115,6 +119,28 @@ impl UpsertPlan {
     /// The statements that a group becomes.
     pub fn upsert(&self) -> &Upsert {
         &self.upsert
+    }
+
+    pub(super) fn probe(&self) -> Option<&ProbePlan> {
+        self.probe.as_ref()
+    }
+
+    /// A row is locked before DO UPDATE; without DO UPDATE there is nothing to lock.
+    pub(super) fn lock(&self) -> Option<&LockPlan> {
+        self.fold.as_ref().map(|fold| fold.lock())
+    }
+
+    pub(super) fn row_of(&self, unit: &Unit) -> Option<RowKey> {
+        self.rows.of(unit)
+    }
+
+    /// What tells rows apart (a unit has one), OIDs of parameters, and the fingerprint.
+    pub(super) fn keys(&self) -> (&[RowKeys], &[u32], &str) {
+        (
+            std::slice::from_ref(&self.rows),
+            &self.parameters,
+            &self.fingerprint,
+        )
     }
 
     /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
@@ -294,26 +320,23 @@ impl Batch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, error)) = self.course.error() {
+        if let Some((sqlstate, _)) = self.course.error() {
             if let Some(sheet) = &self.sheet {
-                return sheet.settle_error(sqlstate, error, dealt);
+                return sheet.settle_error(sqlstate, dealt);
             }
             if self.one_each {
                 self.plan.wary.begin();
-                let why = match is_timeout(sqlstate, error) {
-                    true => Fallback::Timeout,
-                    false => Fallback::Error,
-                };
-                return dealt.extend(again(0..members, Again::Line, why));
+                return dealt.extend(again(0..members, Again::Line, why(sqlstate)));
             }
-            let why = if is_refusal(sqlstate) {
-                Fallback::Refused
-            } else if is_timeout(sqlstate, error) {
-                Fallback::Timeout
-            } else {
-                return dealt.extend(halves(members, Fallback::Error));
+            let how = match sqlstate {
+                _ if is_refusal(sqlstate) => Again::Alone,
+                _ if !is_lock_timeout(sqlstate) => {
+                    return dealt.extend(halves(members, Fallback::Error));
+                }
+                _ if self.firsts.len() == 1 => Again::Blocked,
+                _ => Again::Alone,
             };
-            return dealt.extend(again(0..members, Again::Alone, why));
+            return dealt.extend(again(0..members, how, why(sqlstate)));
         }
         if self.strange {
             return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));

@@ -6,7 +6,7 @@ mod meter;
 
 use super::clock::Clock;
 use super::{Client, End};
-use crate::cancel::Doing;
+use crate::cancel::{self, Doing};
 use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::pool::{Delivery, Rows, Seat, Summons};
@@ -59,6 +59,8 @@ struct Relay<'a> {
     heard: bool,
     /// The ride's first unit, as long as it may have to be carried out again.
     first: Option<Bytes>,
+    /// The client has said nothing since the ride's first unit.
+    is_first: bool,
 }
 
 /// What becomes of the server connection.
@@ -103,6 +105,13 @@ impl Client {
         };
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let start = Instant::now();
+        let single = watched.is_some();
+        if !whereabouts.begins_ride(conn.key.clone(), single.then_some(start)) {
+            match &underway {
+                None => return self.is_cancelled(seat).await,
+                Some(_) => Box::pin(self.cancel_underway(conn)).await,
+            }
+        }
         let held_max = watched.as_ref().and_then(|(unit, _)| held_max(unit));
         let outcome = {
             let mut relay = match underway {
@@ -151,6 +160,20 @@ impl Client {
             self.stream.write_all(&mut ended.to_client).await?;
         }
         ended.end.map_or(Ok(()), Err)
+    }
+
+    /// Its unit was cancelled before any of it was sent.
+    async fn is_cancelled(&mut self, seat: Box<Seat>) -> Result<(), End> {
+        seat.leave();
+        self.take(Delivery::cancelled()).await
+    }
+
+    /// A read that it takes over was cancelled.
+    async fn cancel_underway(&self, conn: &ServerConn) {
+        let whereabouts = &self.registration.whereabouts;
+        whereabouts.now(Doing::Riding(conn.key.clone()));
+        let limit = self.proxy.config().paceline.timeouts.cancel_wait_timeout;
+        cancel::deliver(&conn.key, limit).await;
     }
 
     /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
@@ -269,6 +292,7 @@ impl<'a> Relay<'a> {
             copy_data_left: 0,
             heard: false,
             first: None,
+            is_first: true,
         }
     }
 
@@ -299,8 +323,6 @@ impl<'a> Relay<'a> {
     }
 
     async fn run_to_end(&mut self) -> Result<Ended, (Fate, End)> {
-        let riding = Doing::Riding(self.conn.key.clone());
-        self.client.registration.whereabouts.now(riding);
         self.conn.card.begins(self.client.proxy.clock.seconds());
         let settings = self.client.session.settings.id;
         let relayed = self.run().await;

@@ -1,10 +1,12 @@
 //! Asking the catalog, and reading its answers.
 
 use crate::server::{Rows, ServerConn, ServerError};
+use paceline_line::line::Timeouts;
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
+use std::time::Duration;
 
 /// What the catalog says of a table; `None`: there is none of that name.
 pub(super) async fn ask_table(
@@ -66,6 +68,19 @@ async fn type_names(
 /// The first value of the first row.
 pub(super) fn first(rows: &Rows) -> Option<&str> {
     rows.first()?.first()?.as_deref()
+}
+
+/// The time-outs that are in force; zero is none.
+pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
+    let row = rows.and_then(|rows| rows.first());
+    let limit = |place: usize| {
+        let millis = row?.get(place)?.as_ref()?.parse().ok()?;
+        Some(Duration::from_millis(millis)).filter(|limit| !limit.is_zero())
+    };
+    Timeouts {
+        lock: limit(0),
+        statement: limit(1),
+    }
 }
 
 fn read_extent(answers: &[Rows]) -> Option<Extent> {

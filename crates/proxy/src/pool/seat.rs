@@ -3,12 +3,10 @@
 use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use paceline_line::line::{Keys, Ticket};
 use paceline_line::strategy::share::Underway;
 use paceline_line::unit::Unit;
-use paceline_wire::ErrorResponse;
-use paceline_wire::backend::Status;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -48,14 +46,6 @@ impl Waiter {
 }
 
 impl Delivery {
-    /// The answer to a unit that its client has cancelled.
-    pub(crate) fn cancelled() -> Self {
-        let mut out = BytesMut::new();
-        ErrorResponse::error("57014", "canceling statement due to user request").write(&mut out);
-        Status::Idle.write(&mut out);
-        Self::Answer(out.freeze())
-    }
-
     /// The answer to the unit, or its beginning, if that is there.
     pub(crate) fn answer(&self) -> Option<&[u8]> {
         match self {
@@ -111,6 +101,11 @@ impl Seat {
         seat.used = true;
         seat.underway = Some((underway, room));
         seat
+    }
+
+    /// Nothing has been done on it for the client's unit.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.underway.is_none()
     }
 
     /// What has come of that answer, and the room that it takes.

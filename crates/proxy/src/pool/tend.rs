@@ -144,8 +144,8 @@ impl Pool {
     fn tick(self: &Arc<Self>) -> Option<Instant> {
         let (now, terms) = (Instant::now(), self.terms());
         let mut inner = self.lock();
-        inner.line.release_held(now);
-        inner.line.give_way(now);
+        let late = inner.line.tick(now);
+        self.tell_late(late);
         self.expire(&mut inner, &terms, now);
         notify(&mut inner, &terms, now);
         // Units that waited for mates may leave now.
@@ -257,8 +257,7 @@ fn waits_end_at(inner: &Inner, terms: &Terms, now: Instant) -> Option<Instant> {
 
 /// When the line has something to do by itself.
 fn due(inner: &Inner) -> Option<Instant> {
-    let due = [inner.line.held_until(), inner.line.gives_way_at()];
-    due.into_iter().flatten().min()
+    inner.line.due()
 }
 
 /// Watches a line's clock until nobody waits.

@@ -38,11 +38,11 @@ impl Pool {
         let ticket = inner.line.submit(now, slip, waiter);
         let departure = inner.line.next(now);
         match departure {
-            Some(departure) => {
+            Some(Next::Group(departure)) => {
                 inner.open += 1;
                 Some((departure, waits))
             }
-            None => {
+            _ => {
                 inner.line.withdraw(now, ticket);
                 None
             }

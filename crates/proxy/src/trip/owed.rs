@@ -14,6 +14,11 @@ pub(super) struct Owed {
 }
 
 impl Owed {
+    /// The row whose lock is waited for.
+    pub(super) fn wait_for(&mut self, row: Key) {
+        self.rows = vec![row];
+    }
+
     /// For a connection without travellers.
     pub(super) fn new(pool: Arc<Pool>) -> Self {
         Self {

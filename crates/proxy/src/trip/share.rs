@@ -1,10 +1,9 @@
 //! A shared read on its way: its answer is kept for all members, or handed over to one of them when it becomes too long.
 
-use super::{Owed, Trip, Way, exchange, receive};
+use super::{Owed, Trip, Way, call_back, exchange, receive};
 use crate::pool::{Delivery, Pool, Seat, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
-use crate::within::within;
 use bytes::BytesMut;
 use paceline_line::line::{Entry, Strategy};
 use paceline_line::strategy::share::{ANSWER_BYTES_MAX, Underway};
@@ -42,7 +41,7 @@ impl Trip {
                 () = nobody_waits(&mut self.entries), if !given_up => {
                     given_up = true;
                     // Boxed: it is rare, and every trip would pay for its state.
-                    Box::pin(give_up(pool, conn)).await?;
+                    Box::pin(call_back(pool, conn)).await?;
                 }
             }
         }
@@ -99,15 +98,5 @@ fn keep(dealt: &mut [Dealt], room: Room) {
 async fn nobody_waits(entries: &mut [Option<Entry<Waiter>>]) {
     for entry in entries.iter_mut().flatten() {
         entry.unit.answer.closed().await;
-    }
-}
-
-/// Asks the server to stop a read for which nobody waits; what it says to that is still to be read.
-async fn give_up(pool: &Pool, conn: &ServerConn) -> Result<(), ServerError> {
-    let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
-    match within(limit, conn.key.cancel()).await {
-        Some(told) => Ok(told?),
-        // One that comes later could hit somebody else on this connection.
-        None => Err(ServerError::Timeout(limit)),
     }
 }

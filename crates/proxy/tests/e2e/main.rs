@@ -43,6 +43,7 @@ mod pooling;
 mod prepared;
 mod queue;
 mod queue_clients;
+mod row_waits;
 mod scripts;
 mod seeing;
 mod sell_out;

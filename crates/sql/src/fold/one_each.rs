@@ -4,7 +4,7 @@
 
 use super::{Refusal, Rewriter, View, column};
 use crate::type_name::TypeName;
-use crate::{facts, quote_ident};
+use crate::{facts, quote_ident, row_wait};
 
 /// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as
 /// each row may be waited for.
@@ -30,6 +30,20 @@ impl Rewriter<'_> {
             arrays = self.arrays()?.join(", "),
             columns = self.array_names().join(", "),
             conditions = self.conditions()?.join(" AND "),
+        ))
+    }
+
+    /// The same for a read of what is committed: which members would come to lock their row.
+    pub(super) fn probe(&self) -> Result<String, Refusal> {
+        let fingerprint = facts::fingerprint_sql(&self.update.relation, &self.table.extent);
+        let mut names = self.array_names();
+        names.pop();
+        Ok(row_wait::probe_sql(
+            &format!("{fingerprint} = ${}", self.key.len() + 1),
+            &format!("ROWS FROM ({})", self.arrays()?.join(", ")),
+            &names.join(", "),
+            self.table,
+            &self.conditions()?.join(" AND "),
         ))
     }
 

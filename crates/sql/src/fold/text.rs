@@ -2,15 +2,20 @@
 
 use super::column::{char_limit, state_type};
 use super::{Refusal, Rewriter, View};
-use crate::{Column, facts, quote_ident};
+use crate::{Column, facts, quote_ident, row_wait};
 use std::fmt::Write as _;
 
+/// On how many rows the members of a group are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// All on one: its lock is waited for, though not for long.
+    One,
+    /// On several: those that others have locked are left out.
+    Many,
+}
+
 impl Rewriter<'_> {
-    pub(super) fn sql(
-        &self,
-        answers: &[(String, String)],
-        locking: &str,
-    ) -> Result<String, Refusal> {
+    pub(super) fn sql(&self, answers: &[(String, String)], rows: Rows) -> Result<String, Refusal> {
         let mut out = String::with_capacity(2_000);
         let keys = self.key.len();
         let answer_names = (1..=answers.len()).fold(String::new(), |s, n| s + &format!(", r{n}"));
@@ -21,11 +26,15 @@ impl Rewriter<'_> {
         let relation = &self.update.relation;
         let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
         let rights = self.proposal.map_or("", |proposal| proposal.rights);
+        let (locking, patience) = match rows {
+            Rows::One => ("", format!(" AND {}", row_wait::patience_sql())),
+            Rows::Many => (" SKIP LOCKED", String::new()),
+        };
         // Facts are compared after the table's lock was taken (when the statement was planned) and with the
         // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
         let _ = write!(
             out,
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${}{rights} AS same), ",
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${}{rights}{patience} AS same), ",
             keys + 3
         );
         let _ = write!(

@@ -19,6 +19,7 @@ use crate::expr::Expr;
 use crate::facts::{self, Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn, Proposal};
 use crate::quote_ident;
+use crate::row_wait::key_probe_sql;
 use crate::type_name::TypeName;
 use crate::value::KeyValue;
 
@@ -28,13 +29,15 @@ pub const RESULT_COLUMNS: usize = 1;
 /// The statements and how to fill them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
-    /// The INSERT. Its parameters: the fingerprint, the limit for waiting (NULL: the session's own), and if `own` is
+    /// The INSERT. Its parameters: the fingerprint, the limit for waiting, and if `own` is
     /// not empty the number of each row and the arrays of `own`. Its result: [`RESULT_COLUMNS`], the key of
     /// each row that was inserted (NULL: none), RETURNING.
     pub insert: String,
     /// The client's own upsert for all, where every member is on a key of its own; with the parameters of `insert`, and of
     /// its result the rows that were changed, too. `None`: DO UPDATE needs parameters of its members.
     pub one_each: Option<String>,
+    /// Under DO NOTHING, which keys are there. Its parameters: the key's arrays and the fingerprint.
+    pub probe: Option<String>,
     /// Where the key's values come from.
     pub key: Vec<KeyColumn>,
     /// Parameters that each member has of its own in the INSERT.
@@ -55,6 +58,18 @@ pub enum Then {
     },
     /// They are applied to it.
     Fold(Box<Fold>),
+}
+
+impl Then {
+    /// DO UPDATE locks the row that is there, whatever comes of it.
+    fn probe(&self, insert: &Insert, table: &TableFacts, key: &Key) -> Option<String> {
+        let fingerprint = facts::fingerprint_sql(&insert.relation, &table.extent);
+        let columns: Vec<&Column> = key.0.iter().map(|(column, _)| *column).collect();
+        match self {
+            Self::Nothing { .. } => Some(key_probe_sql(table, &fingerprint, &columns)),
+            Self::Fold(_) => None,
+        }
+    }
 }
 
 /// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
@@ -126,6 +141,7 @@ fn rewrite_first(
             )?),
             None => None,
         },
+        probe: then.probe(insert, table, &key),
         key: columns,
         own: own.into_list(|number| vec![number]),
         then,

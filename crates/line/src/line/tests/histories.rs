@@ -1,8 +1,10 @@
 //! Generated histories: thousands of short lives of a line, each step judged by the model.
 
-use super::model::{Flight, Model, Waiting};
+use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
-use crate::line::{Entry, Key, Keys, Limits, Line, Slip, Strategy as Travel, Ticket};
+use crate::line::{
+    Entry, Key, Keys, Landing, Limits, Line, Next, Slip, Strategy as Travel, Ticket, Timeouts,
+};
 use crate::testing;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ enum Step {
     Land(usize),
     /// A flight ends; bit n: its unit n comes back.
     PutBack(usize, u64, How),
+    /// A flight ends; all of its units come back, as the locks of their rows could not be had.
+    Blocked(usize),
     Withdraw(usize),
     /// Those who could have left so many microseconds ago or earlier.
     Expire(u64),
@@ -35,6 +39,7 @@ enum How {
     AsTheyWere,
     Alone,
     Halves,
+    OnTheirRows,
 }
 
 /// A line and its model, side by side.
@@ -70,11 +75,13 @@ impl Life {
             Step::Next => drop(self.next()),
             Step::Land(which) => self.land(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
+            Step::Blocked(which) => self.blocked(*which),
             Step::Withdraw(which) => self.withdraw(*which),
             Step::Expire(micros) => self.expire(*micros),
             Step::Drain => self.drain(),
             Step::Pass(micros) => self.now += Duration::from_micros(*micros),
         }
+        self.model.forget_rows();
         self.model.note_free_rows(self.now);
         self.compare();
     }
@@ -88,6 +95,9 @@ impl Life {
             arrived: self.now,
             unit,
             since: None,
+            blocked: None,
+            probed: None,
+            long: false,
         });
     }
 
@@ -98,11 +108,19 @@ impl Life {
 
     /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
     fn give_way(&mut self) {
-        self.line.give_way(self.now);
+        let late = self.line.tick(self.now);
+        for (entry, why) in late {
+            self.model.timed_out(self.now, entry.ticket, why);
+            self.withdrawn.push(entry.ticket);
+            self.model.remove(&entry);
+            self.model.gone(entry.unit);
+        }
+        self.model.note_free_rows(self.now);
+        self.model.nobody_is_late(self.now);
         let loose = self.note_loose();
         let behind = |slip: &Slip| {
             let mut keys = slip.keys.as_slice().iter();
-            keys.any(|key| self.model.in_flight(*key))
+            keys.any(|key| self.model.in_flight(*key) || self.model.contended.contains_key(key))
         };
         assert!(loose.iter().all(behind));
     }
@@ -126,6 +144,10 @@ impl Life {
         let expected: Vec<Slip> = waiting.filter(concerned).map(|w| w.slip.clone()).collect();
         self.line.give_up(self.now, &flight.keys);
         assert_eq!(self.note_loose(), expected);
+        flight
+            .keys
+            .iter()
+            .for_each(|key| self.model.land(*key, None, false));
     }
 
     /// Those who wait for no row any longer leave alone; their slips as they were.
@@ -142,6 +164,7 @@ impl Life {
                 group: None,
                 keys: Keys::Unknown,
                 barrier: true,
+                probe: None,
                 ..waiting.slip.clone()
             };
             assert_eq!(*slip, expected);
@@ -154,8 +177,8 @@ impl Life {
     fn start_at_once(&mut self, slip: &Slip) {
         let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
         let free = slip.keys.as_slice().iter().all(row_is_free);
-        let may = free && self.model.ready(self.now).is_empty();
-        let started = self.line.start_at_once(slip);
+        let may = free && !self.line.has_ready();
+        let started = self.line.start_at_once(self.now, slip);
         assert!(!started || free, "started on a row that is taken: {slip:?}");
         if self.max_wait.is_zero() {
             assert_eq!(started, may, "{slip:?}");
@@ -163,19 +186,24 @@ impl Life {
         if started {
             let unit = self.new_unit();
             self.model.gone(unit);
+            let keys = slip.keys.as_slice().to_vec();
+            keys.iter().for_each(|key| self.model.begin(self.now, *key));
             self.model.flights.push(Flight {
                 entries: Vec::new(),
-                keys: slip.keys.as_slice().to_vec(),
+                keys,
+                lock: None,
             });
         }
     }
 
-    /// True: somebody left.
+    /// True: a connection had something to do.
     fn next(&mut self) -> bool {
-        let departure = self.line.next(self.now);
-        let left = departure.is_some();
-        match departure {
-            Some(departure) => self.model.depart(self.now, departure),
+        let next = self.line.next(self.now);
+        let left = next.is_some();
+        match next {
+            Some(Next::Group(departure)) => self.model.depart(self.now, departure),
+            Some(Next::Probe(tickets)) => self.model.probe(self.now, &tickets),
+            Some(Next::Lock(ticket)) => self.model.wait_for_lock(self.now, ticket),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
                 "somebody could have left"
@@ -195,7 +223,61 @@ impl Life {
             return;
         };
         flight.entries.iter().for_each(|e| self.model.gone(e.unit));
-        self.line.land(self.now, flight.keys);
+        let landing = match (flight.lock, flight.entries.is_empty()) {
+            (Some(lock), true) => return self.granted(flight.keys[0], lock),
+            (Some(_), false) => Landing::Contended,
+            (None, _) => Landing::Free,
+        };
+        self.land_as(&flight.keys, landing);
+    }
+
+    fn land_as(&mut self, keys: &[Key], landing: Landing) {
+        for key in keys {
+            self.line.land(self.now, *key, landing);
+            self.note_landing(*key, landing);
+        }
+    }
+
+    fn note_landing(&mut self, key: Key, landing: Landing) {
+        let before = self.model.contended.get(&key);
+        let contended = match (landing, before) {
+            (Landing::Free, _) => None,
+            (Landing::Contended, _) | (Landing::Blocked, None) => Some(Contended::Lock),
+            (Landing::Blocked, Some(_)) => Some(Contended::Alone),
+        };
+        self.model.land(key, contended, landing == Landing::Blocked);
+    }
+
+    /// A lock is granted: who can leave with it does.
+    fn granted(&mut self, key: Key, lock: Slip) {
+        let entries = self.line.take_locked(self.now, key, &lock);
+        self.model.take_locked(key, &lock, &entries);
+        if entries.is_empty() {
+            return self.land_as(&[key], Landing::Contended);
+        }
+        self.model.flights.push(Flight {
+            entries,
+            keys: vec![key],
+            lock: Some(lock),
+        });
+    }
+
+    fn blocked(&mut self, which: usize) {
+        let Some(mut flight) = self.take_flight(which) else {
+            return;
+        };
+        self.change_slips(&mut flight.entries, How::OnTheirRows);
+        self.model.put_back(&flight.entries);
+        let landed: Vec<_> = flight
+            .keys
+            .iter()
+            .map(|key| (*key, Landing::Blocked))
+            .collect();
+        self.line.put_back(self.now, flight.entries, landed);
+        flight
+            .keys
+            .iter()
+            .for_each(|key| self.note_landing(*key, Landing::Blocked));
     }
 
     fn put_back(&mut self, which: usize, who: u64, how: How) {
@@ -219,8 +301,16 @@ impl Life {
         self.model.put_back(&back);
         // In whatever order the answers came.
         back.reverse();
-        self.line.put_back(self.now, back);
-        self.line.land(self.now, flight.keys);
+        let landed: Vec<_> = flight
+            .keys
+            .iter()
+            .map(|key| (*key, Landing::Free))
+            .collect();
+        self.line.put_back(self.now, back, landed);
+        flight
+            .keys
+            .iter()
+            .for_each(|key| self.note_landing(*key, Landing::Free));
     }
 
     fn change_slips(&mut self, back: &mut [Entry<u64>], how: How) {
@@ -230,6 +320,13 @@ impl Life {
             let cohort = self.line.new_cohort();
             for slip in half.iter_mut().map(|e| &mut e.slip) {
                 slip.group = match how {
+                    How::OnTheirRows => slip.group.map(|mut id| {
+                        id.cohort = match slip.keys {
+                            Keys::One(key) => key.cohort(),
+                            _ => id.cohort,
+                        };
+                        id
+                    }),
                     How::AsTheyWere => slip.group,
                     How::Alone => None,
                     How::Halves => slip.group.map(|mut id| {
@@ -308,12 +405,17 @@ impl Life {
         assert_eq!(self.line.len(), self.model.waiting.len());
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
-            assert_eq!(self.line.has_ready(), !ready.is_empty());
-            assert_eq!(
-                self.line.oldest_ready(),
-                ready.first().and_then(|w| w.since)
-            );
-            assert_eq!(self.line.ready_len(), self.model.ready_len(self.now));
+            let tickets = |w: &Waiting| w.ticket;
+            let known: Vec<Ticket> = self.line.ready.keys().copied().collect();
+            assert_eq!(known, ready.iter().map(tickets).collect::<Vec<_>>());
+            if self.line.probes.len() == 0 {
+                assert_eq!(self.line.has_ready(), !ready.is_empty());
+                assert_eq!(
+                    self.line.oldest_ready(),
+                    ready.first().and_then(|w| w.since)
+                );
+                assert_eq!(self.line.ready_len(), self.model.ready_len(self.now));
+            }
             assert_eq!(self.line.held_until(), None);
         }
         let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
@@ -328,12 +430,23 @@ impl Life {
 
     /// No starvation: everything in flight lands, and the line empties itself.
     fn end(mut self) {
+        self.now += Duration::from_millis(60);
+        self.model.note_free_rows(self.now);
+        self.give_way();
+        while self.line.probes.len() > 0 {
+            self.next();
+        }
+        self.model.nobody_waits_unasked(self.now);
         while !self.model.flights.is_empty() {
             self.land(0);
+            self.model.forget_rows();
         }
         self.now += self.max_wait;
         while self.next() {
-            self.land(0);
+            while !self.model.flights.is_empty() {
+                self.land(0);
+            }
+            self.model.forget_rows();
             self.model.note_free_rows(self.now);
             self.compare();
         }
@@ -369,12 +482,31 @@ fn slips() -> impl Strategy<Value = Slip> {
         5 => (0..4_u64).prop_map(|key| Keys::One(Key(key))),
         3 => several.prop_map(|keys| Keys::Several(keys.into_iter().collect())),
     ];
-    (travel, keys, prop::bool::weighted(0.3)).prop_map(|(travel, keys, barrier)| Slip {
-        table: None,
-        group: travel.map(|(strategy, template)| group(strategy, template)),
-        barrier: barrier && keys == Keys::Unknown,
-        keys,
-    })
+    let waits = (
+        prop::bool::weighted(0.5),
+        prop::bool::weighted(0.7),
+        prop::option::weighted(0.2, 1..200_u64),
+        prop::option::weighted(0.2, 1..200_u64),
+    );
+    let slip = (travel, keys, prop::bool::weighted(0.3), waits);
+    slip.prop_map(
+        |(travel, keys, barrier, (probed, locks, lock, statement))| {
+            let id = travel.map(|(strategy, template)| group(strategy, template));
+            Slip {
+                table: None,
+                group: id,
+                barrier: barrier && keys == Keys::Unknown,
+                probe: Some(group(Travel::Fold, 1)).filter(|_| probed && keys != Keys::Unknown),
+                locks,
+                timeouts: Timeouts {
+                    lock: lock.map(Duration::from_millis),
+                    statement: statement.map(Duration::from_millis),
+                },
+                size_max: None,
+                keys,
+            }
+        },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -387,11 +519,13 @@ fn steps() -> impl Strategy<Value = Step> {
         12 => Just(Step::Next),
         6 => any::<usize>().prop_map(Step::Land),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
+        3 => any::<usize>().prop_map(Step::Blocked),
         4 => any::<usize>().prop_map(Step::Withdraw),
         2 => (0..60_u64).prop_map(Step::Expire),
         1 => Just(Step::Drain),
         6 => (1..20_u64).prop_map(Step::Pass),
-        3 => Just(Step::Pass(100_000)),
+        3 => Just(Step::Pass(21_000)),
+        2 => Just(Step::Pass(100_000)),
     ]
 }
 

@@ -1,7 +1,10 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
-use crate::line::{Departure, Entry, GroupId, Key, Keys, Limits, Slip, Strategy, Ticket};
-use std::collections::BTreeSet;
+use crate::line::{
+    Departure, Entry, GroupId, Key, Keys, Limits, Slip, Strategy, Ticket, TimeOut,
+    WAIT_UNCHECKED_MAX,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// A unit that waits, as the model knows it.
@@ -13,6 +16,12 @@ pub(super) struct Waiting {
     pub(super) unit: u64,
     /// Since when its row is free.
     pub(super) since: Option<Instant>,
+    /// Since when it has waited for a row.
+    pub(super) blocked: Option<Instant>,
+    /// When it was asked about.
+    pub(super) probed: Option<Instant>,
+    /// A row has kept it waiting for long.
+    pub(super) long: bool,
 }
 
 /// Units on their way.
@@ -20,6 +29,17 @@ pub(super) struct Waiting {
 pub(super) struct Flight {
     pub(super) entries: Vec<Entry<u64>>,
     pub(super) keys: Vec<Key>,
+    /// The lock of its row is waited for, because of a unit that was like this.
+    pub(super) lock: Option<Slip>,
+}
+
+/// A row that could not be had at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contended {
+    /// Its lock is waited for.
+    Lock,
+    /// Units leave by themselves.
+    Alone,
 }
 
 /// Does the unit change this row?
@@ -50,6 +70,9 @@ pub(super) struct Model {
     pub(super) flights: Vec<Flight>,
     /// Units that are done with: served, withdrawn, expired or drained.
     gone: BTreeSet<u64>,
+    pub(super) contended: BTreeMap<Key, Contended>,
+    /// Since when rows have kept units waiting.
+    kept: BTreeMap<Key, Instant>,
 }
 
 impl Model {
@@ -59,6 +82,8 @@ impl Model {
             waiting: Vec::new(),
             flights: Vec::new(),
             gone: BTreeSet::new(),
+            contended: BTreeMap::new(),
+            kept: BTreeMap::new(),
         }
     }
 
@@ -98,6 +123,9 @@ impl Model {
             arrived: e.arrived,
             unit: e.unit,
             since: None,
+            blocked: None,
+            probed: None,
+            long: false,
         }));
         self.waiting.sort_by_key(|w| w.ticket);
     }
@@ -116,7 +144,8 @@ impl Model {
             let reads = matches!(id.strategy, Strategy::Pipeline | Strategy::Share);
             !reads && id.cohort == 0
         };
-        waiting.slip.group.is_some_and(waits) && waiting.arrived + self.limits.max_wait > now
+        let waits = waiting.slip.group.is_some_and(waits) && !self.is_contended(waiting);
+        waits && waiting.arrived + self.limits.max_wait > now
     }
 
     /// Nobody in flight or in front of it changes one of its rows.
@@ -130,8 +159,196 @@ impl Model {
     /// Rows may have become free in this step.
     pub(super) fn note_free_rows(&mut self, now: Instant) {
         let free: Vec<bool> = self.waiting.iter().map(|w| self.row_is_free(w)).collect();
-        for (waiting, _) in self.waiting.iter_mut().zip(free).filter(|(_, free)| *free) {
-            waiting.since.get_or_insert(now);
+        let seen: Vec<[bool; 3]> = self
+            .waiting
+            .iter()
+            .map(|w| [self.is_long(now, w), self.is_contended(w), self.is_busy(w)])
+            .collect();
+        for ((waiting, free), seen) in self.waiting.iter_mut().zip(free).zip(seen) {
+            let [long, contended, busy] = seen;
+            waiting.long |= long;
+            match free {
+                true => {
+                    waiting.since.get_or_insert(now);
+                    waiting.blocked = waiting.blocked.filter(|_| contended);
+                }
+                false => {
+                    waiting.since = None;
+                    waiting.blocked = busy.then(|| waiting.blocked.unwrap_or(now));
+                }
+            }
+        }
+    }
+
+    /// A row is in flight from now on.
+    pub(super) fn begin(&mut self, now: Instant, key: Key) {
+        self.kept.entry(key).or_insert(now);
+    }
+
+    /// A row is in flight no longer; it could not be had, or only after its lock was waited for.
+    pub(super) fn land(&mut self, key: Key, contended: Option<Contended>, blocked: bool) {
+        // A row that nobody waits for is forgotten.
+        match contended.filter(|_| self.awaited(key)) {
+            Some(how) => self.contended.insert(key, how),
+            None => self.contended.remove(&key),
+        };
+        if !blocked || !self.awaited(key) {
+            self.kept.remove(&key);
+        }
+    }
+
+    /// Rows that nobody uses are forgotten, and what was known of them.
+    pub(super) fn forget_rows(&mut self) {
+        let used = |key: &Key| self.in_flight(*key) || self.awaited(*key);
+        let known = self.kept.keys().chain(self.contended.keys());
+        let unused: Vec<Key> = known.filter(|key| !used(key)).copied().collect();
+        for key in unused {
+            self.kept.remove(&key);
+            self.contended.remove(&key);
+        }
+    }
+
+    fn is_long(&self, now: Instant, waiting: &Waiting) -> bool {
+        let long = |key: &Key| {
+            let kept = self.kept.get(key);
+            let kept = kept.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
+            kept && (self.in_flight(*key) || self.contended.contains_key(key))
+        };
+        waiting.slip.keys.as_slice().iter().any(long)
+    }
+
+    /// Somebody is on its way with a row that it waits for.
+    fn is_busy(&self, waiting: &Waiting) -> bool {
+        let mut keys = waiting.slip.keys.as_slice().iter();
+        keys.any(|key| self.in_flight(*key) || self.contended.contains_key(key))
+    }
+
+    fn is_contended(&self, waiting: &Waiting) -> bool {
+        match waiting.slip.keys {
+            Keys::One(key) => self.contended.contains_key(&key),
+            _ => false,
+        }
+    }
+
+    /// Judges whom a probe is about.
+    pub(super) fn probe(&mut self, now: Instant, tickets: &[Ticket]) {
+        assert!(
+            !tickets.is_empty()
+                && tickets.is_sorted()
+                && tickets.len() <= self.limits.group_size_max
+        );
+        let first_ready = self.ready(now).first().map(|w| w.ticket);
+        assert!(first_ready.is_none_or(|ready| tickets[0] <= ready));
+        let mut ids = BTreeSet::new();
+        for ticket in tickets {
+            let place = self.waiting.iter().position(|w| w.ticket == *ticket);
+            let waiting = self.waiting[place.expect("who is asked about waits")].clone();
+            let id = waiting.slip.probe.expect("it can be asked about");
+            ids.insert((id.template, id.settings));
+            let keys = waiting.slip.keys.as_slice();
+            assert!(waiting.long, "nothing kept it waiting: {waiting:?}");
+            let again = |at: Instant| {
+                keys.iter()
+                    .filter_map(|key| self.kept.get(key))
+                    .any(|kept| *kept > at)
+            };
+            assert!(
+                waiting.probed.is_none_or(again),
+                "asked about twice: {waiting:?}"
+            );
+            self.waiting[place.expect("it waits")].probed = Some(now);
+        }
+        assert_eq!(ids.len(), 1, "of one kind");
+    }
+
+    /// Everybody whom a row has kept waiting for long was asked about.
+    pub(super) fn nobody_waits_unasked(&self, now: Instant) {
+        for waiting in &self.waiting {
+            let long = |key: &&Key| {
+                let kept = self
+                    .kept
+                    .get(key)
+                    .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX * 2);
+                self.in_flight(**key) && kept
+            };
+            if waiting.slip.probe.is_some()
+                && waiting.slip.keys.as_slice().iter().any(|key| long(&key))
+            {
+                assert!(waiting.probed.is_some(), "not asked about: {waiting:?}");
+            }
+        }
+    }
+
+    /// Judges whose row's lock is waited for, and notes it.
+    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: Ticket) {
+        let ready = self.ready(now);
+        let first = ready.first().expect("somebody could leave");
+        assert_eq!(first.ticket, ticket);
+        let Keys::One(key) = first.slip.keys else {
+            panic!("no single row: {first:?}");
+        };
+        assert_eq!(self.contended.get(&key), Some(&Contended::Lock));
+        assert!(first.slip.locks && first.slip.group.is_some());
+        self.begin(now, key);
+        self.flights.push(Flight {
+            entries: Vec::new(),
+            keys: vec![key],
+            lock: Some(first.slip.clone()),
+        });
+    }
+
+    /// Judges who leaves with a lock that is granted.
+    pub(super) fn take_locked(&mut self, key: Key, lock: &Slip, entries: &[Entry<u64>]) {
+        let ours = |id: Option<GroupId>| {
+            let plain = |id: GroupId| GroupId {
+                cohort: if id.cohort == key.cohort() {
+                    0
+                } else {
+                    id.cohort
+                },
+                ..id
+            };
+            id.map(plain) == lock.group.map(plain)
+        };
+        let first = self.waiting.iter().find(|w| on(&w.slip, key));
+        let fits = first.is_some_and(|w| ours(w.slip.group) && matches!(w.slip.keys, Keys::One(_)));
+        assert_eq!(!entries.is_empty(), fits, "{first:?}");
+        assert!(entries.len() <= self.most(lock.group));
+        assert!(
+            entries
+                .iter()
+                .all(|e| ours(e.slip.group) && e.slip.keys == Keys::One(key))
+        );
+        entries.iter().for_each(|e| self.remove(e));
+        self.nobody_was_passed(entries);
+    }
+
+    /// Judges a unit whose time is up.
+    pub(super) fn timed_out(&self, now: Instant, ticket: Ticket, why: TimeOut) {
+        let waiting = self.waiting.iter().find(|w| w.ticket == ticket);
+        let waiting = waiting.expect("who times out has waited");
+        let limit = match why {
+            TimeOut::Lock => waiting.slip.timeouts.lock,
+            TimeOut::Statement => waiting.slip.timeouts.statement,
+            TimeOut::Query => None,
+        };
+        let limit = limit.expect("it has such a limit");
+        assert!(waiting.arrived + limit <= now);
+        if why == TimeOut::Lock {
+            let waits = waiting.blocked.is_some() || self.is_contended(waiting);
+            assert!(waits, "it has its row: {waiting:?}");
+        }
+    }
+
+    /// Nobody waits for its only row beyond its `lock_timeout`. (Of several rows each counts by itself.)
+    pub(super) fn nobody_is_late(&self, now: Instant) {
+        let single = |w: &&Waiting| matches!(w.slip.keys, Keys::One(_));
+        for waiting in self.waiting.iter().filter(single) {
+            let end = waiting.blocked.zip(waiting.slip.timeouts.lock);
+            assert!(
+                end.is_none_or(|(since, limit)| since + limit > now),
+                "{waiting:?}"
+            );
         }
     }
 
@@ -144,8 +361,10 @@ impl Model {
     /// How many departures those who may leave could make up.
     pub(super) fn ready_len(&self, now: Instant) -> usize {
         let ready = self.ready(now);
-        let alone = ready.iter().filter(|w| w.slip.group.is_none()).count();
-        let groups: Vec<GroupId> = ready.iter().filter_map(|w| w.slip.group).collect();
+        let by_itself = |w: &&Waiting| w.slip.group.is_none() || self.is_contended(w);
+        let alone = ready.iter().filter(by_itself).count();
+        let groups = ready.iter().filter(|w| !by_itself(w));
+        let groups: Vec<GroupId> = groups.filter_map(|w| w.slip.group).collect();
         let distinct = groups
             .iter()
             .enumerate()
@@ -163,7 +382,17 @@ impl Model {
             ready.first().map(|w| w.ticket),
             "the oldest of those who may leave goes first"
         );
-        let most = self.most(head.slip.group);
+        let contended = self.is_contended(&ready[0]);
+        if contended {
+            let locks = ready[0].slip.locks && ready[0].slip.group.is_some();
+            let Keys::One(key) = head.slip.keys else {
+                panic!("only single rows are contended: {head:?}");
+            };
+            let alone = self.contended.get(&key) == Some(&Contended::Alone);
+            assert!(entries.len() == 1 && (alone || !locks), "{entries:?}");
+        }
+        let group = head.slip.group.filter(|_| !contended);
+        let most = self.most(group);
         assert!(
             entries.len() <= most,
             "{} units left, at most {most} may",
@@ -173,7 +402,9 @@ impl Model {
             let rows = entries.iter().map(|e| e.slip.keys.as_slice().len().max(1));
             rows.sum()
         };
-        let before = entries.split_last().map_or(0, |(_, before)| rows(before));
+        // In whatever order they were taken, without the last one there was room.
+        let largest = entries.iter().map(|e| e.slip.keys.as_slice().len().max(1));
+        let before = rows(&entries) - largest.max().unwrap_or_default();
         assert!(before < most, "{before} rows were enough");
         assert!(
             entries.is_sorted_by(|a, b| a.ticket < b.ticket),
@@ -197,11 +428,22 @@ impl Model {
             "one flight per row"
         );
         // Followers on a row stop at a barrier of their own group: there might have been no room for it.
-        let fence = entries.iter().find(|e| e.slip.barrier).map(|e| e.ticket);
+        let own = |slip: &Slip| slip.barrier && slip.group == head.slip.group;
+        let left = entries.iter().filter(|e| own(&e.slip)).map(|e| e.ticket);
+        let held = self
+            .waiting
+            .iter()
+            .filter(|w| own(&w.slip))
+            .map(|w| w.ticket);
+        let fence = left
+            .chain(held)
+            .filter(|t| *t > head.ticket || head.slip.barrier)
+            .min();
         let room = rows(&entries) < most;
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(&entries);
-        if head.slip.group.is_some() && room {
+        keys.iter().for_each(|key| self.begin(now, *key));
+        if group.is_some() && room {
             let one = |e: &&Entry<u64>| matches!(e.slip.keys, Keys::One(_));
             let single = entries.iter().filter(one);
             let single: BTreeSet<Key> = single
@@ -213,6 +455,7 @@ impl Model {
         self.flights.push(Flight {
             entries,
             keys: keys.into_iter().collect(),
+            lock: None,
         });
     }
 
@@ -243,7 +486,8 @@ impl Model {
             Keys::Unknown => false,
             Keys::One(key) => {
                 let mut behind = self.waiting.iter().filter(|w| several(w));
-                self.in_flight(*key) || behind.any(|w| on(&w.slip, *key))
+                let taken = self.in_flight(*key) || self.contended.contains_key(key);
+                taken || behind.any(|w| on(&w.slip, *key))
             }
             Keys::Several(_) => true,
         }
@@ -282,7 +526,8 @@ impl Model {
         (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
     ) {
         let could = |w: &Waiting| w.slip.group == group && barrier.is_none_or(|b| w.ticket < b);
-        let mates = self.ready(now).into_iter().filter(could);
+        let mates = self.ready(now).into_iter();
+        let mates = mates.filter(|w| could(w) && !self.is_contended(w));
         let other_rows: Vec<_> = mates
             .filter(|w| !w.slip.keys.as_slice().iter().any(|key| keys.contains(key)))
             .collect();

@@ -2,15 +2,13 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{GroupId, Key, Keys, ROW_AWAITED_MAX, Slip, Strategy};
+use crate::line::{GroupId, Key, ROW_AWAITED_MAX, Slip, Strategy};
 use std::time::Duration;
 
 fn alone(row: Option<u64>) -> Slip {
     Slip {
-        table: None,
-        group: None,
         keys: row.map(Key).into(),
-        barrier: false,
+        ..Slip::default()
     }
 }
 
@@ -25,10 +23,9 @@ fn ask_for(question: u64) -> Slip {
 /// An update of a row that is not known.
 fn barrier(group: Option<GroupId>) -> Slip {
     Slip {
-        table: None,
         group,
-        keys: Keys::Unknown,
         barrier: true,
+        ..Slip::default()
     }
 }
 
@@ -202,10 +199,8 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[4].template = 1;
     for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
         let slip = Slip {
-            table: None,
             group: Some(other),
-            keys: Keys::Unknown,
-            barrier: false,
+            ..Slip::default()
         };
         scene.come(slip, unit);
     }
@@ -218,19 +213,25 @@ fn other_settings_formats_or_cohorts_are_another_group() {
 #[test]
 fn a_unit_starts_at_once_only_where_it_passes_nobody() {
     let mut scene = Scene::new(limits(8, 4, 0));
-    assert!(scene.line.start_at_once(&fold(1)));
-    assert!(!scene.line.start_at_once(&fold(1)), "its row is in flight");
-    assert!(scene.line.start_at_once(&fold(2)), "another row");
+    assert!(scene.line.start_at_once(scene.now, &fold(1)));
+    assert!(
+        !scene.line.start_at_once(scene.now, &fold(1)),
+        "its row is in flight"
+    );
+    assert!(scene.line.start_at_once(scene.now, &fold(2)), "another row");
     scene.land(&[1]);
-    assert!(scene.line.start_at_once(&fold(1)), "the row is free again");
+    assert!(
+        scene.line.start_at_once(scene.now, &fold(1)),
+        "the row is free again"
+    );
     scene.come(fold(1), "a");
     assert!(
-        scene.line.start_at_once(&alone(None)),
+        scene.line.start_at_once(scene.now, &alone(None)),
         "who waits for a row holds up nobody"
     );
     scene.come(alone(None), "b");
     assert!(
-        !scene.line.start_at_once(&alone(None)),
+        !scene.line.start_at_once(scene.now, &alone(None)),
         "somebody could leave"
     );
 }
@@ -238,8 +239,8 @@ fn a_unit_starts_at_once_only_where_it_passes_nobody() {
 #[test]
 fn with_a_wait_for_mates_no_group_starts_at_once() {
     let mut scene = Scene::new(limits(8, 4, 50));
-    assert!(!scene.line.start_at_once(&fold(1)));
-    assert!(scene.line.start_at_once(&alone(Some(1))));
+    assert!(!scene.line.start_at_once(scene.now, &fold(1)));
+    assert!(scene.line.start_at_once(scene.now, &alone(Some(1))));
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn reads_and_units_that_came_back_do_not_wait_for_mates() {
     for id in back.iter_mut().filter_map(|e| e.slip.group.as_mut()) {
         id.cohort = 7;
     }
-    scene.line.put_back(scene.now, back);
+    scene.line.put_back(scene.now, back, []);
     scene.land(&[1]);
     assert_eq!(scene.leaves(), "c");
 }
@@ -311,7 +312,7 @@ fn who_comes_back_stands_where_it_stood() {
     back.remove(0);
     back[0].slip.group = None;
     back.reverse();
-    scene.line.put_back(scene.now, back);
+    scene.line.put_back(scene.now, back, []);
     assert_eq!((scene.line.len(), scene.leaves()), (4, String::new()));
     scene.land(&[1]);
     assert_eq!(scene.leaves(), "b");
@@ -329,7 +330,7 @@ fn halves_that_come_back_travel_one_after_the_other() {
         let id = entry.slip.group.as_mut().expect("a fold");
         id.cohort = 1 + u64::from(n >= 2);
     }
-    scene.line.put_back(scene.now, back);
+    scene.line.put_back(scene.now, back, []);
     scene.land(&[1, 2]);
     scene.come(fold(3), "x");
     assert_eq!(scene.leaves(), "ab");
@@ -425,9 +426,9 @@ fn who_is_on_several_rows_waits_for_all_of_them_in_each_rows_order() {
     assert_eq!(scene.leaves(), "f");
     scene.land(&[2, 3]);
     assert_eq!(scene.leaves(), "d");
-    assert!(!scene.line.start_at_once(&upsert(&[7, 3])));
-    assert!(scene.line.start_at_once(&upsert(&[7, 8])));
-    assert!(!scene.line.start_at_once(&fold(8)));
+    assert!(!scene.line.start_at_once(scene.now, &upsert(&[7, 3])));
+    assert!(scene.line.start_at_once(scene.now, &upsert(&[7, 8])));
+    assert!(!scene.line.start_at_once(scene.now, &fold(8)));
 }
 
 #[test]
@@ -442,7 +443,7 @@ fn who_comes_back_to_several_rows_stands_where_it_stood() {
         let id = entry.slip.group.as_mut().expect("an upsert");
         id.cohort = cohort;
     }
-    scene.line.put_back(scene.now, back);
+    scene.line.put_back(scene.now, back, []);
     scene.land(&[1, 2, 3, 4]);
     assert_eq!((scene.leaves(), scene.leaves()), ("a".into(), "b".into()));
     scene.land(&[1, 2, 3, 4]);
@@ -468,11 +469,14 @@ fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
         scene.pass(u64::try_from(ROW_AWAITED_MAX.as_micros()).unwrap_or(u64::MAX));
         scene.line.give_way(scene.now);
     };
-    look(&mut scene);
-    assert_eq!(scene.leaves(), "", "it may have begun just now");
+    scene.pass(90_000);
+    scene.line.give_way(scene.now);
+    assert_eq!(scene.leaves(), "", "not for long yet");
     scene.land(&[1]);
     assert_eq!(scene.leaves(), "b", "it has landed, and is not late");
-    look(&mut scene);
+    scene.pass(90_000);
+    scene.line.give_way(scene.now);
+    assert_eq!(scene.leaves(), "");
     look(&mut scene);
     assert_eq!(
         scene.leaves(),

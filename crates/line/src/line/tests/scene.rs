@@ -1,6 +1,7 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Departure, Entry, Key, Limits, Line, Slip, Ticket};
+use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, Slip, Ticket};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// A line, its clock, and units named by a letter.
@@ -25,7 +26,43 @@ impl Scene {
     }
 
     pub(super) fn next(&mut self) -> Option<Departure<char>> {
-        self.line.next(self.now)
+        match self.line.next(self.now)? {
+            Next::Group(departure) => Some(departure),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Units that are asked about now, as a word.
+    pub(super) fn probes(&mut self) -> String {
+        match self.line.next(self.now) {
+            Some(Next::Probe(tickets)) => self.units(&tickets),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The unit whose row's lock is waited for now.
+    pub(super) fn locks(&mut self) -> String {
+        match self.line.next(self.now) {
+            Some(Next::Lock(ticket)) => self.units(&[ticket]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn units(&self, tickets: &[Ticket]) -> String {
+        let waiting = &self.line.waiting;
+        tickets.iter().map(|ticket| waiting[ticket].unit).collect()
+    }
+
+    /// All that leave now come back after a while, as the lock of their row could not be had.
+    pub(super) fn blocked(&mut self) -> String {
+        let entries = self.next().expect("somebody leaves").entries;
+        self.pass(20_000);
+        let word = word(&entries);
+        let keys = entries.iter().flat_map(|e| e.slip.keys.as_slice());
+        let keys: BTreeSet<Key> = keys.copied().collect();
+        let landed = keys.into_iter().map(|key| (key, Landing::Blocked));
+        self.line.put_back(self.now, entries, landed);
+        word
     }
 
     /// Who leaves now, as a word; empty: nobody.
@@ -34,7 +71,9 @@ impl Scene {
     }
 
     pub(super) fn land(&mut self, rows: &[u64]) {
-        self.line.land(self.now, rows.iter().copied().map(Key));
+        for row in rows {
+            self.line.land(self.now, Key(*row), Landing::Free);
+        }
     }
 
     pub(super) fn pass(&mut self, micros: u64) {

@@ -2,10 +2,9 @@
 
 use super::super::row::RowKey;
 use super::super::{
-    Again, Dealt, Verdict, again, halves, is_refusal, is_timeout, write_columns, write_head,
-    write_tail,
+    Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why, write_columns,
 };
-use super::{FoldPlan, Spread, bind, not_exactly};
+use super::{FoldPlan, Spread, bind};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
@@ -129,25 +128,8 @@ impl Sheet {
     }
 
     fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        let (done, not_done) = match self.plan.fold.upsert {
-            true => ("INSERT 0 1", "INSERT 0 0"),
-            false => ("UPDATE 1", "UPDATE 0"),
-        };
-        write_head(form, &mut out);
-        if form.is_described(!self.plan.fields.is_empty()) {
-            out.extend_from_slice(&self.fields);
-        }
-        if !hit && self.exactly_one {
-            not_exactly(1, 0).write(&mut out);
-        } else {
-            if hit && !self.plan.fields.is_empty() {
-                backend::write_row(&mut out, returning.iter().copied());
-            }
-            backend::write_command_complete(&mut out, if hit { done } else { not_done });
-        }
-        write_tail(&mut out);
-        out
+        let hit = hit.then_some(returning);
+        self.plan.reply(form, &self.fields, self.exactly_one, hit)
     }
 
     /// Deals with what the statement said, once it is committed.
@@ -186,46 +168,22 @@ impl Sheet {
     }
 
     /// Deals with an error that has undone the statement.
-    pub(in crate::strategy) fn settle_error(
-        &self,
-        sqlstate: &str,
-        error: &[u8],
-        dealt: &mut Vec<Dealt>,
-    ) {
+    pub(in crate::strategy) fn settle_error(&self, sqlstate: &str, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
-        let timed_out = is_timeout(sqlstate, error);
         if self.spread == Spread::OneEach {
             self.plan.wary.begin();
-            let why = match timed_out {
-                true => Fallback::Timeout,
-                false => Fallback::Error,
-            };
-            dealt.extend(again(0..members, Again::Line, why));
-            return;
-        }
-        if is_refusal(sqlstate) {
+            dealt.extend(again(0..members, Again::Line, why(sqlstate)));
+        } else if is_refusal(sqlstate) {
             dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
-            return;
-        }
-        if timed_out && self.plan.fold.partitioned {
+        } else if !is_lock_timeout(sqlstate) {
+            dealt.extend(halves(members, Fallback::Error));
+        } else if self.plan.fold.partitioned {
             // An outsider holds a partition that perhaps only some of them need.
             dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
-            return;
-        }
-        if !(self.spread == Spread::OneRow && timed_out) {
-            dealt.extend(halves(members, Fallback::Error));
-            return;
-        }
-        // Each has waited for this row as long as it would have alone.
-        for (member, form) in &self.order {
-            let mut out = BytesMut::new();
-            write_head(*form, &mut out);
-            out.extend_from_slice(error);
-            write_tail(&mut out);
-            dealt.push(Dealt {
-                member: *member,
-                verdict: Verdict::Answer(out.freeze()),
-            });
+        } else if self.spread == Spread::OneRow {
+            dealt.extend(again(0..members, Again::Blocked, Fallback::Timeout));
+        } else {
+            dealt.extend(halves(members, Fallback::Timeout));
         }
     }
 }

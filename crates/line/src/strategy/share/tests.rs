@@ -148,6 +148,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         taints: false,
         declared: false,
+        timeouts: crate::line::Timeouts::default(),
     };
     let mut strategy = |plain, on| {
         let group = learned(plain).travel(&mut unit, policy(on)).slip.group;

@@ -6,13 +6,14 @@ use super::UpsertPlan;
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::unit::Unit;
 use bytes::BytesMut;
+use paceline_sql::UNCHECKED_WAIT_MS;
 use paceline_sql::merge::upsert::RESULT_COLUMNS;
 use paceline_wire::frontend;
 
 /// Longest wait for a lock that perhaps only another member needs.
-const PATIENCE: &[u8] = b"5ms";
+const PATIENCE: &str = "5ms";
 /// The same where each member may wait for one: the shortest there is.
-const PATIENCE_EACH: &[u8] = b"1ms";
+const PATIENCE_EACH: &str = "1ms";
 
 impl UpsertPlan {
     /// Writes the statement for these units, without `Sync`. `alone`: all are on one row; `one_each`: each is on one of its own.
@@ -38,12 +39,13 @@ impl UpsertPlan {
         let first = units.first()?;
         // Members on one row have the same lock to wait for, as each has alone; but a fold locks every partition.
         let patience = match one_each {
-            true => Some(PATIENCE_EACH),
-            false => (!alone || self.is_partitioned()).then_some(PATIENCE),
+            true => PATIENCE_EACH.to_owned(),
+            false if alone && !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
+            false => PATIENCE.to_owned(),
         };
         let mut values = vec![
             (false, Some(self.fingerprint.as_bytes())),
-            (false, patience),
+            (false, Some(patience.as_bytes())),
         ];
         let mut arrays = Vec::new();
         if !self.upsert.own.is_empty() {

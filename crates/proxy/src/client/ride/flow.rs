@@ -47,6 +47,9 @@ impl Relay<'_> {
                 self.client_end = Some(End::Left);
                 break;
             }
+            if std::mem::take(&mut self.is_first) {
+                self.client.registration.whereabouts.rides_on();
+            }
             self.ride.goes_on();
             self.begin_if_targeted(&message);
             self.take_unit(&message, None);

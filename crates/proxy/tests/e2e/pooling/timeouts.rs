@@ -4,7 +4,7 @@ use super::{assert_told, await_waiting, client_as, farewell, role, stage};
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
-use crate::harness::{Stage, until};
+use crate::harness::{Gate, Stage, until};
 
 /// Returns when no session of the database is in this state.
 #[track_caller]
@@ -48,24 +48,54 @@ fn a_user_may_have_time_outs_of_its_own() {
     other.ok("COMMIT");
 }
 
-/// Members of a group have left together and have the same limit: their time is up together. Nobody's change is made.
-#[test]
-fn a_group_is_cut_off_as_a_whole() {
-    let Some(stage) = stage(
+const BUMP: &str = "UPDATE t SET n = n + 1 WHERE id = 1";
+
+/// A table with one row, and Paceline with one server connection that has analyzed the update of it.
+fn row_stage(query_timeout: &str) -> Option<(Stage, RawClient)> {
+    let stage = stage(
         &[
             "default_pool_size=1",
             "hotspot_for_autocommit=true",
-            "query_timeout=500ms",
+            query_timeout,
         ],
         "",
-    ) else {
-        return;
-    };
-    const BUMP: &str = "UPDATE t SET n = n + 1 WHERE id = 1";
+    )?;
     let mut outsider = stage.direct();
     outsider.ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 0)");
     stage.client().ok(BUMP);
     stage.await_learning();
+    Some((stage, outsider))
+}
+
+/// Members of a group have left together and have the same limit: their time is up together. Nobody's change is made.
+#[test]
+fn a_group_is_cut_off_as_a_whole() {
+    let Some((stage, mut outsider)) = row_stage("query_timeout=2s") else {
+        return;
+    };
+    let mut gate = Gate::close(&stage);
+    let mut clients = stage.clients(4);
+    for client in &mut clients {
+        gate.submit(client, &query(BUMP));
+    }
+    outsider.ok("BEGIN; LOCK TABLE t");
+    gate.open();
+    for client in &mut clients {
+        assert_told(&farewell(client), "query timeout");
+    }
+    let mut observer = stage.direct();
+    until("they are cancelled", || lock_waiters(&mut observer) == 0);
+    outsider.ok("COMMIT");
+    assert_eq!(outsider.number("SELECT n FROM t"), 1);
+    stage.assert_grouped(4, 4);
+}
+
+/// The time in which a request waits for a row counts, also while another request's server waits for the lock.
+#[test]
+fn requests_that_wait_for_a_row_are_cut_off() {
+    let Some((stage, mut outsider)) = row_stage("query_timeout=500ms") else {
+        return;
+    };
     outsider.ok("BEGIN; SELECT FROM t WHERE id = 1 FOR UPDATE");
     let mut clients = stage.clients(4);
     for client in &mut clients {
@@ -78,7 +108,6 @@ fn a_group_is_cut_off_as_a_whole() {
     until("they are cancelled", || lock_waiters(&mut observer) == 0);
     outsider.ok("COMMIT");
     assert_eq!(outsider.number("SELECT n FROM t"), 1);
-    stage.assert_grouped(2, 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{column, folded, stock, stock_with};
 use crate::fold::{Carried, KeyClass};
-use crate::{Column, KeyValue};
+use crate::{Column, Effect, KeyValue, parse};
 
 /// A parameter that travels in its own type.
 fn carried(parameter: u32) -> Carried {
@@ -36,7 +36,10 @@ fn parameters_follow_the_key_its_places_and_the_fingerprint() {
         text.contains("unnest($2::pg_catalog.int4[])")
             && text.contains("unnest($3::pg_catalog.int4[])")
     );
-    assert!(text.contains("= $4 AS same"), "{text}");
+    assert!(
+        text.contains("= $4 AND pg_catalog.set_config('lock_timeout', '20ms', true)"),
+        "{text}"
+    );
     assert!(text.contains("($5::integer[])[f.pos + 1]"), "{text}");
     assert!(
         text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="),
@@ -83,7 +86,7 @@ fn a_composite_key_stands_in_the_order_of_its_index() {
         "{text}"
     );
     assert!(
-        text.contains("= $5 AS same") && text.contains("($6::integer[])"),
+        text.contains("= $5 AND pg_catalog.set_config") && text.contains("($6::integer[])"),
         "{text}"
     );
 }
@@ -252,7 +255,11 @@ fn not_null_is_kept_after_every_member() {
         &["text", "bigint"],
         &[],
     );
-    assert!(!fold.one_row.contains("IS NOT NULL"), "{}", fold.one_row);
+    assert!(
+        !fold.one_row.contains("n.c2 IS NOT NULL"),
+        "{}",
+        fold.one_row
+    );
 }
 
 #[test]
@@ -505,4 +512,25 @@ fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
+}
+
+#[test]
+fn a_probe_asks_which_members_would_lock_their_row() {
+    let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty";
+    let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer"]);
+    let probe = fold.probe.unwrap();
+    for part in [
+        "= $2 AS same",
+        "pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($3::integer[])) WITH ORDINALITY AS k(k1, p1, pos)",
+        "JOIN \"shop\".\"stock\" AS t ON t.\"id\" = k.k1 AND ",
+        "(t.\"qty\")",
+    ] {
+        assert!(probe.contains(part), "{part} is missing: {probe}");
+    }
+    let statement = parse(&probe).unwrap();
+    assert_eq!(statement.effect, Effect::Read);
+    assert_eq!(
+        fold.lock,
+        "SELECT FROM \"shop\".\"stock\" AS t WHERE t.\"id\" = $1::bigint FOR NO KEY UPDATE"
+    );
 }

@@ -16,10 +16,12 @@ use crate::value::KeyValue;
 /// The statement and how to fill it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several {
-    /// Its text. Its parameters: the fingerprint, the limit for waiting (NULL: the session's own), the values of `shared`,
+    /// Its text. Its parameters: the fingerprint, the limit for waiting, the values of `shared`,
     /// the number of each row and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each row that was
     /// inserted or changed (NULL: none), RETURNING.
     pub text: String,
+    /// Under DO NOTHING, which keys are there. Its parameters: the key's arrays and the fingerprint.
+    pub probe: Option<String>,
     /// Row by row, where the key's values come from. None of them can be told apart by PostgreSQL only.
     pub keys: Vec<Vec<KeyColumn>>,
     /// Parameters that are the same for all members: those of DO UPDATE.
@@ -76,6 +78,7 @@ pub fn rewrite_several(
     };
     Ok(Several {
         text,
+        probe: one.probe,
         keys: (0..insert.rows.len())
             .map(|row| in_row(row).collect())
             .collect(),

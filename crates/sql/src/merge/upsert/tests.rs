@@ -6,7 +6,7 @@ use crate::facts::{Column, Extent, TableFacts};
 use crate::fold::{self, Fold};
 use crate::merge::Insert;
 use crate::type_name::TypeName;
-use crate::{KeyValue, parse};
+use crate::{Effect, KeyValue, parse};
 
 /// `degree (id bigint primary key, degree integer not null check (degree < 1000), name varchar(8), code char(2))`.
 fn table() -> TableFacts {
@@ -103,7 +103,7 @@ fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
         "pg_catalog.unnest($3::pg_catalog.int4[]), pg_catalog.unnest($4::bigint[]), pg_catalog.unnest($5::integer[])) AS k(pos, p1, p2)",
         r#"ON CONFLICT ("id") DO NOTHING RETURNING true AS there, u."id" AS k1, ("#,
         "SELECT facts.same, w.k1, w.r1 FROM facts",
-        "coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout'))",
+        "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)",
     ] {
         assert!(
             upsert.insert.contains(part),
@@ -112,6 +112,13 @@ fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
         );
     }
     assert!(parse(&upsert.insert).is_ok());
+    let probe = upsert.probe.unwrap();
+    let keys = "ROWS FROM (pg_catalog.unnest($1::bigint[])) WITH ORDINALITY AS k(k1, pos)";
+    assert!(
+        probe.contains(keys) && probe.contains("= $2 AS same"),
+        "{probe}"
+    );
+    assert_eq!(parse(&probe).unwrap().effect, Effect::Read);
     let any = "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     let then = rewritten(any, &["bigint", "integer"]).unwrap().then;
     assert_eq!(then, Then::Nothing { same_key: false });
@@ -240,7 +247,7 @@ fn several_rows_of_many_clients_are_one_upsert_of_their_own() {
         r#"DO UPDATE SET "degree" = ((u."degree") + (EXCLUDED."degree") * ($3::integer)) "#,
         r#"WHERE ((u."degree") < ($4::integer)) RETURNING true AS there, u."id" AS k1"#,
         "SELECT facts.same, w.k1, w.r1 FROM facts",
-        "coalesce($2::pg_catalog.text, pg_catalog.current_setting('lock_timeout'))",
+        "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)",
     ] {
         let text = several.text.replace("k.p1", "$6").replace("k.p2", "$7");
         assert!(text.contains(part), "{part} is missing: {text}");

@@ -1,0 +1,188 @@
+//! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
+//! group's limits.
+
+use super::{Departure, Entry, GroupId, Key, Keys, Line, Slip, Strategy, Ticket};
+use std::ops::Bound;
+use std::time::Instant;
+
+/// Barriers behind the first of a group.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    /// Those of the group itself, as far as they matter, in order of arrival.
+    own: Vec<Ticket>,
+    /// Nobody of the group leaves across this one.
+    barrier: Option<Ticket>,
+}
+
+impl Fences {
+    /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
+    pub(super) fn behind(&self, ticket: Ticket) -> Option<Ticket> {
+        let place = self.own.partition_point(|own| *own <= ticket);
+        self.own.get(place).copied().or(self.barrier)
+    }
+}
+
+impl<T> Line<T> {
+    /// Most units that leave with the first one.
+    pub(super) fn most(&self, first: Ticket, group: Option<GroupId>) -> usize {
+        let most = match group {
+            None => 1,
+            Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
+            Some(_) => self.limits.group_size_max,
+        };
+        let entry = self.waiting.get(&first);
+        let own = entry.and_then(|entry| entry.slip.size_max);
+        own.map_or(most, |own| most.min(own.max(1)))
+    }
+
+    /// The first one leaves, and whoever may come along.
+    pub(super) fn depart(
+        &mut self,
+        now: Instant,
+        first: Ticket,
+        group: Option<GroupId>,
+    ) -> Departure<T> {
+        let most = self.most(first, group);
+        let mut entries = Vec::new();
+        let fences = self.fences(first, group, most);
+        let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
+            Some(mates) => mates
+                .iter()
+                .take(most)
+                .take_while(|m| fences.barrier.is_none_or(|b| **m < b))
+                .copied()
+                .collect(),
+            None => vec![first],
+        };
+        let mut further_rows = 0;
+        for ticket in mates {
+            let room = most - further_rows;
+            self.take_row(
+                now,
+                ticket,
+                (group, room),
+                fences.behind(ticket),
+                &mut entries,
+            );
+            further_rows += entries.last().map_or(0, |e| e.slip.keys.further());
+            if entries.len() + further_rows >= most {
+                break;
+            }
+        }
+        entries.sort_by_key(|e: &Entry<T>| e.ticket);
+        Departure { entries }
+    }
+
+    /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
+    /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
+    pub(super) fn fences(&self, first: Ticket, group: Option<GroupId>, most: usize) -> Fences {
+        let mut fences = Fences::default();
+        let behind = (Bound::Excluded(first), Bound::Unbounded);
+        let table = self.waiting.get(&first).and_then(|e| e.slip.table);
+        // A chain may be made of writes to several tables.
+        let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
+        let elsewhere =
+            |slip: &Slip| slip.table.is_some() && table.is_some() && slip.table != table;
+        let mut waiting = self.waiting.range(behind).peekable();
+        let mut somebody_stays = group.is_none();
+        for &barrier in self.barriers.range(behind) {
+            let Some(entry) = self.waiting.get(&barrier) else {
+                continue;
+            };
+            if elsewhere(&entry.slip) {
+                continue;
+            }
+            while !somebody_stays
+                && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
+            {
+                somebody_stays = !elsewhere(&other.slip) && self.stays(&other.slip, group);
+            }
+            if somebody_stays || entry.slip.group != group {
+                fences.barrier = Some(barrier);
+                break;
+            }
+            fences.own.push(barrier);
+            if fences.own.len() >= most {
+                break;
+            }
+        }
+        fences
+    }
+
+    /// A write that does not, or perhaps not, leave with the group.
+    fn stays(&self, slip: &Slip, group: Option<GroupId>) -> bool {
+        let may_leave = match &slip.keys {
+            Keys::Unknown if !slip.barrier => return false,
+            Keys::Unknown => true,
+            Keys::One(key) => {
+                let row = self.rows.get(key);
+                row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.several == 0)
+            }
+            Keys::Several(_) => false,
+        };
+        slip.group != group || !may_leave
+    }
+
+    /// Takes a ready unit and, if it is on one row, those right behind it there that belong to the same group.
+    fn take_row(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        (group, most): (Option<GroupId>, usize),
+        barrier: Option<Ticket>,
+        entries: &mut Vec<Entry<T>>,
+    ) {
+        let Some(entry) = self.leave(now, ticket) else {
+            return;
+        };
+        self.forget_several(ticket, &entry.slip.keys);
+        let keys = entry.slip.keys.clone();
+        entries.push(entry);
+        for key in keys.as_slice() {
+            self.pop_front(*key);
+        }
+        if let (Keys::One(key), Some(group)) = (&keys, group) {
+            let same = |id: GroupId| id == group;
+            self.take_followers(now, *key, &same, (most, barrier), entries);
+        }
+        for key in keys.as_slice() {
+            self.begin_flight(now, *key);
+        }
+    }
+
+    /// Takes the first units on a row, as long as they are of the same group, and there is room for them.
+    pub(super) fn take_followers(
+        &mut self,
+        now: Instant,
+        key: Key,
+        same: &dyn Fn(GroupId) -> bool,
+        (most, barrier): (usize, Option<Ticket>),
+        entries: &mut Vec<Entry<T>>,
+    ) {
+        while entries.len() < most
+            && let Some(next) = self.first_on(key)
+            && barrier.is_none_or(|barrier| next <= barrier)
+            && let Some(Entry { slip, .. }) = self.waiting.get(&next)
+            && matches!(slip.keys, Keys::One(_))
+            && slip.group.is_some_and(same)
+        {
+            entries.extend(self.leave(now, next));
+            self.pop_front(key);
+        }
+    }
+
+    fn pop_front(&mut self, key: Key) {
+        if let Some(row) = self.rows.get_mut(&key) {
+            row.queue.pop_front();
+        }
+    }
+
+    /// A unit leaves for a connection.
+    fn leave(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
+        self.unready(ticket);
+        let mut entry = self.waiting.remove(&ticket)?;
+        self.forget_deadline(ticket, entry.deadline.take());
+        entry.begins(now);
+        Some(entry)
+    }
+}

@@ -1,0 +1,176 @@
+//! Units that wait for a row for long, and of which a read of what is committed tells whether they would wait by themselves.
+//!
+//! They stay in the line while they are asked about: a probe takes nothing away, and answers those whom PostgreSQL would have
+//! answered without the lock. Each is asked about once as long as the row is not had.
+
+use super::{GroupId, Key, Keys, Line, Next, Ticket, WAIT_UNCHECKED_MAX};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::{Duration, Instant};
+
+/// Rows are looked at no more often than this.
+const CHECKED_EVERY: Duration = Duration::from_millis(5);
+
+/// Units to be asked about.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    /// When to look at which row.
+    checks: BinaryHeap<Reverse<(Instant, Key)>>,
+    /// When rows were looked at last.
+    checked: Option<Instant>,
+    due: BTreeMap<Ticket, (GroupId, Instant)>,
+    mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
+}
+
+impl Probes {
+    fn next_check(&self) -> Option<Instant> {
+        let Reverse((at, _)) = self.checks.peek()?;
+        let not_before = self.checked.map(|checked| checked + CHECKED_EVERY);
+        not_before.into_iter().chain([*at]).max()
+    }
+
+    fn insert(&mut self, now: Instant, ticket: Ticket, id: GroupId) {
+        self.due.insert(ticket, (id, now));
+        self.mates.entry(id).or_default().insert(ticket);
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) {
+        let Some((id, _)) = self.due.remove(&ticket) else {
+            return;
+        };
+        if let Some(mates) = self.mates.get_mut(&id) {
+            mates.remove(&ticket);
+            if mates.is_empty() {
+                self.mates.remove(&id);
+            }
+        }
+    }
+
+    /// The first who is to be asked about, and since when.
+    pub(super) fn first(&self) -> Option<(Ticket, Instant)> {
+        let first = self.due.first_key_value();
+        first.map(|(ticket, (_, since))| (*ticket, *since))
+    }
+
+    /// How many probes all of them make, one for each kind.
+    pub(super) fn len(&self) -> usize {
+        self.mates.len()
+    }
+
+    fn take(&mut self, most: usize) -> Vec<Ticket> {
+        let first = self.due.first_key_value().map(|(_, (id, _))| *id);
+        let mates = first.and_then(|id| self.mates.get(&id));
+        let taken = mates.into_iter().flatten().take(most);
+        let taken: Vec<Ticket> = taken.copied().collect();
+        taken.iter().for_each(|ticket| self.remove(*ticket));
+        taken
+    }
+}
+
+impl<T> Line<T> {
+    /// Units are asked about whose rows have kept them waiting for long.
+    pub(super) fn check_rows(&mut self, now: Instant) {
+        if self.probes.next_check().is_none_or(|at| at > now) {
+            return;
+        }
+        self.probes.checked = Some(now);
+        while let Some(Reverse((at, key))) = self.probes.checks.peek().copied()
+            && at <= now
+        {
+            self.probes.checks.pop();
+            if let Some(row) = self.rows.get_mut(&key) {
+                row.is_checked = false;
+            }
+            self.probe_row(now, key);
+            self.check_later(key);
+        }
+    }
+
+    /// The row is looked at when it will have kept units waiting for long.
+    pub(super) fn check_later(&mut self, key: Key) {
+        let Some(row) = self.rows.get_mut(&key) else {
+            return;
+        };
+        if let Some(since) = row
+            .since
+            .filter(|_| !row.queue.is_empty() && !row.is_checked)
+        {
+            let at = since + WAIT_UNCHECKED_MAX;
+            // Those who come later are asked about when they come.
+            if self.probes.checked.is_none_or(|checked| at > checked) {
+                row.is_checked = true;
+                self.probes.checks.push(Reverse((at, key)));
+            }
+        }
+    }
+
+    /// When [`Line::check_rows`] has something to do.
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        self.probes.next_check()
+    }
+
+    /// Everybody who waits for the row is asked about, if it has kept them waiting for long.
+    pub(super) fn probe_row(&mut self, now: Instant, key: Key) {
+        let Some(row) = self.rows.get(&key) else {
+            return;
+        };
+        if row.has_kept_waiting(now, WAIT_UNCHECKED_MAX) {
+            let waiting: Vec<Ticket> = row.queue.iter().copied().collect();
+            waiting.into_iter().for_each(|t| self.probe(now, t, key));
+        }
+    }
+
+    fn probe(&mut self, now: Instant, ticket: Ticket, key: Key) {
+        let since = self.rows.get(&key).and_then(|row| row.since);
+        let Some(entry) = self.waiting.get_mut(&ticket) else {
+            return;
+        };
+        let asked = entry
+            .probed
+            .zip(since)
+            .is_some_and(|(at, since)| at >= since);
+        if let Some(id) = entry.slip.probe.filter(|_| !asked) {
+            entry.probed = Some(now);
+            self.probes.insert(now, ticket, id);
+        }
+    }
+
+    /// A unit comes to wait for rows, one of which may have been waited for long already.
+    pub(super) fn await_rows(&mut self, now: Instant, ticket: Ticket, keys: &Keys) {
+        for key in keys.as_slice() {
+            let Some(row) = self.rows.get(key) else {
+                continue;
+            };
+            match row.has_kept_waiting(now, WAIT_UNCHECKED_MAX) {
+                true => self.probe(now, ticket, *key),
+                false => self.check_later(*key),
+            }
+        }
+    }
+
+    pub(super) fn next_probe(&mut self, now: Instant) -> Next<T> {
+        let tickets = self.probes.take(self.limits.group_size_max);
+        for ticket in &tickets {
+            if let Some(entry) = self.waiting.get_mut(ticket) {
+                entry.probed = Some(now);
+            }
+        }
+        Next::Probe(tickets)
+    }
+
+    /// A probe has come to nothing: the units may be asked about again, a little later.
+    pub fn probe_failed(&mut self, now: Instant, tickets: &[Ticket]) {
+        for ticket in tickets {
+            let Some(entry) = self.waiting.get_mut(ticket) else {
+                continue;
+            };
+            entry.probed = None;
+            let keys = entry.slip.keys.as_slice().iter();
+            let at = now + WAIT_UNCHECKED_MAX;
+            self.probes
+                .checks
+                .extend(keys.map(|key| Reverse((at, *key))));
+        }
+    }
+}

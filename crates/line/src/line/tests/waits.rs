@@ -1,0 +1,279 @@
+//! Rows that keep units waiting: probes, the wait for a lock, time-outs.
+
+use super::scene::{Scene, word};
+use super::{fold, group, limits, upsert};
+use crate::line::{Key, Landing, Slip, Strategy, TimeOut, Timeouts};
+use std::time::Duration;
+
+/// A fold that can be asked about, and whose row's lock can be waited for.
+fn patient(row: u64) -> Slip {
+    Slip {
+        probe: Some(group(Strategy::Fold, 1)),
+        locks: true,
+        ..fold(row)
+    }
+}
+
+fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> Slip {
+    Slip {
+        timeouts: Timeouts {
+            lock: lock.map(Duration::from_millis),
+            statement: statement.map(Duration::from_millis),
+        },
+        ..patient(row)
+    }
+}
+
+impl Scene {
+    /// So many milliseconds pass, and what is due is done; returns those whose time is up.
+    fn tick(&mut self, millis: u64) -> String {
+        self.pass(millis * 1_000);
+        let late = self.line.tick(self.now);
+        let letter = |why| match why {
+            TimeOut::Lock => 'l',
+            TimeOut::Statement => 's',
+            TimeOut::Query => 'q',
+        };
+        late.iter()
+            .flat_map(|(entry, why)| [entry.unit, letter(*why)])
+            .collect()
+    }
+
+    /// The lock of a row is granted: who leaves with it?
+    fn granted(&mut self, row: u64) -> String {
+        word(&self.line.take_locked(self.now, Key(row), &patient(row)))
+    }
+}
+
+#[test]
+fn who_waits_behind_a_row_for_long_is_asked_about_once() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(patient(1), "b");
+    scene.come(fold(1), "c");
+    scene.tick(19);
+    assert!(!scene.line.has_ready(), "not for long yet");
+    assert!(scene.line.due().is_some_and(|due| due > scene.now));
+    scene.tick(1);
+    assert_eq!((scene.line.has_ready(), scene.line.ready_len()), (true, 1));
+    assert_eq!(scene.probes(), "b", "nothing can be asked about c");
+    scene.tick(100);
+    assert!(!scene.line.has_ready(), "once is enough");
+    scene.come(patient(1), "de");
+    assert_eq!(
+        scene.probes(),
+        "de",
+        "who comes later is asked about at once"
+    );
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "bcde", "they have kept their places");
+}
+
+#[test]
+fn a_probe_that_failed_is_repeated_a_little_later() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    let tickets = scene.come(patient(1), "b");
+    scene.tick(20);
+    assert_eq!(scene.probes(), "b");
+    scene.line.probe_failed(scene.now, &tickets);
+    assert!(!scene.line.has_ready());
+    scene.tick(20);
+    assert_eq!(scene.probes(), "b");
+}
+
+#[test]
+fn another_flight_of_the_row_is_another_reason_to_ask() {
+    let mut scene = Scene::new(limits(1, 4, 0));
+    scene.come(patient(1), "abc");
+    assert_eq!(scene.leaves(), "a");
+    scene.tick(20);
+    assert_eq!((scene.probes(), scene.probes()), ("b".into(), "c".into()));
+    scene.pass(1);
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "b");
+    scene.tick(20);
+    assert_eq!(scene.probes(), "c");
+}
+
+#[test]
+fn who_is_detached_leaves_by_itself_and_holds_up_nobody() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    let tickets = scene.come(patient(1), "bc");
+    scene.line.detach(scene.now, tickets[0]);
+    assert_eq!(scene.leaves(), "b");
+    assert_eq!(scene.leaves(), "");
+    scene.land(&[1]);
+    scene.line.detach(scene.now, tickets[1]);
+    assert_eq!(scene.leaves(), "c", "it has its row already");
+    assert!(
+        !scene.line.start_at_once(scene.now, &fold(1)),
+        "and keeps it"
+    );
+}
+
+/// First the lock is waited for; whoever is there when it is granted leaves with it.
+#[test]
+fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(patient(1), "ab");
+    assert_eq!(scene.blocked(), "ab");
+    assert_eq!(scene.probes(), "ab", "before anything else");
+    assert_eq!(scene.locks(), "a");
+    assert_eq!(scene.leaves(), "", "the row is taken");
+    let tickets = scene.come(patient(1), "cd");
+    scene.line.withdraw(scene.now, tickets[0]);
+    scene.come(fold(2), "x");
+    assert_eq!(scene.probes(), "d", "it has come before x");
+    assert_eq!(scene.leaves(), "x");
+    assert_eq!(scene.granted(1), "abd");
+    scene.come(patient(1), "e");
+    assert_eq!(scene.probes(), "e");
+    scene.line.land(scene.now, Key(1), Landing::Contended);
+    assert_eq!(
+        scene.locks(),
+        "e",
+        "a row that was waited for long is so again"
+    );
+    assert_eq!(scene.granted(1), "e");
+    scene.come(patient(1), "f");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "f", "that was quick");
+}
+
+#[test]
+fn where_the_lock_does_not_help_the_first_leaves_alone() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(patient(1), "abc");
+    assert_eq!(scene.blocked(), "abc");
+    assert_eq!(scene.probes(), "abc");
+    assert_eq!(scene.locks(), "a");
+    scene.line.land(scene.now, Key(1), Landing::Blocked);
+    assert_eq!(scene.leaves(), "a");
+    scene.land(&[1]);
+    assert_eq!(scene.leaves(), "bc", "that was enough");
+    // And so it does where the lock cannot be waited for.
+    scene.land(&[1]);
+    scene.come(fold(1), "de");
+    assert_eq!(scene.blocked(), "de");
+    assert_eq!(scene.leaves(), "d");
+}
+
+#[test]
+fn a_lock_is_of_no_use_to_another_group() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let first = scene.come(patient(1), "a");
+    let other = Slip {
+        group: Some(group(Strategy::Fold, 2)),
+        ..patient(1)
+    };
+    scene.come(other, "b");
+    assert_eq!(scene.blocked(), "a");
+    assert_eq!(scene.probes(), "ab");
+    assert_eq!(scene.locks(), "a");
+    scene.line.withdraw(scene.now, first[0]);
+    assert!(scene.line.is_awaited(Key(1)));
+    assert_eq!(scene.granted(1), "");
+    scene.line.land(scene.now, Key(1), Landing::Contended);
+    assert_eq!(scene.locks(), "b");
+}
+
+/// Units that travel on their own row only leave with those that came later.
+#[test]
+fn a_granted_lock_does_not_ask_for_cohorts() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let mut own = patient(1);
+    own.group.as_mut().unwrap().cohort = Key(1).cohort();
+    scene.come(own, "a");
+    assert_eq!(scene.blocked(), "a");
+    assert_eq!(scene.probes(), "a");
+    assert_eq!(scene.locks(), "a");
+    scene.come(patient(1), "b");
+    assert_eq!(scene.granted(1), "ab");
+}
+
+#[test]
+fn lock_timeout_counts_from_when_the_row_is_waited_for() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(limited(1, Some(50), None), "a");
+    assert_eq!(scene.tick(100), "", "it waits for a connection");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(limited(1, Some(50), None), "b");
+    scene.come(limited(1, None, None), "c");
+    assert_eq!(scene.tick(49), "");
+    scene.come(limited(1, Some(50), None), "d");
+    assert_eq!(scene.line.due(), Some(scene.now + Duration::from_millis(1)));
+    assert_eq!(scene.tick(1), "bl");
+    assert_eq!(scene.tick(48), "");
+    scene.land(&[1]);
+    assert_eq!(scene.tick(100), "", "they wait for a connection");
+    assert_eq!(scene.leaves(), "cd");
+}
+
+#[test]
+fn what_a_group_has_waited_for_a_lock_counts() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(limited(1, Some(50), None), "a");
+    let mut entries = scene.next().unwrap().entries;
+    scene.pass(30_000);
+    scene.line.put_back(
+        scene.now,
+        entries.split_off(0),
+        [(Key(1), Landing::Blocked)],
+    );
+    assert_eq!(scene.tick(19), "");
+    assert_eq!(scene.tick(1), "al");
+}
+
+#[test]
+fn statement_timeout_goes_on_until_the_unit_is_served() {
+    let mut scene = Scene::new(limits(1, 4, 0));
+    scene.come(limited(1, None, Some(50)), "ab");
+    assert_eq!(scene.leaves(), "a");
+    scene.tick(30);
+    assert_eq!(scene.probes(), "b");
+    scene.land(&[1]);
+    assert_eq!(scene.tick(19), "");
+    assert_eq!(scene.tick(1), "bs", "though it waits for a connection only");
+}
+
+/// The length of a group is not its members' fault.
+#[test]
+fn what_a_group_has_taken_in_vain_does_not_count() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    scene.come(limited(1, None, Some(50)), "ab");
+    let mut entries = scene.next().unwrap().entries;
+    scene.pass(60_000);
+    entries.iter_mut().for_each(super::super::Entry::restart);
+    scene
+        .line
+        .put_back(scene.now, entries, [(Key(1), Landing::Free)]);
+    assert_eq!(scene.tick(0), "");
+    assert_eq!(scene.leaves(), "ab");
+}
+
+#[test]
+fn query_timeout_ends_every_wait_for_a_row() {
+    let mut limits = limits(8, 4, 0);
+    limits.query_timeout = Duration::from_millis(40);
+    let mut scene = Scene::new(limits);
+    scene.come(fold(1), "a");
+    assert_eq!(scene.leaves(), "a");
+    scene.come(upsert(&[1, 2]), "b");
+    assert_eq!(scene.tick(40), "bq");
+}
+
+#[test]
+fn a_group_has_no_more_members_than_its_first_one_bears() {
+    let mut scene = Scene::new(limits(8, 4, 0));
+    let small = Slip {
+        size_max: Some(2),
+        ..patient(1)
+    };
+    scene.come(small, "abcde");
+    assert_eq!(scene.leaves(), "ab");
+}

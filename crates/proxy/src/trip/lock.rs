@@ -1,0 +1,144 @@
+//! The wait for the lock of a row, before a group on it is put together. The units that wait stay in the line: they may leave,
+//! be cancelled and time out. When the lock is granted, those who are there leave with it, in its transaction.
+
+use super::{Locked, Owed, Trip, adopt, call_back, exchange};
+use crate::pool::{LockWait, Pool};
+use crate::server::{ServerConn, ServerError};
+use crate::within::within;
+use bytes::BytesMut;
+use paceline_line::line::{Landing, WAIT_UNCHECKED_MAX};
+use paceline_line::strategy::row_lock::{Lock, RowLock};
+use paceline_wire::Frames;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often one looks whether anybody still waits for the lock.
+const LOOKED_AFTER: Duration = Duration::from_millis(50);
+
+/// How a wait ended.
+enum Ended {
+    /// The row is locked, in a transaction that is open.
+    Granted(RowLock),
+    /// It is not, and no transaction is open.
+    Over(Landing),
+}
+
+/// Waits for a row's lock on `conn`. `None`: the connection is lost.
+pub(super) async fn wait(
+    wait: Box<LockWait>,
+    mut owed: Owed,
+    mut conn: Box<ServerConn>,
+    out: &mut BytesMut,
+) -> Option<(Owed, Box<ServerConn>, Locked)> {
+    owed.wait_for(wait.key);
+    let pool = Arc::clone(&owed.pool);
+    let ended = match run(&wait, &pool, &mut conn, out).await {
+        Ok(Ended::Granted(lock)) => match go_on(&wait, &mut owed, &mut conn, out) {
+            Some(trip) if trip.batch.is_some() => return Some((owed, conn, Locked::Group(trip))),
+            Some(trip) => match end(lock, &mut conn, out).await {
+                Ok(()) => return Some((owed, conn, Locked::Group(trip))),
+                Err(error) => {
+                    drop(conn);
+                    trip.wreck(owed, &error);
+                    return None;
+                }
+            },
+            None => end(lock, &mut conn, out).await.map(|()| Landing::Contended),
+        },
+        Ok(Ended::Over(landing)) => Ok(landing),
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(landing) => {
+            let rows = owed.take_rows().into_iter().map(|key| (key, landing));
+            let next = pool.turn(&mut conn, rows.collect(), Vec::new());
+            Some((owed, conn, Locked::Nobody(next)))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a wait for a row has lost its connection");
+            drop(conn);
+            owed.wreck(Vec::new());
+            None
+        }
+    }
+}
+
+/// The group that goes on with the lock, with its batch in what is sent next, if it can be put together. `None`: nobody waits
+/// any more.
+fn go_on(
+    wait: &LockWait,
+    owed: &mut Owed,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Option<Box<Trip>> {
+    let group = owed.pool.take_locked(wait);
+    if group.entries.is_empty() {
+        return None;
+    }
+    owed.depart(&group);
+    let mut trip = Trip::new(group);
+    // Who waits that long once is likely to do so again.
+    if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
+        trip.landing = Landing::Contended;
+    }
+    trip.build(&owed.pool, conn, out);
+    Some(Box::new(trip))
+}
+
+async fn run(
+    wait: &LockWait,
+    pool: &Arc<Pool>,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Result<Ended, ServerError> {
+    out.clear();
+    if !adopt(&wait.unit, pool, conn).await? {
+        return Ok(Ended::Over(Landing::Blocked));
+    }
+    let Some(mut lock) = RowLock::build(&wait.unit, &mut conn.side, out) else {
+        return Ok(Ended::Over(Landing::Blocked));
+    };
+    let (mut called_back, mut landing) = (false, Landing::Blocked);
+    loop {
+        match receive(&mut lock, conn)? {
+            Lock::Granted => return Ok(Ended::Granted(lock)),
+            Lock::Failed => lock.end(out),
+            Lock::Over => return Ok(Ended::Over(landing)),
+            Lock::Awaited => {}
+        }
+        let waited = within(LOOKED_AFTER, exchange(conn, out)).await;
+        if let Some(read) = waited {
+            read?;
+        } else if !called_back && !pool.is_awaited(wait.key) {
+            (called_back, landing) = (true, Landing::Contended);
+            call_back(pool, conn).await?;
+        }
+    }
+}
+
+/// Feeds whole messages to the wait, up to the one that changes something.
+fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerError> {
+    let mut frames = Frames::new(&conn.input);
+    let mut state = Lock::Awaited;
+    while state == Lock::Awaited
+        && let Some(frame) = frames.next_frame()?
+    {
+        state = lock.receive(frame, &mut conn.side);
+    }
+    let taken = conn.input.len() - frames.rest().len();
+    bytes::Buf::advance(&mut conn.input, taken);
+    Ok(state)
+}
+
+/// Nobody goes on with the lock: its transaction ends.
+async fn end(
+    mut lock: RowLock,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Result<(), ServerError> {
+    lock.end(out);
+    while receive(&mut lock, conn)? != Lock::Over {
+        exchange(conn, out).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! A probe on its way: units that wait for their rows are asked about, and those whom PostgreSQL would not have kept
+//! waiting are answered or leave. All of them stay in the line meanwhile.
+
+use super::{Done, Owed, adopt, exchange};
+use crate::pool::Pool;
+use crate::server::{ServerConn, ServerError};
+use bytes::BytesMut;
+use paceline_line::line::Ticket;
+use paceline_line::strategy::probe::Probe;
+use paceline_line::tally::Served;
+use paceline_line::unit::Unit;
+use paceline_wire::Frames;
+use std::sync::Arc;
+
+/// Asks about units on `conn`, and what is next for it.
+pub(super) async fn ask(
+    units: Vec<(Ticket, Arc<Unit>)>,
+    owed: Owed,
+    mut conn: Box<ServerConn>,
+    out: &mut BytesMut,
+) -> Option<Done> {
+    let pool = Arc::clone(&owed.pool);
+    match run(&units, &pool, &mut conn, out).await {
+        Ok(()) => {
+            let next = pool.turn(&mut conn, Vec::new(), Vec::new());
+            Some((owed, conn, next))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a probe has lost its connection");
+            let tickets: Vec<Ticket> = units.iter().map(|(ticket, _)| *ticket).collect();
+            drop(conn);
+            owed.wreck(Vec::new());
+            pool.probe_failed(&tickets);
+            None
+        }
+    }
+}
+
+async fn run(
+    units: &[(Ticket, Arc<Unit>)],
+    pool: &Arc<Pool>,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Result<(), ServerError> {
+    out.clear();
+    let asked: Vec<&Unit> = units.iter().map(|(_, unit)| &**unit).collect();
+    let Some(first) = asked.first() else {
+        return Ok(());
+    };
+    if !adopt(first, pool, conn).await? {
+        return Ok(());
+    }
+    let Some(mut probe) = Probe::build(&asked, &mut conn.side, out) else {
+        return Ok(());
+    };
+    while !receive(&mut probe, conn)? {
+        exchange(conn, out).await?;
+    }
+    let tickets = units.iter().map(|(ticket, _)| *ticket);
+    let answered = pool.probed(tickets.zip(probe.verdicts()).collect());
+    count(units, &answered);
+    Ok(())
+}
+
+/// Feeds whole messages to the probe. True: it is over.
+fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError> {
+    let mut frames = Frames::new(&conn.input);
+    let mut over = false;
+    while !over && let Some(frame) = frames.next_frame()? {
+        over = probe.receive(frame, &mut conn.side);
+    }
+    let taken = conn.input.len() - frames.rest().len();
+    bytes::Buf::advance(&mut conn.input, taken);
+    Ok(over)
+}
+
+/// Those who were answered travelled together, and wrote nothing.
+fn count(units: &[(Ticket, Arc<Unit>)], answered: &[Ticket]) {
+    let mut served = Served::default();
+    let mut strategy = None;
+    for (ticket, unit) in units {
+        if let Some(tally) = unit.tally.as_ref().filter(|_| answered.contains(ticket)) {
+            served.one(tally);
+            strategy = unit.plan.as_ref().map(|plan| plan.strategy());
+        }
+    }
+    if let Some(strategy) = strategy {
+        served.count(strategy, 0, false);
+    }
+}
