@@ -60,14 +60,14 @@ pub struct Departure<T> {
     pub entries: Vec<Entry<T>>,
 }
 
-/// What a connection that is free is for.
+/// What a free server connection does next.
 #[derive(Debug)]
 pub enum Next<T> {
-    /// These leave. Their rows are in flight until [`Line::land`].
+    /// Carries out these requests. Their rows are in flight until [`Line::land`].
     Group(Departure<T>),
-    /// Would these wait for their rows by themselves? They stay in the line.
+    /// Probes these requests, which stay in the line.
     Probe(Vec<Ticket>),
-    /// The lock of this one's row is waited for; the row is in flight until [`Line::land`]. It stays in the line.
+    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::land`].
     Lock(Ticket),
 }
 
@@ -87,9 +87,9 @@ pub struct Limits {
 /// A unit that may leave.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
-    /// Whom it takes along.
+    /// The group that it may lead.
     group: Option<GroupId>,
-    /// The lock of its row is waited for first.
+    /// A server connection waits for its row lock first.
     locks: bool,
     since: Instant,
 }
@@ -158,7 +158,7 @@ impl<T> Line<T> {
         self.waiting.get(&ticket).map(|entry| entry.arrived)
     }
 
-    /// A unit that waits, and what the line knows of it.
+    /// A waiting request.
     pub fn get(&self, ticket: Ticket) -> Option<(&Slip, &T)> {
         let entry = self.waiting.get(&ticket);
         entry.map(|entry| (&entry.slip, &entry.unit))
@@ -175,12 +175,12 @@ impl<T> Line<T> {
         self.waiting.is_empty()
     }
 
-    /// A free connection would have something to do.
+    /// Whether a free server connection would have something to do.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.probes.len() > 0
     }
 
-    /// How many connections would have something to do.
+    /// Number of server connections that would have something to do.
     pub fn ready_len(&self) -> usize {
         let alone = self
             .ready
@@ -206,7 +206,7 @@ impl<T> Line<T> {
         })
     }
 
-    /// Since when a free connection would have had something to do; `None`: there is nothing.
+    /// Since when a free server connection would have had something to do.
     pub fn oldest_ready(&self) -> Option<Instant> {
         let ready = self.ready.first_key_value().map(|(_, ready)| ready.since);
         let probe = self.probes.first().map(|(_, since)| since);
@@ -242,7 +242,7 @@ impl<T> Line<T> {
         ticket
     }
 
-    /// Somebody is on its way with one of the unit's rows, or has come before it there.
+    /// The request waits behind another one on its rows.
     fn wait_behind(&mut self, now: Instant, ticket: Ticket) {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
@@ -273,7 +273,7 @@ impl<T> Line<T> {
         true
     }
 
-    /// A connection is free: what is it for?
+    /// What a server connection that is free does next.
     pub fn next(&mut self, now: Instant) -> Option<Next<T>> {
         self.release_held(now);
         let ready = self.ready.first_key_value();
@@ -348,7 +348,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// It waits for others to come along.
+    /// Whether it waits for others to join it (`hotspot_update_max_wait_time`).
     fn is_held(&self, ticket: Ticket) -> bool {
         let entry = self.waiting.get(&ticket);
         entry.is_some_and(|e| {
@@ -406,7 +406,7 @@ impl<T> Line<T> {
             .collect()
     }
 
-    /// When the line has something to do by itself ([`Line::tick`]).
+    /// Time of the next call of [`Line::tick`].
     pub fn due(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let due = [
@@ -423,7 +423,7 @@ impl<T> Line<T> {
         self.held.first().map(|(until, _)| *until)
     }
 
-    /// Does what is due; returns those whose time is up.
+    /// Does what is due by the clock. Returns requests of which a time-out has expired.
     pub fn tick(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
         let late = self.time_out(now);
         self.release_held(now);

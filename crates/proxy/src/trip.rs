@@ -32,8 +32,8 @@ use crate::status::Counters;
 /// A pipeline from which nothing has come for this long sends its members elsewhere.
 const PIPELINE_STALL: Duration = Duration::from_millis(100);
 
-/// A group from which nothing has come for this long is stopped if one of its members was cancelled, or its time is up: it
-/// waits, perhaps for a lock on the table.
+/// If the server has sent nothing for this long, and a member was cancelled or its time-out has expired, the group is cancelled on
+/// the server: it probably waits for a lock on the table.
 const CALLED_BACK_AFTER: Duration = Duration::from_millis(20);
 
 /// Bytes of answers that a pipeline may keep; its members are known to be short.
@@ -46,7 +46,7 @@ struct Trip {
     strategy: Option<Strategy>,
     served: Served,
     since: Instant,
-    /// How its rows land.
+    /// How the flight of its rows ends.
     landing: Landing,
 }
 
@@ -58,7 +58,7 @@ enum Way {
     HandedOver(Underway, Room),
 }
 
-/// Works on `conn` until the line has nothing further for it.
+/// Carries out `work` on `conn`, then what the line has next for it, until there is nothing left.
 pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
     let mut owed = Owed::new(Arc::clone(&pool));
     // A connection that is lost is closed, and its place is free, before another one is opened for it: also if a batch panics.
@@ -144,14 +144,14 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
     }
 }
 
-/// A connection that has done what it was taken for, and what it does next.
+/// A connection that is free again, and what it does next.
 type Done = (Owed, Box<ServerConn>, Option<Work>);
 
-/// What comes of a wait for a lock.
+/// Result of a wait for a lock.
 enum Locked {
-    /// This group goes on with it.
+    /// This group goes on with the lock.
     Group(Box<Trip>),
-    /// Nobody does; the connection does this.
+    /// No group does; the connection does this next.
     Nobody(Option<Work>),
 }
 
@@ -209,7 +209,7 @@ impl Trip {
         Ok(())
     }
 
-    /// Writes the batch, as far as it can be put together.
+    /// Appends the batch to `out`, if it can be built.
     fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
         let entries = self.entries.iter().flatten();
         let units: Vec<&Unit> = entries.filter_map(|e| e.unit.unit.as_deref()).collect();
@@ -329,7 +329,7 @@ impl Trip {
         owed.pool.turn(conn, rows, again)
     }
 
-    /// Notes how long a group of writes of one template takes.
+    /// Records how long a group of writes of one template took.
     fn measure(&self) {
         let committed = self.batch.as_ref().is_some_and(|batch| !batch.failed());
         let one_template = self
@@ -434,7 +434,7 @@ impl Trip {
     }
 }
 
-/// Puts the settings of a unit in force. False: the server refuses them.
+/// Puts the settings of a request in force. Returns false if the server refuses them.
 async fn adopt(unit: &Unit, pool: &Pool, conn: &mut ServerConn) -> Result<bool, ServerError> {
     if conn.side.has(&unit.settings) {
         return Ok(true);
@@ -449,7 +449,7 @@ async fn adopt(unit: &Unit, pool: &Pool, conn: &mut ServerConn) -> Result<bool, 
     }
 }
 
-/// Asks the server to stop what it does on this connection; what it says to that is still to be read.
+/// Sends a cancel request for this connection. The server's answer is still to be read.
 async fn call_back(pool: &Pool, conn: &ServerConn) -> Result<(), ServerError> {
     let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
     match within(limit, conn.key.cancel()).await {

@@ -1,20 +1,20 @@
-//! SQL for requests that wait for a row which somebody else has locked: a plain read that finds out which of them
-//! PostgreSQL would answer without the lock (a *probe*), and a statement that waits for the lock of one row.
+//! SQL for requests that wait for a row lock: a *probe*, which reads which of them PostgreSQL would answer without the lock, and a
+//! statement that waits for the lock of one row.
 
 use crate::facts::{Column, TableFacts};
 use crate::quote_ident;
 
-/// How long a group waits in PostgreSQL for the lock of a row, and how long a request waits behind a row in flight, before
-/// a probe finds out whether it would wait alone (milliseconds). Commits should be shorter.
+/// Longest time that a request waits for a row before a probe checks whether it would wait alone, in milliseconds: for the lock as
+/// a member of a group, and behind a request in flight. It should exceed the time of a commit.
 pub const UNCHECKED_WAIT_MS: u64 = 20;
 
-/// A condition that always holds, and limits the waits for locks in the rest of the transaction.
+/// A condition that is always true and limits lock waits in the rest of the transaction.
 pub(crate) fn patience_sql() -> String {
     format!("pg_catalog.set_config('lock_timeout', '{UNCHECKED_WAIT_MS}ms', true) IS NOT NULL")
 }
 
-/// Waits for the lock that an UPDATE of no key column takes on the row with this key; the parameters are the values of its
-/// columns. There may be no such row.
+/// Locks the row with this key as an UPDATE of non-key columns does. The parameters are the values of the key's columns. The row
+/// need not exist.
 pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     let equal = |(place, column): (usize, &&Column)| {
         let (name, type_name) = (quote_ident(&column.name), &column.bare_type_name);
@@ -28,9 +28,8 @@ pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe for rows that are there: its parameters are an array for each column of the key and the fingerprint, its result
-/// one row with whether the fingerprint is the same (without a number), or that and the number of each key (from 1) whose
-/// row is there.
+/// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the fingerprint is
+/// unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none does.
 pub(crate) fn key_probe_sql(table: &TableFacts, fingerprint: &str, key: &[&Column]) -> String {
     let unnest = |(place, column): (usize, &&Column)| {
         format!("pg_catalog.unnest(${place}::{}[])", column.bare_type_name)
@@ -50,7 +49,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, fingerprint: &str, key: &[&Colum
     )
 }
 
-/// A probe: whether the facts hold, and the numbers of those in `source` that meet a row under these conditions.
+/// A probe: whether the facts are unchanged, and the number of each member of `source` for which a row meets the conditions.
 pub(crate) fn probe_sql(
     facts: &str,
     source: &str,

@@ -1,7 +1,7 @@
-//! Units that wait for a row for long, and of which a read of what is committed tells whether they would wait by themselves.
+//! Probes: requests that have waited for a row for [`WAIT_UNCHECKED_MAX`] are checked with a read of the committed rows, which
+//! shows whether PostgreSQL would answer them without the row lock.
 //!
-//! They stay in the line while they are asked about: a probe takes nothing away, and answers those whom PostgreSQL would have
-//! answered without the lock. Each is asked about once as long as the row is not had.
+//! A probe removes no request from the line. Each request is probed once per wait for its row.
 
 use super::{GroupId, Key, Keys, Line, Next, Ticket, WAIT_UNCHECKED_MAX};
 use rustc_hash::FxHashMap;
@@ -9,15 +9,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
-/// Rows are looked at no more often than this.
+/// Shortest time between two checks of rows.
 const CHECKED_EVERY: Duration = Duration::from_millis(5);
 
-/// Units to be asked about.
+/// Requests to be probed, and rows to be checked.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    /// When to look at which row.
+    /// Rows by the time of their check.
     checks: BinaryHeap<Reverse<(Instant, Key)>>,
-    /// When rows were looked at last.
+    /// Time of the last check.
     checked: Option<Instant>,
     due: BTreeMap<Ticket, (GroupId, Instant)>,
     mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
@@ -47,13 +47,13 @@ impl Probes {
         }
     }
 
-    /// The first who is to be asked about, and since when.
+    /// The first request to be probed, and since when it is.
     pub(super) fn first(&self) -> Option<(Ticket, Instant)> {
         let first = self.due.first_key_value();
         first.map(|(ticket, (_, since))| (*ticket, *since))
     }
 
-    /// How many probes all of them make, one for each kind.
+    /// Number of different probes that are due.
     pub(super) fn len(&self) -> usize {
         self.mates.len()
     }
@@ -69,7 +69,7 @@ impl Probes {
 }
 
 impl<T> Line<T> {
-    /// Units are asked about whose rows have kept them waiting for long.
+    /// Schedules probes for requests whose row has kept them waiting for [`WAIT_UNCHECKED_MAX`].
     pub(super) fn check_rows(&mut self, now: Instant) {
         if self.probes.next_check().is_none_or(|at| at > now) {
             return;
@@ -87,7 +87,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// The row is looked at when it will have kept units waiting for long.
+    /// Schedules a check of the row for when its requests will have waited for [`WAIT_UNCHECKED_MAX`].
     pub(super) fn check_later(&mut self, key: Key) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
@@ -97,7 +97,7 @@ impl<T> Line<T> {
             .filter(|_| !row.queue.is_empty() && !row.is_checked)
         {
             let at = since + WAIT_UNCHECKED_MAX;
-            // Those who come later are asked about when they come.
+            // Later requests are probed when they arrive.
             if self.probes.checked.is_none_or(|checked| at > checked) {
                 row.is_checked = true;
                 self.probes.checks.push(Reverse((at, key)));
@@ -105,12 +105,12 @@ impl<T> Line<T> {
         }
     }
 
-    /// When [`Line::check_rows`] has something to do.
+    /// Time of the next check.
     pub(super) fn next_check(&self) -> Option<Instant> {
         self.probes.next_check()
     }
 
-    /// Everybody who waits for the row is asked about, if it has kept them waiting for long.
+    /// Schedules probes for all requests that wait for the row, if it has kept them waiting for [`WAIT_UNCHECKED_MAX`].
     pub(super) fn probe_row(&mut self, now: Instant, key: Key) {
         let Some(row) = self.rows.get(&key) else {
             return;
@@ -136,7 +136,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// A unit comes to wait for rows, one of which may have been waited for long already.
+    /// Schedules a probe for a request that begins to wait, or a check of its rows.
     pub(super) fn await_rows(&mut self, now: Instant, ticket: Ticket, keys: &Keys) {
         for key in keys.as_slice() {
             let Some(row) = self.rows.get(key) else {
@@ -159,7 +159,7 @@ impl<T> Line<T> {
         Next::Probe(tickets)
     }
 
-    /// A probe has come to nothing: the units may be asked about again, a little later.
+    /// Allows another probe of these requests after [`WAIT_UNCHECKED_MAX`], because theirs failed.
     pub fn probe_failed(&mut self, now: Instant, tickets: &[Ticket]) {
         for ticket in tickets {
             let Some(entry) = self.waiting.get_mut(ticket) else {

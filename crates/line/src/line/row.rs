@@ -1,62 +1,63 @@
-//! A row that units wait for: whether one of them is on its way with it, and how the next one leaves.
+//! State of a row that requests wait for: whether a request on it is in flight, and how the next one leaves the line.
 //!
-//! A group waits for a row's lock in PostgreSQL for [`WAIT_UNCHECKED_MAX`] at most; then it comes back (it has done nothing)
-//! and the row is *contended*: first the lock is waited for, while all units stay in the line, where they can leave, cancel and
-//! time out; whoever is in the line when the lock is granted leaves with it. Where that cannot be done, or does not help, the
-//! first unit leaves alone, and waits in PostgreSQL as it would by itself.
+//! A group waits for a row lock in PostgreSQL for at most [`WAIT_UNCHECKED_MAX`]. If it does not get the lock, it has done
+//! nothing, its members return to the line, and the row is *contended*: a server connection waits for the lock while the requests
+//! stay in the line, where they can be withdrawn, cancelled and time out. When PostgreSQL grants the lock, the requests that are
+//! in the line then leave with that connection. If the lock cannot be waited for separately, or that does not help, the first
+//! request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
 use super::{Entry, GroupId, Key, Keys, Line, Next, Slip, Ticket};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long a unit waits for a row without being checked: in a group for its lock, and in the line behind a unit that is on its
-/// way. After that a probe tells whether it would wait by itself.
+/// Longest time that a request waits for a row before a probe checks whether it would wait alone: for the lock as a member of a
+/// group, and in the line behind a request in flight.
 pub const WAIT_UNCHECKED_MAX: Duration = Duration::from_millis(paceline_sql::UNCHECKED_WAIT_MS);
 
-/// Units of one row.
+/// A row that requests in the line or in flight change.
 #[derive(Debug, Default)]
 pub(super) struct Row {
-    /// A unit is on its way with it, or its lock is waited for.
+    /// A request on this row is in flight, or a server connection waits for its lock.
     pub(super) in_flight: bool,
-    /// When that began; if the lock could not be had, when the first attempt began.
+    /// Start of that flight; after attempts that did not get the lock, start of the first one.
     pub(super) since: Option<Instant>,
-    /// When one was on its way with it for the first time since somebody has waited for it.
+    /// Start of the first flight since the row was last unused.
     pub(super) busy_since: Option<Instant>,
-    /// It will be looked at when it has kept units waiting for long.
+    /// A check is scheduled for when its requests will have waited for [`WAIT_UNCHECKED_MAX`].
     pub(super) is_checked: bool,
-    /// How the next unit leaves.
+    /// How the next request leaves.
     pub(super) contention: Contention,
-    /// In order of arrival; may name units that were withdrawn.
+    /// Waiting requests in order of arrival; may name requests that were withdrawn.
     pub(super) queue: VecDeque<Ticket>,
-    /// How many of the units that wait for it wait for other rows, too.
+    /// Number of waiting requests that also wait for other rows.
     pub(super) several: usize,
 }
 
-/// How the next unit on a row leaves.
+/// How the next request on a row leaves the line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contention {
     /// With its group.
     #[default]
     None,
-    /// With its group, after the row's lock has been waited for.
+    /// With its group, after a server connection has got the row lock.
     Lock,
-    /// By itself.
+    /// Alone.
     Alone,
 }
 
-/// What became of a row that was in flight.
+/// How a flight of a row ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing {
-    /// Whoever needed its lock had it at once.
+    /// The lock was granted at once, or not needed.
     Free,
-    /// The lock was waited for.
+    /// The lock was granted after a wait.
     Contended,
-    /// The lock could not be had.
+    /// The lock was not granted.
     Blocked,
 }
 
 impl Row {
-    /// Those who wait for it have waited for so long, or longer.
+    /// Its flight, or its attempts to get the lock, have lasted for `limit` or longer.
     pub(super) fn has_kept_waiting(&self, now: Instant, limit: Duration) -> bool {
         self.since
             .is_some_and(|since| now.saturating_duration_since(since) >= limit)
@@ -81,7 +82,7 @@ impl Row {
 }
 
 impl<T> Line<T> {
-    /// A unit is on its way with the row, or its lock is waited for.
+    /// Marks a row as in flight.
     pub(super) fn begin_flight(&mut self, now: Instant, key: Key) {
         let row = self.rows.entry(key).or_default();
         row.in_flight = true;
@@ -90,7 +91,7 @@ impl<T> Line<T> {
         self.check_later(key);
     }
 
-    /// A row that was in flight is so no longer; whoever waits for it may leave.
+    /// Ends the flight of a row. The next request that waits for it may leave.
     pub fn land(&mut self, now: Instant, key: Key, landing: Landing) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
@@ -103,7 +104,7 @@ impl<T> Line<T> {
         self.promote(now, key);
     }
 
-    /// The lock of its row is waited for; it stays in the line.
+    /// Starts the wait for the lock of a request's row. The request stays in the line.
     pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: Ticket) -> Option<Next<T>> {
         self.unready(ticket);
         let entry = self.waiting.get_mut(&ticket)?;
@@ -116,8 +117,8 @@ impl<T> Line<T> {
         Some(Next::Lock(ticket))
     }
 
-    /// The lock that was waited for because of this unit is granted: the first units on the row leave, if they travel with
-    /// that one. Empty: they do not, or nobody waits any more.
+    /// PostgreSQL has granted the lock that was requested for `first`: takes the requests at the head of the row's queue that may
+    /// share a group with `first`. Returns an empty list if there are none.
     pub fn take_locked(&mut self, now: Instant, key: Key, first: &Slip) -> Vec<Entry<T>> {
         let mut entries = Vec::new();
         if let Some(front) = self.first_on(key)
@@ -131,12 +132,12 @@ impl<T> Line<T> {
         entries
     }
 
-    /// Does anybody wait for the row?
+    /// Whether a request waits for the row.
     pub fn is_awaited(&mut self, key: Key) -> bool {
         self.first_on(key).is_some()
     }
 
-    /// The first who waits for the row.
+    /// The request at the head of the row's queue.
     pub(super) fn first_on(&mut self, key: Key) -> Option<Ticket> {
         let row = self.rows.get_mut(&key)?;
         while let Some(front) = row.queue.front() {

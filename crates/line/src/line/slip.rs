@@ -87,7 +87,7 @@ pub enum Strategy {
 }
 
 impl GroupId {
-    /// Do units of these groups travel together if all of them are on this row?
+    /// Whether requests of these groups may share a group on this row.
     pub(super) fn meets(self, other: Self, row: Key) -> bool {
         let on_row = |id: Self| Self {
             cohort: match id.cohort {
@@ -100,12 +100,12 @@ impl GroupId {
     }
 }
 
-/// Time-outs of a client that count while its request waits for a row. `None`: there is no such limit.
+/// Time-outs of a client that count while its request waits for a row. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeouts {
-    /// `lock_timeout`: from when it began to wait for the row.
+    /// `lock_timeout`, from the start of the wait for the row.
     pub lock: Option<Duration>,
-    /// `statement_timeout`: from when PostgreSQL would have begun with it, had every client a connection of its own.
+    /// `statement_timeout`, from the time at which PostgreSQL alone would have started the statement.
     pub statement: Option<Duration>,
 }
 
@@ -151,13 +151,13 @@ pub struct Slip {
     /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
     /// earlier if that means to overtake another one.
     pub barrier: bool,
-    /// A read can tell whether PostgreSQL would answer it without the lock of its row. Units with the same one are asked
-    /// about together.
+    /// Set if a probe can check whether PostgreSQL would answer the request without its row lock. Requests with the same value
+    /// share a probe.
     pub probe: Option<GroupId>,
-    /// The lock of its row can be waited for before its group is put together.
+    /// A server connection can wait for its row lock before its group is built.
     pub locks: bool,
-    /// Its client's time-outs.
+    /// Time-outs of its client.
     pub timeouts: Timeouts,
-    /// Most units in a group that it is the first of, if that is less than [`Limits::group_size_max`](super::Limits).
+    /// Maximum size of a group that it is the first member of, if less than [`Limits::group_size_max`](super::Limits).
     pub size_max: Option<usize>,
 }

@@ -1,15 +1,15 @@
-//! Time-outs of clients that count while their units wait for a row: each unit that has one leaves the line when its time is
-//! up, as PostgreSQL would cancel its statement.
+//! Client time-outs that count while a request waits for a row. When one expires, the line gives the request up, as PostgreSQL
+//! would cancel its statement.
 //!
-//! `lock_timeout` counts from when the unit began to wait for the row. `statement_timeout` and `query_timeout` count from when
-//! PostgreSQL would have begun with it: from its arrival if another unit was on its way with its row then, else from when it left
-//! the line. Time in which it waits for a connection only does not count before that. What a group has taken that was undone for
-//! another reason than a lock counts for nobody.
+//! `lock_timeout` counts from the start of the wait for the row. `statement_timeout` and `query_timeout` count from the time at which
+//! PostgreSQL alone would have started the statement: from arrival if a request on its row was in flight then, else from the time at which it
+//! left the line. Time spent waiting for a server connection before that does not count. The time of a group that was
+//! undone for another reason than a lock does not count either.
 
 use super::{Entry, Line, Ticket};
 use std::time::{Duration, Instant};
 
-/// Which limit was reached.
+/// A limit that expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeOut {
     /// `lock_timeout`
@@ -20,20 +20,20 @@ pub enum TimeOut {
     Query,
 }
 
-/// Since when a unit's time-outs count, at the earliest: whether its row was in flight meanwhile is found out when one of them
-/// seems to be over.
+/// Start of a request's time-outs, or an earlier time: [`Line::time_out`] corrects it when a time-out seems to have expired, by
+/// when the row was in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clocks {
-    /// PostgreSQL would have begun with it.
+    /// PostgreSQL alone would have started the statement.
     begun: Option<Instant>,
-    /// That is certain.
+    /// `begun` needs no correction.
     has_begun: bool,
-    /// It began to wait for a row.
+    /// The wait for the row began.
     blocked: Option<Instant>,
 }
 
 impl Clocks {
-    /// The unit waits for a row with which others have been on their way since then, at least now; `None`: for none.
+    /// `busy` is the start of the flights of the row that the request waits for, if one is in flight.
     fn correct(&mut self, now: Instant, busy: Option<Instant>) {
         let since = busy.unwrap_or(now);
         self.blocked = self.blocked.map(|blocked| blocked.max(since));
@@ -45,12 +45,12 @@ impl Clocks {
 }
 
 impl<T> Entry<T> {
-    /// Its group was undone for a reason that is none of a lock's: its time-outs count anew.
+    /// Restarts the time-outs, because the request's group was undone for another reason than a lock.
     pub fn restart(&mut self) {
         self.clocks = Clocks::default();
     }
 
-    /// A time-out of its client's is over.
+    /// Whether a time-out of its client has expired.
     pub fn is_late(&self, now: Instant) -> bool {
         self.deadline(Duration::ZERO)
             .is_some_and(|(at, _)| at <= now)
@@ -61,13 +61,13 @@ impl<T> Entry<T> {
         self.clocks.blocked.get_or_insert(now);
     }
 
-    /// It leaves for a connection, and may wait for its row there.
+    /// It leaves the line, and may wait for its row in PostgreSQL.
     pub(super) fn begins(&mut self, now: Instant) {
         self.waits_for_row(now);
         self.clocks.has_begun = true;
     }
 
-    /// It waits for a connection only. Others have been on their way with its row since then, if at all.
+    /// It waits only for a server connection. `busy` is the start of the last flights of its row.
     pub(super) fn has_its_row(&mut self, busy: Option<Instant>) {
         if let Some(busy) = busy {
             self.clocks.correct(busy, Some(busy));
@@ -75,7 +75,7 @@ impl<T> Entry<T> {
         self.clocks.blocked = None;
     }
 
-    /// The time-out that ends its wait, and when.
+    /// The time-out that expires first, and when.
     fn deadline(&self, query: Duration) -> Option<(Instant, TimeOut)> {
         let Clocks { begun, blocked, .. } = self.clocks;
         let query = Some(query).filter(|limit| !limit.is_zero());
@@ -91,7 +91,7 @@ impl<T> Entry<T> {
 }
 
 impl<T> Line<T> {
-    /// Whether and when a unit's wait ends by a time-out has changed.
+    /// Files the request under its deadline.
     pub(super) fn note_deadline(&mut self, ticket: Ticket) {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
@@ -110,7 +110,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Takes out every unit whose time is up.
+    /// Removes every request of which a time-out has expired.
     pub fn time_out(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
         let mut late = Vec::new();
         while let Some((_, ticket)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
@@ -124,7 +124,7 @@ impl<T> Line<T> {
         late
     }
 
-    /// The time-out that ends a unit's wait, now that it seems to be over.
+    /// The first deadline of a request, corrected by when its row was in flight.
     fn correct_deadline(&mut self, now: Instant, ticket: Ticket) -> Option<(Instant, TimeOut)> {
         let busy = self.busy_since(ticket);
         let limit = self.limits.query_timeout;
@@ -135,7 +135,7 @@ impl<T> Line<T> {
         end
     }
 
-    /// Since when others have been on their way, one after the other, with a row that a unit waits for. `None`: nobody is.
+    /// Start of the flights of a row that the request waits for. `None`: none is in flight.
     fn busy_since(&self, ticket: Ticket) -> Option<Instant> {
         let entry = self.waiting.get(&ticket)?;
         let rows = entry.slip.keys.as_slice().iter();

@@ -1,9 +1,9 @@
-//! Probe: one plain read for many units that wait for a row, which tells whose wait PostgreSQL would not have shared. It
-//! takes no lock and changes nothing; the units stay in the line meanwhile.
+//! Probe: one read for many requests that wait for rows, which finds those that PostgreSQL would answer without the row lock.
+//! It takes no row lock and changes nothing; the requests stay in the line meanwhile.
 //!
-//! Exactness: PostgreSQL looks at the committed version of a row before it locks the row. An UPDATE whose WHERE does not
-//! hold there is over, with `UPDATE 0`. An INSERT … ON CONFLICT DO NOTHING whose key is there does nothing, unless somebody
-//! is changing that key: so such a unit leaves by itself, and PostgreSQL decides. Everything else would wait.
+//! Exactness: PostgreSQL evaluates WHERE on the committed version of a row before it locks the row. If WHERE is not true there, the
+//! UPDATE is complete with `UPDATE 0`. If the key of INSERT … ON CONFLICT DO NOTHING exists, the INSERT does nothing, unless another
+//! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
 use super::array::Array;
 use super::course::{Came, Course};
@@ -22,23 +22,23 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// The read that a template's units are asked about with.
+/// The probe of a template.
 #[derive(Debug)]
 pub struct ProbePlan {
     id: u64,
     text: String,
-    /// Parameters that decide besides the key.
+    /// Parameters that it reads besides the key.
     carried: Vec<Carried>,
 }
 
-/// What a probe says of a unit.
+/// What a probe says of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probed {
-    /// It would wait by itself.
+    /// PostgreSQL would make it wait.
     Waits,
-    /// It would not, and this is its answer.
+    /// PostgreSQL would give this answer.
     Answer(Bytes),
-    /// It would perhaps not: it leaves by itself.
+    /// PostgreSQL would probably not make it wait: it leaves alone.
     Leaves,
 }
 
@@ -55,7 +55,7 @@ impl ProbePlan {
         })
     }
 
-    /// Writes the read, without `Sync`: the keys of all units, the fingerprint, the parameters.
+    /// Writes the read without `Sync`: keys of all requests, fingerprint, parameters.
     fn write(
         &self,
         keys: &Keys<'_>,
@@ -91,7 +91,7 @@ impl ProbePlan {
     }
 }
 
-/// The keys of the units' rows, in order: each has as many rows as the others.
+/// Keys of the requests' rows, in order; all requests have the same number of rows.
 struct Keys<'a> {
     rows: Vec<RowKey>,
     columns: &'a RowKeys,
@@ -115,30 +115,30 @@ impl Keys<'_> {
     }
 }
 
-/// A probe on its way.
+/// A probe in flight.
 #[derive(Debug)]
 pub struct Probe {
     asked: Asked,
-    /// Rows of each unit that were met.
+    /// Number of rows of each request that the read has found.
     met: Vec<usize>,
-    /// Rows of each.
+    /// Rows per request.
     rows_each: usize,
     same: bool,
     course: Course,
 }
 
-/// What the answer means.
+/// How the result is read.
 #[derive(Debug)]
 enum Asked {
-    /// Those who meet no row are answered so.
+    /// A request without a row gets its answer from here.
     Guards(Arc<FoldPlan>, Vec<Bytes>),
-    /// Those whose rows are all there leave.
+    /// A request whose rows all exist leaves alone.
     Keys,
 }
 
 impl Probe {
-    /// Writes the probe of units that share one (see [`crate::line::Slip::probe`]); their settings are in force on the
-    /// server. `None`: there is none for them.
+    /// Writes the probe of requests that share one (see [`crate::line::Slip::probe`]). Their settings must be in force on the
+    /// server. `None`: they have no probe.
     pub fn build(units: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Option<Self> {
         let before = out.len();
         let probe = Self::write(units, server, out);
@@ -167,7 +167,7 @@ impl Probe {
         })
     }
 
-    /// Takes a message from the server. True: the probe is over.
+    /// Takes a message from the server. Returns true when the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
         if self.course.receive(frame, server) == Came::Row {
             self.receive_row(frame.body());
@@ -175,7 +175,7 @@ impl Probe {
         frame.tag == tag::READY_FOR_QUERY
     }
 
-    /// A row of the result: facts unchanged?, number of a key whose row was met.
+    /// A row of the result: whether the facts are unchanged, number of a key whose row exists.
     fn receive_row(&mut self, body: &[u8]) {
         let values = backend::row_values(body).unwrap_or_default();
         let [same, number] = *values.as_slice() else {
@@ -190,7 +190,7 @@ impl Probe {
         }
     }
 
-    /// What is to be thought of each unit. If the probe failed, or the table is not what it was, all of them wait.
+    /// What the probe says of each request. If it failed, or the table has changed, all of them wait.
     pub fn verdicts(&self) -> Vec<Probed> {
         let holds = self.same && self.course.error().is_none();
         let verdict = |(place, met): (usize, &usize)| match &self.asked {
@@ -224,7 +224,7 @@ impl Asked {
 }
 
 impl GroupPlan {
-    /// The read that tells whether its units would wait for their rows by themselves. `None`: they would.
+    /// The probe of its requests. `None`: PostgreSQL locks their rows before it decides anything.
     pub fn probe(&self) -> Option<&ProbePlan> {
         match self {
             Self::Fold(plan) => plan.probe(),

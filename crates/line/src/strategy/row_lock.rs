@@ -1,5 +1,5 @@
-//! Waiting for the lock of one row before a group on it is put together: a statement whose transaction stays open, because
-//! a `Flush` follows it and no `Sync`. The group's own batch goes on in that transaction, and ends it.
+//! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
+//! transaction stays open; the batch of the group continues and ends that transaction.
 
 use super::GroupPlan;
 use super::course::{Came, Course};
@@ -14,7 +14,7 @@ use paceline_wire::{Frame, frontend};
 #[cfg(test)]
 mod tests;
 
-/// The statement that waits.
+/// The statement that locks the row.
 #[derive(Debug)]
 pub struct LockPlan {
     id: u64,
@@ -33,25 +33,25 @@ impl LockPlan {
 /// How far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// It waits.
+    /// PostgreSQL has not granted the lock yet.
     Awaited,
-    /// The row is locked, or there is none: the transaction is open.
+    /// The row is locked, or does not exist. The transaction is open.
     Granted,
-    /// It failed: the transaction ends with the `Sync` that is still to be sent.
+    /// The statement failed. The caller must end the transaction ([`RowLock::end`]).
     Failed,
     /// The transaction is over.
     Over,
 }
 
-/// A wait on its way.
+/// A wait in flight.
 #[derive(Debug)]
 pub struct RowLock {
     course: Course,
 }
 
 impl RowLock {
-    /// Writes the statement that waits for the row of this unit, whose settings are in force on the server. `None`: it
-    /// cannot be waited for.
+    /// Writes the statement that locks the row of this request. Its settings must be in force on the server. `None`: its row
+    /// cannot be locked separately.
     pub fn build(unit: &Unit, server: &mut ServerSide, out: &mut BytesMut) -> Option<Self> {
         let plan = unit.plan.as_ref()?;
         let (lock, row) = (plan.lock()?, plan.row_of(unit)?);
@@ -83,14 +83,14 @@ impl RowLock {
         }
     }
 
-    /// Nobody wants the lock any more, or it failed: ends its transaction. What it has locked is free again.
+    /// Ends the transaction without a batch.
     pub fn end(&self, out: &mut BytesMut) {
         frontend::write_sync(out);
     }
 }
 
 impl GroupPlan {
-    /// The statement that waits for the lock of a unit's row. `None`: there is none.
+    /// The statement that locks a request's row, if there is one.
     pub fn lock(&self) -> Option<&LockPlan> {
         match self {
             Self::Fold(plan) => Some(plan.lock()),

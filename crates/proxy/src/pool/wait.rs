@@ -1,4 +1,4 @@
-//! Units that wait for a row: what a free connection does for them, and how a wait ends by a cancel request or a time-out.
+//! Requests that wait for a row: what a free server connection does for them, and how cancel requests and time-outs end a wait.
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
@@ -11,42 +11,42 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What a free connection does.
+/// What a free server connection does next.
 pub(crate) enum Work {
-    /// It carries these out.
+    /// Carries out a group.
     Group(Departure<Waiter>),
-    /// It asks whether these, which stay in the line, would wait for their rows by themselves.
+    /// Probes these requests, which stay in the line.
     Probe(Vec<(Ticket, Arc<Unit>)>),
-    /// It waits for the lock of a row.
+    /// Waits for a row lock.
     Lock(Box<LockWait>),
 }
 
-/// A row whose lock is waited for.
+/// A row whose lock a server connection waits for.
 pub(crate) struct LockWait {
-    /// The row; in flight as long as this is waited for.
+    /// The row, which is in flight.
     pub(crate) key: Key,
-    /// The first unit that waits for it. It stays in the line, and may leave it.
+    /// The first request that waits for it. It stays in the line.
     pub(crate) unit: Arc<Unit>,
-    /// What the line knows of that unit.
+    /// What the line knows of that request.
     pub(crate) slip: Slip,
-    /// When the wait began.
+    /// Start of the wait.
     pub(crate) since: Instant,
 }
 
-/// Why the answer to a unit that has departed is not wanted any more.
+/// Why a request in flight must not be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     /// Its client has cancelled it.
     Cancelled,
-    /// Its client has left. What is under way is carried out, as PostgreSQL carries it out.
+    /// Its client has disconnected. The attempt in flight goes on, as it does in PostgreSQL.
     Left,
 }
 
-/// What a probe has found out.
+/// The result of a probe.
 pub(crate) type Probed = (Ticket, probe::Probed);
 
 impl Inner {
-    /// Units of the line that are asked about.
+    /// The requests to be probed.
     pub(super) fn units(&self, tickets: Vec<Ticket>) -> Vec<(Ticket, Arc<Unit>)> {
         let unit = |ticket: Ticket| {
             let (_, waiter) = self.line.get(ticket)?;
@@ -55,7 +55,7 @@ impl Inner {
         tickets.into_iter().filter_map(unit).collect()
     }
 
-    /// The wait for the lock of a unit's row, which is in flight. `None`: there is nothing to wait with, and the row lands.
+    /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
     pub(super) fn lock_wait(&mut self, now: Instant, ticket: Ticket) -> Option<Box<LockWait>> {
         let (slip, waiter) = self.line.get(ticket)?;
         let Keys::One(key) = slip.keys else {
@@ -76,8 +76,8 @@ impl Inner {
 }
 
 impl Pool {
-    /// A unit is cancelled by its client. If it waits, its answer says so; if it has departed, it does not go again. False: it
-    /// has departed.
+    /// Cancels a request. If it is in the line, its client gets 57014; if it is in flight, it is not tried again. Returns false
+    /// if it is in flight.
     pub(crate) fn cancel(self: &Arc<Self>, ticket: Ticket) -> bool {
         let Some(entry) = self.take_out(ticket) else {
             self.is_unwanted(ticket, Unwanted::Cancelled);
@@ -91,12 +91,12 @@ impl Pool {
         self.lock().unwanted.insert(ticket, why);
     }
 
-    /// The client of a unit that was unwanted knows what has become of it.
+    /// The client of a request that must not be tried again has its answer.
     pub(crate) fn forget(&self, ticket: Ticket) {
         self.lock().unwanted.remove(&ticket);
     }
 
-    /// Was one of these, which have departed, cancelled, or is its time up?
+    /// Whether one of these requests in flight was cancelled, or a time-out of it has expired.
     pub(crate) fn wants_back<'a>(
         &self,
         mut departed: impl Iterator<Item = &'a Entry<Waiter>>,
@@ -106,12 +106,12 @@ impl Pool {
         departed.any(|entry| cancelled(&entry.ticket) || entry.is_late(now))
     }
 
-    /// Does anybody wait for the row whose lock is waited for?
+    /// Whether a request still waits for the row.
     pub(crate) fn is_awaited(&self, key: Key) -> bool {
         self.lock().line.is_awaited(key)
     }
 
-    /// The lock is granted: those leave who can go on with it.
+    /// PostgreSQL has granted the lock: takes the requests that go on with it.
     pub(crate) fn take_locked(&self, wait: &LockWait) -> Departure<Waiter> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -120,7 +120,7 @@ impl Pool {
         Departure { entries }
     }
 
-    /// A probe has been answered; those who are still in the line hear of it. Says how many were answered.
+    /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.
     pub(crate) fn probed(self: &Arc<Self>, probed: Vec<Probed>) -> Vec<Ticket> {
         let now = Instant::now();
         let mut answered = Vec::new();
@@ -141,12 +141,12 @@ impl Pool {
         answered
     }
 
-    /// A probe has come to nothing.
+    /// A probe failed.
     pub(crate) fn probe_failed(&self, tickets: &[Ticket]) {
         self.lock().line.probe_failed(Instant::now(), tickets);
     }
 
-    /// The time of these is up, which have left the line.
+    /// Answers requests whose time-out has expired.
     pub(super) fn tell_late(&self, late: Vec<(Entry<Waiter>, TimeOut)>) {
         for (entry, why) in late {
             self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Pool {
 }
 
 impl Delivery {
-    /// The answer to a unit whose time is up, in PostgreSQL's words.
+    /// The answer to a request whose time-out has expired, in PostgreSQL's words.
     fn timed_out(why: TimeOut) -> Self {
         match why {
             TimeOut::Lock => failed("55P03", "canceling statement due to lock timeout"),
@@ -166,7 +166,7 @@ impl Delivery {
         }
     }
 
-    /// The answer to a unit that its client has cancelled.
+    /// The answer to a request that its client has cancelled.
     pub(crate) fn cancelled() -> Self {
         failed("57014", "canceling statement due to user request")
     }

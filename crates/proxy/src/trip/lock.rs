@@ -1,5 +1,5 @@
-//! The wait for the lock of a row, before a group on it is put together. The units that wait stay in the line: they may leave,
-//! be cancelled and time out. When the lock is granted, those who are there leave with it, in its transaction.
+//! Waits for a row lock before a group on the row is built. The requests stay in the line meanwhile, where they can be withdrawn,
+//! cancelled and time out. When PostgreSQL grants the lock, the requests that wait then are carried out in its transaction.
 
 use super::{Locked, Owed, Trip, adopt, call_back, exchange};
 use crate::pool::{LockWait, Pool};
@@ -12,18 +12,18 @@ use paceline_wire::Frames;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often one looks whether anybody still waits for the lock.
+/// Interval at which a wait checks whether a request still needs the lock.
 const LOOKED_AFTER: Duration = Duration::from_millis(50);
 
 /// How a wait ended.
 enum Ended {
     /// The row is locked, in a transaction that is open.
     Granted(RowLock),
-    /// It is not, and no transaction is open.
+    /// No transaction is open.
     Over(Landing),
 }
 
-/// Waits for a row's lock on `conn`. `None`: the connection is lost.
+/// Waits for a row lock on `conn`. `None`: the connection is lost.
 pub(super) async fn wait(
     wait: Box<LockWait>,
     mut owed: Owed,
@@ -63,8 +63,7 @@ pub(super) async fn wait(
     }
 }
 
-/// The group that goes on with the lock, with its batch in what is sent next, if it can be put together. `None`: nobody waits
-/// any more.
+/// The group that goes on with the lock; its batch is appended to `out` if it can be built. `None`: no request waits any more.
 fn go_on(
     wait: &LockWait,
     owed: &mut Owed,
@@ -77,7 +76,7 @@ fn go_on(
     }
     owed.depart(&group);
     let mut trip = Trip::new(group);
-    // Who waits that long once is likely to do so again.
+    // The next lock will probably have to be waited for, too.
     if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
         trip.landing = Landing::Contended;
     }
@@ -116,7 +115,7 @@ async fn run(
     }
 }
 
-/// Feeds whole messages to the wait, up to the one that changes something.
+/// Feeds whole messages to the wait, up to the first that changes its state.
 fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerError> {
     let mut frames = Frames::new(&conn.input);
     let mut state = Lock::Awaited;
@@ -130,7 +129,7 @@ fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerErro
     Ok(state)
 }
 
-/// Nobody goes on with the lock: its transaction ends.
+/// Ends the transaction of a lock that no request goes on with.
 async fn end(
     mut lock: RowLock,
     conn: &mut ServerConn,

@@ -1,5 +1,5 @@
-//! A probe on its way: units that wait for their rows are asked about, and those whom PostgreSQL would not have kept
-//! waiting are answered or leave. All of them stay in the line meanwhile.
+//! Carries out a probe: requests that PostgreSQL would not make wait for their row are answered, or leave alone. All of them
+//! stay in the line meanwhile.
 
 use super::{Done, Owed, adopt, exchange};
 use crate::pool::Pool;
@@ -12,7 +12,7 @@ use paceline_line::unit::Unit;
 use paceline_wire::Frames;
 use std::sync::Arc;
 
-/// Asks about units on `conn`, and what is next for it.
+/// Probes requests on `conn`. Returns what the connection does next, or `None` if it is lost.
 pub(super) async fn ask(
     units: Vec<(Ticket, Arc<Unit>)>,
     owed: Owed,
@@ -62,7 +62,7 @@ async fn run(
     Ok(())
 }
 
-/// Feeds whole messages to the probe. True: it is over.
+/// Feeds whole messages to the probe. Returns true when it is complete.
 fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError> {
     let mut frames = Frames::new(&conn.input);
     let mut over = false;
@@ -74,7 +74,7 @@ fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError
     Ok(over)
 }
 
-/// Those who were answered travelled together, and wrote nothing.
+/// Counts the answered requests as a group that wrote nothing.
 fn count(units: &[(Ticket, Arc<Unit>)], answered: &[Ticket]) {
     let mut served = Served::default();
     let mut strategy = None;
