@@ -31,6 +31,7 @@ use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{ErrorResponse, Frame, frame};
 use several::SeveralPlan;
 use share::Underway;
+use std::borrow::Cow;
 use std::sync::Arc;
 use upsert::UpsertPlan;
 
@@ -377,11 +378,11 @@ fn write_simple_member(
     frontend::write_describe_portal(out);
 }
 
-/// PostgreSQL says that a plan no longer fits its table ("cached plan must not change result type").
+/// PostgreSQL says that a plan no longer fits its table: by the SQLSTATE and by the function that raises it, as the message
+/// is in the language of `lc_messages`.
 pub(crate) fn is_stale_plan(error: &[u8]) -> bool {
-    let says =
-        |code, text| backend::error_field(error, code).is_some_and(|found| found.contains(text));
-    says(b'C', "0A000") && says(b'M', "cached plan")
+    let is = |code, text| backend::error_field(error, code) == Some(text);
+    is(b'C', "0A000") && is(b'R', "RevalidateCachedQuery")
 }
 
 /// What stands in front of an answer to `form`.
@@ -489,10 +490,13 @@ fn why(sqlstate: &str) -> Fallback {
     }
 }
 
-/// The text of an `ErrorResponse`, header included.
-fn message(error: &[u8]) -> Option<&str> {
+/// The text of an `ErrorResponse`, header included. Only what Paceline's own statements put into it means the same in every
+/// language.
+fn message(error: &[u8]) -> Option<Cow<'_, str>> {
     let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
-    backend::error_field(body, b'M')
+    Some(String::from_utf8_lossy(backend::error_field_bytes(
+        body, b'M',
+    )?))
 }
 
 /// The SQLSTATE of an `ErrorResponse`.

@@ -302,11 +302,16 @@ pub fn write_notice(out: &mut BytesMut, message: &str, detail: Option<&str>) {
 
 /// One field of an `ErrorResponse` or `NoticeResponse` body (`C` SQLSTATE, `M` message, `S` severity, …).
 pub fn error_field(body: &[u8], code: u8) -> Option<&str> {
+    std::str::from_utf8(error_field_bytes(body, code)?).ok()
+}
+
+/// The same as it came: texts are in the client's encoding.
+pub fn error_field_bytes(body: &[u8], code: u8) -> Option<&[u8]> {
     let mut r = Reader::new(body);
     loop {
         match r.u8().ok()? {
             0 => return None,
-            found if found == code => return r.str().ok(),
+            found if found == code => return r.cstr().ok(),
             _ => {
                 r.cstr().ok()?;
             }

@@ -403,9 +403,9 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
 }
 
 fn is_gone(sqlstate: &str, error: &[u8]) -> bool {
-    super::message(error).is_some_and(|message| Dealing::is_gone(sqlstate, message))
+    super::message(error).is_some_and(|message| Dealing::is_gone(sqlstate, &message))
 }
 
 fn is_uncertain(sqlstate: &str, error: &[u8]) -> bool {
-    super::message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, message))
+    super::message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, &message))
 }

@@ -179,6 +179,19 @@ pub(crate) mod server {
         wire(|out| ErrorResponse::error(sqlstate, message).write(out))
     }
 
+    /// What PostgreSQL says, in some language, of a plan that no longer fits its table.
+    pub(crate) fn stale_plan() -> Wire {
+        let mut out = error("0A000", STALE_PLAN);
+        // The last byte ends the list of fields.
+        out.pop();
+        out.put_slice(b"RRevalidateCachedQuery\0\0");
+        let len = u32::try_from(out.len() - 1).expect("a short message");
+        out[1..5].copy_from_slice(&len.to_be_bytes());
+        out
+    }
+
+    pub(crate) const STALE_PLAN: &str = "gecachter Plan darf den Ergebnistyp nicht \u{e4}ndern";
+
     pub(crate) fn fatal(sqlstate: &'static str, message: &str) -> Wire {
         wire(|out| ErrorResponse::fatal(sqlstate, message).write(out))
     }

@@ -27,6 +27,7 @@ mod errors;
 mod explaining;
 mod faults;
 mod fuzz;
+mod groups;
 mod harness;
 mod hotspot_hints;
 mod importing;

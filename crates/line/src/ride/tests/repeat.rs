@@ -5,7 +5,7 @@ use crate::ride::Wrap;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
 
-const STALE: &str = "cached plan must not change result type";
+const STALE: &str = STALE_PLAN;
 
 fn prepared() -> Stage {
     let mut stage = Stage::new();
@@ -20,7 +20,7 @@ fn prepared() -> Stage {
 fn a_unit_that_met_a_stale_plan_is_carried_out_again() {
     let mut stage = prepared();
     stage.client([bind("a"), execute(), sync()]);
-    assert!(stage.server([error("0A000", STALE), ready('I')]).is_empty());
+    assert!(stage.server([stale_plan(), ready('I')]).is_empty());
     assert!(stage.ride.take_repeat() && !stage.ride.take_repeat());
     let sent = stage.client([bind("a"), execute(), sync()]);
     assert_eq!(sent[..2], ["Close s1", "Parse s1: SELECT * FROM t"]);
@@ -41,7 +41,7 @@ fn what_the_client_was_told_of_names_is_not_told_again() {
     let unit = || [parse("b", "SELECT * FROM t"), bind("b"), execute(), sync()];
     stage.client(unit());
     assert_eq!(stage.server([]), ["parsed"]);
-    assert!(stage.server([error("0A000", STALE), ready('I')]).is_empty());
+    assert!(stage.server([stale_plan(), ready('I')]).is_empty());
     assert!(stage.ride.take_repeat());
     let sent = stage.client(unit());
     assert_eq!(
@@ -56,10 +56,10 @@ fn what_the_client_was_told_of_names_is_not_told_again() {
 fn a_second_failure_is_told() {
     let mut stage = prepared();
     stage.client([bind("a"), execute(), sync()]);
-    stage.server([error("0A000", STALE), ready('I')]);
+    stage.server([stale_plan(), ready('I')]);
     assert!(stage.ride.take_repeat());
     stage.client([bind("a"), execute(), sync()]);
-    let got = stage.server([closed(), parsed(), error("0A000", STALE), ready('I')]);
+    let got = stage.server([closed(), parsed(), stale_plan(), ready('I')]);
     assert_eq!(got.len(), 2, "{got:?}");
     assert!(!stage.ride.take_repeat());
 }
@@ -70,7 +70,7 @@ fn inside_a_transaction_it_is_told() {
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
     stage.client([bind("a"), execute(), sync()]);
-    let got = stage.server([error("0A000", STALE), ready('E')]);
+    let got = stage.server([stale_plan(), ready('E')]);
     assert_eq!(got, [format!("ERROR 0A000: {STALE}"), "ready E".to_owned()]);
     assert!(!stage.ride.take_repeat());
 }
@@ -91,7 +91,7 @@ fn a_client_that_has_seen_part_of_an_answer_is_told() {
         bound(),
         row(&["1"]),
         complete("SELECT 1"),
-        error("0A000", STALE),
+        stale_plan(),
         ready('I'),
     ]);
     assert_eq!(got.len(), 6, "{got:?}");
@@ -104,14 +104,14 @@ fn a_client_that_has_said_more_than_the_unit_is_told() {
     stage.client([bind("a")]);
     stage.ride.goes_on();
     stage.client([execute(), sync()]);
-    assert_eq!(stage.server([error("0A000", STALE), ready('I')]).len(), 2);
+    assert_eq!(stage.server([stale_plan(), ready('I')]).len(), 2);
 }
 
 #[test]
 fn a_procedure_that_may_have_committed_is_not_called_again() {
     let mut stage = prepared();
     stage.client([query("CALL book()")]);
-    assert_eq!(stage.server([error("0A000", STALE), ready('I')]).len(), 2);
+    assert_eq!(stage.server([stale_plan(), ready('I')]).len(), 2);
     assert!(!stage.ride.take_repeat());
 }
 
@@ -119,7 +119,7 @@ fn a_procedure_that_may_have_committed_is_not_called_again() {
 fn a_statement_that_is_executed_by_name_is_carried_out_again() {
     let mut stage = prepared();
     stage.client([query("EXECUTE a")]);
-    assert!(stage.server([error("0A000", STALE), ready('I')]).is_empty());
+    assert!(stage.server([stale_plan(), ready('I')]).is_empty());
     assert!(stage.ride.take_repeat(), "a statement has done nothing");
 }
 
@@ -132,7 +132,7 @@ fn a_unit_that_was_begun_by_paceline_is_not_carried_out_again() {
         complete("BEGIN"),
         ready('T'),
         parsed(),
-        error("0A000", STALE),
+        stale_plan(),
         ready('E'),
     ]);
     assert_eq!(got.len(), 2, "{got:?}");

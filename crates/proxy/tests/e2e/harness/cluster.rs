@@ -2,6 +2,7 @@
 //! kill or configure them. Durable, as in production; stopped when the tests end, however they end.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -33,15 +34,21 @@ pub(crate) fn shared() -> Arc<Cluster> {
 impl Cluster {
     /// A server for one test.
     pub(crate) fn private() -> Arc<Cluster> {
+        Self::start(fetched(), &[])
+    }
+
+    fn start(bin_dir: Option<PathBuf>, settings: &[(&str, &str)]) -> Arc<Cluster> {
         let folder = caretaker::folder("c");
         let mut options = Options::new(folder.clone());
-        options.bin_dir = fetched();
-        for (name, value) in [
+        options.bin_dir = bin_dir;
+        let usual = [
             ("max_connections", "400"),
             ("shared_buffers", "64MB"),
             ("log_min_messages", "fatal"),
-        ] {
-            options.settings.push((name.to_owned(), value.to_owned()));
+        ];
+        for (name, value) in usual.iter().chain(settings) {
+            let setting = ((*name).to_owned(), (*value).to_owned());
+            options.settings.push(setting);
         }
         // On a thread of its own: starting may fetch binaries, which needs a runtime, and callers may be inside one.
         let server = thread::spawn(|| Server::start(options)).join().unwrap();
@@ -55,6 +62,21 @@ impl Cluster {
             folder,
             databases: AtomicUsize::new(0),
         })
+    }
+
+    /// A server whose messages are in German. `None`: the machine cannot have one, and standard error says why.
+    pub(crate) fn in_german() -> Option<Arc<Cluster>> {
+        let Some(bin_dir) = with_locale() else {
+            eprintln!("skipped: localedef cannot make de_DE.UTF-8 here");
+            return None;
+        };
+        let cluster = Self::start(Some(bin_dir), &[("lc_messages", LOCALE)]);
+        let said = cluster.client("postgres").simple("SELECT 1/0");
+        if said.error().is_some_and(|e| e.text() == "division by zero") {
+            eprintln!("skipped: this PostgreSQL was installed without its German messages");
+            return None;
+        }
+        Some(cluster)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -112,4 +134,39 @@ fn fetched() -> Option<PathBuf> {
         let cache = paceline_postgres::default_cache_dir().unwrap();
         paceline_postgres::fetch(&cache).unwrap().bin_dir
     })
+}
+
+const LOCALE: &str = "de_DE.UTF-8";
+
+/// A folder with programs that are those of the server, but know [`LOCALE`].
+fn with_locale() -> Option<PathBuf> {
+    let folder = caretaker::folder("l");
+    let made = Command::new("localedef")
+        .args(["-f", "UTF-8", "-i", "de_DE"])
+        .arg(folder.join(LOCALE))
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        return None;
+    }
+    let installed = || {
+        Some(
+            paceline_postgres::find_installations()
+                .first()?
+                .bin_dir
+                .clone(),
+        )
+    };
+    let real = fetched().or_else(installed)?;
+    for program in ["postgres", "initdb"] {
+        let path = folder.join(program);
+        let (locales, real) = (folder.display(), real.join(program));
+        let script = format!(
+            "#!/bin/sh\nLOCPATH='{locales}' exec '{}' \"$@\"\n",
+            real.display()
+        );
+        std::fs::write(&path, script).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).unwrap();
+    }
+    Some(folder)
 }

@@ -253,7 +253,10 @@ fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
 #[test]
 fn a_lock_that_one_row_does_not_get_blocks_it() {
     let mut server = a_server();
-    let timed_out = || error("55P03", "canceling statement due to lock timeout");
+    let timed_out = || {
+        let text = "storniere Anfrage wegen Zeit\u{fc}berschreitung einer Sperre";
+        error("55P03", text)
+    };
     let mut one_row = group(&["7", "7"], &mut server);
     let dealt = one_row.answer([parsed(), bound(), timed_out(), ready('I')]);
     assert_eq!(dealt, ["0: again Blocked", "1: again Blocked"]);
@@ -272,6 +275,7 @@ fn a_lock_that_one_row_does_not_get_blocks_it() {
 fn a_cancelled_group_goes_again_in_halves() {
     for message in [
         "canceling statement due to statement timeout",
+        "canceling autovacuum task",
         "storniere Anfrage",
     ] {
         let mut server = a_server();
@@ -301,15 +305,6 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
         let again = leave(&members, &mut server).expect("it travels").sent();
         assert!(again[0].contains("SKIP LOCKED"), "{}", again[0]);
     }
-}
-
-#[test]
-fn somebody_elses_cancellation_is_not_a_timeout() {
-    let mut server = a_server();
-    let mut trip = group(&["7", "7"], &mut server);
-    let cancelled = error("57014", "canceling statement due to user request");
-    let dealt = trip.answer([parsed(), bound(), cancelled, ready('I')]);
-    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
 }
 
 /// An update of which PostgreSQL may evaluate a part even when there is no row.
