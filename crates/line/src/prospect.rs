@@ -102,7 +102,7 @@ impl Prospect {
         let target = template.hints().target_affect_row;
         let asked = hinted || outlook.declared;
         let counts = asked && policy.hotspot;
-        let may_chain = counts && target.is_none() && !template.names_moment();
+        let may_chain = counts && target.is_none() && !template.is_parsed_alone();
         let or_chain = |why: &str| match may_chain {
             true => Self::once_short(template, Strategy::Chain),
             false => Self::alone(why),

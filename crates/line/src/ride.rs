@@ -14,6 +14,7 @@ mod journal;
 mod keep;
 mod named;
 mod outward;
+mod reading;
 mod repeat;
 
 use crate::server::ServerSide;

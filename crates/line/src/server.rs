@@ -4,6 +4,7 @@
 use crate::settings::Settings;
 use crate::template::Template;
 use bytes::BytesMut;
+use paceline_wire::backend;
 use paceline_wire::frontend::{self, Target, tag};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -277,6 +278,27 @@ impl ServerSide {
     pub fn names_temporaries(&self) -> bool {
         let path = self.reported.get("search_path");
         path.is_some_and(|path| path.contains("pg_temp"))
+    }
+
+    /// Notes what a `ParameterStatus` with this body says.
+    pub fn note_reported(&mut self, body: &[u8]) {
+        if let Ok((name, value)) = backend::read_parameter_status(body) {
+            self.reported.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Does the server make the same tokens of this text as the parser here, going by the settings that it has reported?
+    pub fn reads(&self, text: &str) -> bool {
+        let reported = |name: &str| self.reported.get(name).map(String::as_str);
+        let conforms = || reported("standard_conforming_strings") == Some("on");
+        let encoding = || reported("client_encoding");
+        (text.is_ascii() || encoding().is_some_and(paceline_sql::keeps_ascii))
+            && (!paceline_sql::hides_quotes(text) || conforms())
+    }
+
+    /// It has this statement, under the settings in force.
+    pub fn has_prepared(&self, id: u64) -> bool {
+        self.prepared.contains_key(&self.key(id))
     }
 
     /// These settings are in force.

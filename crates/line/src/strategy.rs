@@ -170,6 +170,9 @@ impl Batch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
+        if !members.iter().all(|unit| is_read(unit, server)) {
+            return None;
+        }
         let before = out.len();
         let kind = Self::write(strategy, members, chain, server, out);
         if kind.is_none() && out.len() > before {
@@ -213,6 +216,9 @@ impl Batch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
+        if frame.tag == tag::PARAMETER_STATUS {
+            server.note_reported(frame.body());
+        }
         match &mut self.0 {
             Kind::Pipeline(batch) => batch.receive(frame, server, dealt),
             Kind::Share(batch) => batch.receive(frame, server, dealt),
@@ -284,6 +290,16 @@ impl Batch {
             _ => None,
         }
     }
+}
+
+/// Does this server make the same tokens of a member's text as the parser here?
+fn is_read(unit: &Unit, server: &ServerSide) -> bool {
+    let query = || unit.frames().next().map(|frame| frame.body());
+    let text = match unit.form {
+        Form::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),
+        Form::Extended { .. } => Some(unit.template.text.as_str()),
+    };
+    text.is_some_and(|text| server.reads(text))
 }
 
 /// The same verdict for many.

@@ -111,6 +111,12 @@ impl Template {
         self.statement.as_ref().is_some_and(|s| s.names_moment)
     }
 
+    /// What it means depends on when, or under which settings, it is parsed.
+    pub fn is_parsed_alone(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_some_and(|s| s.names_moment || s.has_escapes)
+    }
+
     /// What it does with a prepared statement that it calls by name.
     pub fn named(&self) -> Option<&Named> {
         self.statement.as_ref()?.named.as_ref()
@@ -290,6 +296,11 @@ impl Templates {
         })
     }
 
+    /// A text of which the server may make something else than the parser here: what it does is not known.
+    pub fn unread(&self, text: &str, types: &[u8]) -> Arc<Template> {
+        self.create(text, types, None)
+    }
+
     /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
     pub fn retire(&self, template: &Template) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -416,8 +427,12 @@ fn literal_types(literals: &[Literal]) -> Vec<u8> {
     frontend::parameter_types(&oids)
 }
 
-/// A text without the bare words of the older hint spelling, which PostgreSQL does not understand.
+/// A text without the bare words of the older hint spelling, which PostgreSQL does not understand. Where a backslash may
+/// hide the end of a constant they stay: they might be part of one.
 pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
+    if paceline_sql::hides_quotes(text) {
+        return Cow::Borrowed(text);
+    }
     match paceline_sql::strip_bare_hints(text) {
         Some((plain, hints)) => Cow::Owned(as_comment(&plain, hints)),
         None => Cow::Borrowed(text),

@@ -131,6 +131,9 @@ pub(crate) async fn inquire(
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     conn.adopt(settings).await?;
+    if !conn.side.reads(&template.text) {
+        return Ok(Learned::refused(READ_OTHERWISE));
+    }
     // The next user of the connection resets it.
     conn.side.limited = true;
     let answers = conn
@@ -168,16 +171,17 @@ async fn ask(
     let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
     let taints = answers.next().unwrap_or(true);
     let plain = answers.all(|yes| yes);
-    let plan = match statement.names_moment {
-        true => Err(MOMENT.to_owned()),
-        false => ask_plan(conn, template, statement, &declared, templates).await?,
+    let parsed_alone = why_parsed_alone(statement);
+    let plan = match parsed_alone {
+        Some(why) => Err(why.to_owned()),
+        None => ask_plan(conn, template, statement, &declared, templates).await?,
     };
-    let same = !statement.names_moment && !statement.samples;
+    let same = parsed_alone.is_none() && !statement.samples;
     let read = statement.effect == Effect::Read && same;
     let plain_read = match &plan {
         _ if read && plain => Ok(()),
-        // That it cannot become one call for many, or means its moment, says more.
-        Err(why) if takes_many(&declared) || statement.names_moment => Err(why.clone()),
+        // That it cannot become one call for many, or is parsed alone, says more.
+        Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
         _ => Err(NOT_PLAIN.to_owned()),
     };
     Ok(Learned {
@@ -187,6 +191,15 @@ async fn ask(
         taints,
         timeouts: Timeouts::default(),
     })
+}
+
+/// Why a text means what it means only where, and when, its client has it parsed.
+pub(crate) fn why_parsed_alone(statement: &Statement) -> Option<&'static str> {
+    match (statement.has_escapes, statement.names_moment) {
+        (true, _) => Some(ESCAPES),
+        (false, true) => Some(MOMENT),
+        (false, false) => None,
+    }
 }
 
 /// Does it call a function of which one call shall take for many?
@@ -273,7 +286,11 @@ const NOT_DESCRIBED: &str = "it could not be described";
 const NO_TABLE: &str = "there is no such table";
 const NO_TYPE: &str = "a type that is not known";
 const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
-pub(crate) const MOMENT: &str = "a constant that means the moment in which it is parsed";
+const ESCAPES: &str =
+    "a backslash in a constant, which settings give a meaning, or in front of a quote";
+const READ_OTHERWISE: &str =
+    "under standard_conforming_strings and client_encoding the server may read it otherwise";
+const MOMENT: &str = "a constant that means the moment in which it is parsed";
 const TOO_MANY: &str = "too many parameters or columns";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved

@@ -280,9 +280,7 @@ impl ServerConn {
 
     fn note_parameter(&mut self, message: &[u8]) {
         let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
-        if let Ok((name, value)) = backend::read_parameter_status(body) {
-            self.side.reported.insert(name.to_owned(), value.to_owned());
-        }
+        self.side.note_reported(body);
     }
 
     /// Parameters that the server reports to every client that logs in.

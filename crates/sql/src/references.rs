@@ -1,5 +1,6 @@
 //! What a tree refers to: relations, functions, operators and cast targets, by the names in the text.
 
+use crate::escapes;
 use crate::name::{Name, push_distinct};
 use crate::tree::Record;
 
@@ -92,13 +93,14 @@ pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
 /// Words that the input of dates and times takes for a moment.
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
-/// Whether a text constant may be one of these words, alone or with a time of day.
+/// Whether a text constant may be one of these words, alone or with a time of day; also where backslashes escape.
 pub(crate) fn names_moment(tree: &Record) -> bool {
     let mut found = false;
     tree.walk(&mut |node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        found |= text_names_moment(text);
+        found |= text_names_moment(text)
+            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)));
     });
     found
 }

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::call::{self, Call};
 use crate::effect::{self, Effect};
+use crate::escapes;
 use crate::hints::{self, Hints};
 use crate::merge::{self, Insert};
 use crate::name::Name;
@@ -47,6 +48,8 @@ pub struct Statement {
     /// A text constant may mean the moment in which PostgreSQL parses it (`'now'::timestamptz`): parsed at another time, the
     /// text means something else.
     pub names_moment: bool,
+    /// What a backslash in one of its constants means, settings of the server say.
+    pub has_escapes: bool,
     /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
@@ -82,6 +85,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         take: take::of_statements(&statements),
         call: call::of_statements(&statements),
         names_moment: references::names_moment(&tree),
+        has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,

@@ -149,6 +149,20 @@ impl Expect {
         }
     }
 
+    /// The server carries something out that may change settings.
+    pub(super) fn carries_out(&self) -> bool {
+        matches!(
+            self,
+            Self::Query { .. }
+                | Self::OwnQuery
+                | Self::Ending
+                | Self::Restoring
+                | Self::Then { .. }
+                | Self::Execute { .. }
+                | Self::FunctionCall
+        )
+    }
+
     /// Even if it fails, it may leave this behind in the session.
     pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {

@@ -121,6 +121,7 @@ impl Ride {
         }
         let text = String::from_utf8_lossy(parse.text);
         let template = desk.templates.prepared_now(&text, parse.types);
+        let template = self.as_read(&text, template, desk);
         let outgoing = self.outgoing(&template, desk, out);
         if self.status == Status::Failed {
             // Whether a failed transaction takes it is PostgreSQL's to say, also of what the server has already.
@@ -164,13 +165,16 @@ impl Ride {
         if desk.session.statement(name.as_bytes()).is_none() {
             return self.execute_unknown((text, name, at), desk, out);
         }
-        let (changes, hints) = desk.what_it_does(Some(template));
+        let (mut changes, hints) = desk.what_it_does(Some(template));
         if let Some(kept) = self.refused(&changes, desk) {
             self.refuse_query(kept, out);
             return true;
         }
         let before = out.len();
         let known = self.make_known(name.as_bytes(), desk, out);
+        if known.is_unread() {
+            changes.push(SessionChange::Taint);
+        }
         let name = quoted(&known.name);
         self.unit.moved = Some(Moved::renamed(text, at, &name));
         let mut query = BytesMut::new();
@@ -238,7 +242,10 @@ impl Ride {
         };
         let known = self.make_known(name.as_bytes(), desk, out);
         let text = renamed(&template.text, at, &quoted(&known.name));
-        desk.templates.prepared(&text, &template.types)
+        match known.is_unread() {
+            true => desk.templates.unread(&text, &template.types),
+            false => desk.templates.prepared(&text, &template.types),
+        }
     }
 
     /// Carries out a portal that is about a statement's name. False: PostgreSQL must.

@@ -21,6 +21,16 @@ pub(super) struct Known {
     pub(super) name: Vec<u8>,
     /// If it is shared with other clients.
     key: Option<StatementKey>,
+    /// What it does, if the client has prepared it.
+    pub(super) template: Option<Arc<Template>>,
+}
+
+impl Known {
+    /// Nobody knows what it does.
+    pub(super) fn is_unread(&self) -> bool {
+        let template = self.template.as_ref();
+        template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
+    }
 }
 
 impl Ride {
@@ -123,6 +133,7 @@ impl Ride {
                 (plain, template)
             }
         };
+        let template = self.as_read(text, template, desk);
         if self.query_by_name(&plain, &template, desk, out) {
             return;
         }
@@ -170,6 +181,7 @@ impl Ride {
             return self.parse_named(parse, Says::Parsed, desk, out);
         }
         let template = desk.templates.prepared_now(&text, parse.types);
+        let template = self.as_read(&text, template, desk);
         let outgoing = self.outgoing(&template, desk, out);
         Parse {
             text: outgoing.text.as_bytes(),
@@ -216,9 +228,14 @@ impl Ride {
     }
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let Known { name, key } = self.make_known(bind.statement, desk, out);
-        match desk.session.statement(bind.statement) {
-            Some(template) => self.open_portal(&bind, template),
+        let known = self.make_known(bind.statement, desk, out);
+        let Known {
+            name,
+            key,
+            template,
+        } = known;
+        match template {
+            Some(template) => self.open_portal(&bind, &template),
             None => drop(self.portals.remove(bind.portal)),
         }
         BindNames {
@@ -265,28 +282,38 @@ impl Ride {
         let Some(template) = desk.session.statement(name).cloned() else {
             return Known {
                 name: self.unknown(name, desk, out),
-                key: None,
+                ..Known::default()
             };
         };
-        let template = self.outgoing(&template, desk, out);
+        let outgoing = self.outgoing(&template, desk, out);
+        let sent = self.as_prepared(Arc::clone(&outgoing), desk);
+        // The client's own text tells what a statement does, unless the server may read another one.
+        let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
+            true => template,
+            false => Arc::clone(&sent),
+        };
+        let mut known = Known {
+            template: Some(template),
+            ..Known::default()
+        };
         if name.is_empty() {
-            if desk.server.unnamed != Some(template.statement_id) {
+            if desk.server.unnamed != Some(sent.statement_id) {
                 Parse {
                     name: b"",
-                    text: template.text.as_bytes(),
-                    types: &template.types,
+                    text: sent.text.as_bytes(),
+                    types: &sent.types,
                 }
                 .write(out);
-                desk.server.unnamed = Some(template.statement_id);
+                desk.server.unnamed = Some(sent.statement_id);
                 self.expect.push_back(Expect::OwnParse { key: None });
             }
-            return Known::default();
+            return known;
         }
-        let template = match own_text(&template.text, desk) {
-            Cow::Borrowed(_) => template,
-            Cow::Owned(text) => desk.templates.prepared(&text, &template.types),
+        let sent = match own_text(&sent.text, desk) {
+            Cow::Borrowed(_) => sent,
+            Cow::Owned(text) => desk.templates.prepared(&text, &sent.types),
         };
-        let ensured = desk.server.ensure((&*template).into(), out);
+        let ensured = desk.server.ensure((&*sent).into(), out);
         self.expect
             .extend(ensured.closed.map(|closed| Expect::OwnClose {
                 closed: Some(closed),
@@ -296,10 +323,9 @@ impl Ride {
                 key: Some(ensured.key),
             });
         }
-        Known {
-            name: ensured.key.name().into_bytes(),
-            key: Some(ensured.key),
-        }
+        known.name = ensured.key.name().into_bytes();
+        known.key = Some(ensured.key);
+        known
     }
 
     /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.

@@ -7,6 +7,7 @@ mod keeping;
 mod named;
 mod passing;
 mod prepared;
+mod reading;
 mod repeat;
 mod settings;
 mod stage;

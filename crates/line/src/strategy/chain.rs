@@ -71,7 +71,7 @@ impl Prelude {
 pub fn fits(unit: &Unit) -> Option<GroupId> {
     let template = &unit.template;
     let targeted = template.hints().target_affect_row.is_some();
-    let fits = !targeted && !template.names_moment() && template.pace.is_short();
+    let fits = !targeted && !template.is_parsed_alone() && template.pace.is_short();
     fits.then(|| GroupId {
         strategy: Strategy::Chain,
         template: 0,

@@ -1,7 +1,7 @@
 //! What the text of a statement tells when PostgreSQL is not asked.
 
 use crate::config::Declared;
-use crate::learn::{MOMENT, NO_SHAPE, OTHER_CALL};
+use crate::learn::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_line::line::Strategy;
 use paceline_line::prospect::{NOT_PLAIN, Outlook};
 use paceline_sql::Statement;
@@ -9,17 +9,18 @@ use paceline_sql::Statement;
 /// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they
 /// are called by.
 pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'static> {
+    let parsed_alone = why_parsed_alone(statement);
     let plan = match (&statement.update, &statement.take, &statement.insert) {
-        _ if statement.names_moment => Err(MOMENT),
         (Some(_), ..) => Ok(Strategy::Fold),
         (_, Some(_), _) => Ok(Strategy::Take),
         (.., Some(_)) => Ok(Strategy::Merge),
         (None, None, None) => Err(NO_SHAPE),
     };
-    let plain_read = match (statement.names_moment, statement.samples) {
-        (true, _) => Err(MOMENT),
+    let plan = parsed_alone.map_or(plan, Err);
+    let plain_read = match (parsed_alone, statement.samples) {
+        (Some(why), _) => Err(why),
         (_, true) => Err(NOT_PLAIN),
-        (false, false) => Ok(()),
+        (None, false) => Ok(()),
     };
     let shape = Outlook {
         plan,
@@ -41,12 +42,12 @@ fn of_declared<'a>(shape: Outlook<'a>, statement: &Statement, function: &Declare
     let call = statement.call.as_ref();
     let takes = call.is_some_and(|call| call.function == function.function);
     match function.role.limit() {
-        Some(_) if takes && !statement.names_moment => Outlook {
+        Some(_) if takes && why_parsed_alone(statement).is_none() => Outlook {
             plan: Ok(Strategy::Take),
             declared: true,
             ..shape
         },
-        Some(_) if statement.names_moment => shape,
+        Some(_) if why_parsed_alone(statement).is_some() => shape,
         Some(_) => Outlook {
             plan: shape.plan.map_err(|_| OTHER_CALL),
             plain_read: Err(OTHER_CALL),

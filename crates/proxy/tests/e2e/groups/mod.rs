@@ -2,4 +2,5 @@
 //! of the catalog that do not touch a table, constraints that are deferred, what functions do unseen. In each case the
 //! members get what bare PostgreSQL would have told them.
 
+mod backslashes;
 mod languages;

@@ -1,0 +1,46 @@
+//! Texts of which the server may make other tokens than the parser here, because a backslash or a character means
+//! something else under its settings. What such a text does is not known.
+
+use super::{Desk, Ride};
+use crate::template::Template;
+use std::sync::Arc;
+
+/// Answers due that are looked through for each such text; with more of them it is taken for one that is not known.
+const LOOKED_THROUGH_MAX: usize = 64;
+
+impl Ride {
+    /// Does the server read the text as the parser here does? Its settings are known as it has reported them, so while it
+    /// carries something out nothing is known of them.
+    fn reads(&self, text: &str, desk: &Desk<'_>) -> bool {
+        let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
+        plain || (desk.server.reads(text) && !self.may_carry_out())
+    }
+
+    fn may_carry_out(&self) -> bool {
+        self.expect.len() > LOOKED_THROUGH_MAX
+            || self.expect.iter().any(|expect| expect.carries_out())
+    }
+
+    /// The template of a text that is about to be parsed on the server, or one of which nothing is known.
+    pub(super) fn as_read(
+        &self,
+        text: &str,
+        template: Arc<Template>,
+        desk: &Desk<'_>,
+    ) -> Arc<Template> {
+        match self.reads(text, desk) {
+            true => template,
+            false => desk.templates.unread(&template.text, &template.types),
+        }
+    }
+
+    /// The same for a text that the server may have parsed before.
+    pub(super) fn as_prepared(&self, template: Arc<Template>, desk: &Desk<'_>) -> Arc<Template> {
+        let id = template.statement_id;
+        let prepared = desk.server.has_prepared(id) || desk.server.unnamed == Some(id);
+        match prepared || self.reads(&template.text, desk) {
+            true => template,
+            false => desk.templates.unread(&template.text, &template.types),
+        }
+    }
+}

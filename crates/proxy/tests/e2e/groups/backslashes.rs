@@ -1,0 +1,189 @@
+//! What a backslash in a plain constant means depends on `standard_conforming_strings`, so it depends on it, too, where
+//! tokens end.
+
+use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
+use crate::harness::together::{CLIENTS, sorted};
+use crate::harness::{Gate, Stage, assert_same};
+
+const SETUP: &str = "
+    CREATE TABLE note (id int PRIMARY KEY, n int NOT NULL DEFAULT 0, text text);
+    CREATE TABLE line (id serial PRIMARY KEY, text text)";
+const FILL: &str = "DELETE FROM note; DELETE FROM line; ALTER SEQUENCE line_id_seq RESTART; INSERT INTO note SELECT i, 0, '' FROM generate_series(1, 3) i";
+const CONTENT: &str = "SELECT 'note', id, n, text FROM note UNION ALL SELECT 'line', id, 0, text FROM line ORDER BY 1, 2";
+
+/// `?` is a number that each client has of its own.
+const TEXTS: [&str; 7] = [
+    r"UPDATE note SET n = n + ?, text = 'a\tb' WHERE id = 1 RETURNING n, text",
+    r"UPDATE note SET n = n + ? WHERE id = 1 AND text <> '\\' RETURNING n, 'c\\d' AS c",
+    r"UPDATE note SET n = n + ?, text = E'a\tb' WHERE id = 1 RETURNING n, text",
+    r"INSERT INTO line (text) VALUES ('a\tb' || ?::text) RETURNING text",
+    r"INSERT INTO note (id, text) VALUES (?, 'x\\y') ON CONFLICT (id) DO UPDATE SET n = note.n + 1, text = 'z\\' || note.n RETURNING n, text",
+    r"INSERT INTO line (text) VALUES (E'it\'s' || ?::text) RETURNING text",
+    r"UPDATE note SET n = n + ?, text = E'\'' WHERE id = 1 RETURNING n, text",
+];
+
+/// A text with a backslash in it keeps its literals: only equal ones travel together.
+fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
+    match prepared {
+        true => unit(&sql.replace('?', "$1"), &[Some(&(number % 4).to_string())]),
+        false => query(&sql.replace('?', "1")),
+    }
+}
+
+/// The same clients, together and one at a time, under a setting.
+fn compare(stage: &Stage, setting: &str) {
+    let connect = |client: RawClient| {
+        let mut client = client;
+        client.ok(setting);
+        client
+    };
+    let mut bare = connect(stage.direct());
+    for sql in TEXTS {
+        for prepared in [true, false] {
+            println!("{setting}: {sql}");
+            bare.ok(FILL);
+            // It stays: what is learned is known by its settings.
+            let mut teacher = connect(stage.client());
+            teacher.ask(&ask(sql, 0, prepared));
+            // The only server connection is free when PostgreSQL has been asked, if it was.
+            teacher.ok("BEGIN; COMMIT");
+            let mut clients: Vec<RawClient> =
+                (0..CLIENTS).map(|_| connect(stage.client())).collect();
+            let mut gate = Gate::close(stage);
+            bare.ok(FILL);
+            for (number, client) in clients.iter_mut().enumerate() {
+                gate.submit(client, &ask(sql, number, prepared));
+            }
+            gate.open();
+            let together: Vec<_> = clients.iter_mut().map(RawClient::reply).collect();
+            let left = bare.ok(CONTENT).rows();
+            bare.ok(FILL);
+            for (number, reply) in together.iter().enumerate() {
+                let alone = bare.ask(&ask(sql, number, prepared));
+                let label = format!("{setting}: client {number} of {sql}");
+                assert_same(&label, &sorted(&alone), &sorted(reply));
+            }
+            assert_eq!(bare.ok(CONTENT).rows(), left, "{setting}: {sql}");
+        }
+    }
+}
+
+#[test]
+fn constants_mean_in_a_group_what_they_mean_alone() {
+    let stage = Stage::for_groups();
+    stage.direct().ok(SETUP);
+    for setting in [
+        "SET standard_conforming_strings = off",
+        "SET standard_conforming_strings = on",
+        "SET backslash_quote = off",
+        "SET backslash_quote = on",
+        "SET escape_string_warning = off; SET standard_conforming_strings = off",
+    ] {
+        compare(&stage, setting);
+    }
+    // Those with E'' and without a quote behind the backslash.
+    stage.assert_grouped(CLIENTS as i64, 3);
+}
+
+/// One statement with constants, or a change of the search path: that depends on where the first constant ends.
+const HIDDEN_SET: &str = r"select '\', ' ; set search_path to evil; --'";
+const HIDDEN_CALL: &str = r"select '\', ', set_config($$search_path$$, $$evil$$, false) --'";
+/// The same by the encoding: the last byte of the letter and the backslash are one character of SJIS.
+const HIDDEN_BY_ENCODING: &str = r"select E'ぃ\'; set search_path to evil; --'";
+
+/// A stage on whose server connections this holds from the start.
+fn stage_with(setting: &str) -> Stage {
+    let stage = Stage::on_shared()
+        .set("default_pool_size=1")
+        .set("hotspot_for_autocommit=true")
+        .open();
+    let database = &stage.database;
+    stage
+        .direct()
+        .ok(&format!("ALTER DATABASE {database} SET {setting}"));
+    stage
+}
+
+/// What one client does must not reach the next one on the connection.
+fn assert_contained(setting: &str, unit: &[u8]) {
+    let stage = stage_with(setting);
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let (mut one, mut other) = (stage.client(), stage.client());
+    assert_eq!(other.value("SHOW search_path"), "\"$user\", public");
+    one.ask(unit);
+    // What it has prepared by such a text keeps its server for it.
+    one.hang_up();
+    let found = other.value("SHOW search_path");
+    assert_eq!(
+        found,
+        "\"$user\", public",
+        "{}",
+        String::from_utf8_lossy(unit)
+    );
+}
+
+const OFF: &str = "standard_conforming_strings = off";
+
+#[test]
+fn a_hidden_change_of_settings_reaches_nobody_by_a_simple_query() {
+    assert_contained(OFF, &query(HIDDEN_SET));
+    assert_contained(OFF, &query(&format!("select 1; {HIDDEN_SET}")));
+    assert_contained(OFF, &query(&format!("copy ({HIDDEN_CALL}\n) to stdout")));
+    assert_contained(OFF, &query(&format!("explain (analyze) {HIDDEN_CALL}")));
+}
+
+#[test]
+fn a_hidden_change_of_settings_reaches_nobody_by_an_encoding() {
+    assert_contained("client_encoding = 'SJIS'", &query(HIDDEN_BY_ENCODING));
+}
+
+#[test]
+fn a_hidden_change_of_settings_reaches_nobody_by_a_prepared_statement() {
+    assert_contained(OFF, &unit(HIDDEN_CALL, &[]));
+    let named = [
+        parse("s", HIDDEN_CALL, &[]),
+        bind("", "s", &[]),
+        execute("", 0),
+        sync(),
+    ];
+    assert_contained(OFF, &named.concat());
+    let in_one = query(&format!("prepare p as {HIDDEN_CALL}\n; execute p"));
+    assert_contained(OFF, &in_one);
+}
+
+/// The setting changes in the same unit, unseen until its end.
+#[test]
+fn a_hidden_change_of_settings_reaches_nobody_by_a_pipeline() {
+    let pipeline = [
+        run("set standard_conforming_strings = off", &[]),
+        run(HIDDEN_CALL, &[]),
+        run("reset standard_conforming_strings", &[]),
+        sync(),
+    ];
+    assert_contained("application_name = 'x'", &pipeline.concat());
+}
+
+/// PREPARE by one query, EXECUTE by the next.
+#[test]
+fn a_hidden_change_of_settings_reaches_nobody_by_execute() {
+    let stage = stage_with(OFF);
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let (mut one, mut other) = (stage.client(), stage.client());
+    one.ok(&format!("prepare p as {HIDDEN_CALL}"));
+    one.ok("execute p");
+    one.hang_up();
+    assert_eq!(other.value("SHOW search_path"), "\"$user\", public");
+    let mut third = stage.client();
+    let named = [parse("s", HIDDEN_CALL, &[]), sync()].concat();
+    third.ask(&named).expect_ok("prepare");
+    assert_eq!(other.value("SHOW search_path"), "\"$user\", public");
+    let executed = [bind("", "s", &[]), execute("", 0), sync()].concat();
+    third.ask(&executed).expect_ok("execute");
+    assert_eq!(other.value("SHOW search_path"), "\"$user\", public");
+}
