@@ -8,7 +8,7 @@ use crate::config::{Declared, Role};
 use crate::pool::{Pool, Seat};
 use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
-use catalog::{ask_table, ask_types, first, read_timeouts};
+use catalog::{ask_names, ask_session, ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
 use paceline_line::learned::Learned;
 use paceline_line::line::Timeouts;
@@ -21,6 +21,7 @@ use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
+use paceline_sql::facts::{Fingerprint, Names};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
@@ -172,9 +173,11 @@ async fn ask(
     let taints = answers.next().unwrap_or(true);
     let plain = answers.all(|yes| yes);
     let parsed_alone = why_parsed_alone(statement);
-    let plan = match parsed_alone {
-        Some(why) => Err(why.to_owned()),
-        None => ask_plan(conn, template, statement, &declared, templates).await?,
+    let session = ask_session(conn).await?;
+    let plan = match (parsed_alone, session) {
+        (Some(why), _) => Err(why.to_owned()),
+        (None, Some(why)) => Err(why),
+        (None, None) => ask_plan(conn, template, statement, &declared, templates).await?,
     };
     let same = parsed_alone.is_none() && !statement.samples;
     let read = statement.effect == Effect::Read && same;
@@ -256,16 +259,17 @@ async fn ask_fold(
     update: &Update,
     templates: &Templates,
 ) -> Result<Result<FoldPlan, String>, ServerError> {
-    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
-    if are_too_many(&parameters, &fields) {
-        return Ok(Err(TOO_MANY.to_owned()));
-    }
-    let Some(table) = ask_table(conn, &update.relation).await? else {
+    let (parameters, fields) = match describe(conn, template).await? {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(why)),
+    };
+    let Some(mut table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
-    if !is_harmless(conn, update, &[], &table).await? {
+    let Some(print) = ask_update(conn, update, &[], &table).await? else {
         return Ok(Err(FOREIGN.to_owned()));
-    }
+    };
+    table.fingerprint = table.fingerprint.and(&print);
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -291,6 +295,7 @@ const ESCAPES: &str =
 const READ_OTHERWISE: &str =
     "under standard_conforming_strings and client_encoding the server may read it otherwise";
 const MOMENT: &str = "a constant that means the moment in which it is parsed";
+const WARNED: &str = "PostgreSQL raises a NOTICE or WARNING whenever it parses it";
 const TOO_MANY: &str = "too many parameters or columns";
 
 /// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
@@ -306,10 +311,10 @@ async fn ask_take(
     take: &Take,
     templates: &Templates,
 ) -> Result<Result<DealPlan, String>, ServerError> {
-    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
-    if are_too_many(&parameters, &fields) {
-        return Ok(Err(TOO_MANY.to_owned()));
-    }
+    let (parameters, fields) = match describe(conn, template).await? {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(why)),
+    };
     let mut tables = Vec::new();
     let onto = take.onward.as_ref().map(|onward| &onward.relation);
     for name in [Some(&take.relation), onto].into_iter().flatten() {
@@ -326,9 +331,13 @@ async fn ask_take(
     let mut questions = vec![picking, taking, changing];
     questions.push(facts::apart_sql(&take.relation, &assigned));
     questions.extend(onto.map(|name| facts::apart_sql(name, &[])));
-    let answers = conn.query(&questions.join("; ")).await?;
-    if answers.iter().any(|rows| first(rows) != Some("t")) {
+    let exprs = take.picking().into_iter().chain(take.changing());
+    let names = Names::of(exprs);
+    let Some(print) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
+    };
+    if let Some(queue) = tables.first_mut() {
+        queue.fingerprint = queue.fingerprint.and(&print);
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
@@ -347,7 +356,8 @@ async fn ask_take(
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
         Ok(taking) => {
-            let prints = tables.into_iter().map(|table| table.fingerprint).collect();
+            let prints = tables.into_iter().map(|table| table.fingerprint.value);
+            let prints = prints.collect();
             DealPlan::new(template, taking, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
@@ -360,11 +370,11 @@ async fn ask_insert(
     insert: &Insert,
     templates: &Templates,
 ) -> Result<Result<GroupPlan, String>, ServerError> {
-    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
-    if are_too_many(&parameters, &fields) {
-        return Ok(Err(TOO_MANY.to_owned()));
-    }
-    let Some(table) = ask_table(conn, &insert.relation).await? else {
+    let (parameters, fields) = match describe(conn, template).await? {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(why)),
+    };
+    let Some(mut table) = ask_table(conn, &insert.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
     let values = insert.exprs();
@@ -376,12 +386,11 @@ async fn ask_insert(
         false => "SELECT true".to_owned(),
     };
     let apart = facts::apart_sql(&insert.relation, &[]);
-    let answers = conn
-        .query(&format!("{harmless}; {apart}; {serial}"))
-        .await?;
-    if answers.iter().any(|rows| first(rows) != Some("t")) {
+    let names = Names::of(values);
+    let Some(print) = ask_names(conn, &names, &[harmless, apart, serial]).await? else {
         return Ok(Err(FOREIGN.to_owned()));
-    }
+    };
+    table.fingerprint = table.fingerprint.and(&print);
     let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
@@ -393,7 +402,7 @@ async fn ask_insert(
         let plan = DealPlan::new(
             template,
             dealing,
-            vec![table.fingerprint],
+            vec![table.fingerprint.value],
             parameters,
             fields,
             templates,
@@ -408,9 +417,11 @@ async fn ask_insert(
     if let Some(OnConflict {
         update, proposed, ..
     }) = &on_conflict
-        && !is_harmless(conn, update, proposed, &table).await?
     {
-        return Ok(Err(FOREIGN.to_owned()));
+        let Some(print) = ask_update(conn, update, proposed, &table).await? else {
+            return Ok(Err(FOREIGN.to_owned()));
+        };
+        table.fingerprint = table.fingerprint.and(&print);
     }
     let (change, described) = (on_conflict.as_ref(), (parameters, fields));
     let plan = match insert.rows.len() {
@@ -425,13 +436,23 @@ async fn ask_insert(
     })
 }
 
-/// No plan takes so many: there is no need to work one out.
-fn are_too_many(parameters: &[u32], fields: &[Field]) -> bool {
-    parameters.len().max(fields.len()) > FORMATS_MAX
-}
-
 /// OIDs of a template's parameters, and RETURNING columns.
 type Described = (Vec<u32>, Vec<Field>);
+
+/// What PostgreSQL says of a template, or why there is no need to work out a plan: none takes so many columns, and what is said
+/// of a text whenever it is parsed must be said to each client.
+async fn describe(
+    conn: &mut ServerConn,
+    template: &Template,
+) -> Result<Result<Described, String>, ServerError> {
+    let described = conn.describe(&template.text, &template.types).await?;
+    let (parameters, fields) = (described.parameters, described.fields);
+    Ok(match parameters.len().max(fields.len()) {
+        _ if described.warned => Err(WARNED.to_owned()),
+        many if many > FORMATS_MAX => Err(TOO_MANY.to_owned()),
+        _ => Ok((parameters, fields)),
+    })
+}
 
 fn plan_upsert(
     template: &Template,
@@ -455,22 +476,33 @@ fn plan_several(
     Some(GroupPlan::Several(Arc::new(plan)))
 }
 
-/// Are all functions, operators and types in these expressions PostgreSQL's own, and no function volatile but these?
+/// Are all functions, operators, types and collations in these expressions PostgreSQL's own, and no function volatile but
+/// these?
 fn harmless_sql(exprs: &[&Expr], volatile: &[&str]) -> String {
-    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
-    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
     let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
-    facts::harmless_sql(&functions, &operators, &types, volatile)
+    harmless_but_types_sql(exprs, &types, volatile)
 }
 
-/// Are all functions, operators and cast types in the update, in what is proposed and in the table's checks PostgreSQL's own, and none
-/// volatile?
-async fn is_harmless(
+/// The same, where only these types must be PostgreSQL's own.
+fn harmless_but_types_sql(exprs: &[&Expr], types: &[Name], volatile: &[&str]) -> String {
+    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
+    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
+    let collations: Vec<_> = exprs.iter().flat_map(|e| e.collations()).collect();
+    format!(
+        "{}; {}",
+        facts::harmless_sql(&functions, &operators, types, volatile),
+        facts::plain_collations_sql(&collations)
+    )
+}
+
+/// What the names in the update, in what is proposed and in the table's checks mean, if all functions, operators and cast types there are
+/// PostgreSQL's own, and none volatile.
+async fn ask_update(
     conn: &mut ServerConn,
     update: &Update,
     proposed: &[Expr],
     table: &TableFacts,
-) -> Result<bool, ServerError> {
+) -> Result<Option<Fingerprint>, ServerError> {
     let checks: Vec<Expr> = table
         .checks
         .iter()
@@ -501,9 +533,6 @@ async fn is_harmless(
     };
     let mut types: Vec<Name> = exprs.iter().flat_map(|e| e.casts_to()).collect();
     types.retain(|name| !of_column(name));
-    let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
-    let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
-    let question = facts::harmless_sql(&functions, &operators, &types, &[]);
-    let answers = conn.query(&question).await?;
-    Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
+    let question = harmless_but_types_sql(&exprs, &types, &[]);
+    ask_names(conn, &Names::of(exprs), &[question]).await
 }

@@ -144,6 +144,17 @@ impl ServerError {
     }
 }
 
+/// What PostgreSQL says of a statement.
+#[derive(Debug, Default)]
+pub(crate) struct Description {
+    /// OIDs of its parameters.
+    pub(crate) parameters: Vec<u32>,
+    /// Columns of its result.
+    pub(crate) fields: Vec<Field>,
+    /// To parse it was worth a NOTICE or WARNING.
+    pub(crate) warned: bool,
+}
+
 /// Rows of one result, as text.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
@@ -378,12 +389,12 @@ impl ServerConn {
         refused.map_or(Ok(results), |error| Err(ServerError::Refused(error)))
     }
 
-    /// Lets PostgreSQL describe a statement: OIDs of its parameters, columns of its result.
+    /// Lets PostgreSQL describe a statement.
     pub(crate) async fn describe(
         &mut self,
         text: &str,
         types: &[u8],
-    ) -> Result<(Vec<u32>, Vec<Field>), ServerError> {
+    ) -> Result<Description, ServerError> {
         let mut out = BytesMut::new();
         frontend::Parse {
             name: b"",
@@ -395,21 +406,22 @@ impl ServerConn {
         frontend::write_sync(&mut out);
         self.side.unnamed = None;
         self.stream.write_all(&mut out).await?;
-        let (mut parameters, mut fields, mut refused) = (Vec::new(), Vec::new(), None);
+        let (mut description, mut refused) = (Description::default(), None);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
             match kind {
-                tag::PARAMETER_DESCRIPTION => parameters = backend::read_parameter_types(body)?,
-                tag::ROW_DESCRIPTION => fields = backend::read_fields(body)?,
+                tag::PARAMETER_DESCRIPTION => {
+                    description.parameters = backend::read_parameter_types(body)?;
+                }
+                tag::ROW_DESCRIPTION => description.fields = backend::read_fields(body)?,
+                tag::NOTICE_RESPONSE => description.warned = true,
                 tag::ERROR_RESPONSE => refused = Some(message),
                 tag::READY_FOR_QUERY => break,
                 _ => {}
             }
         }
-        refused.map_or(Ok((parameters, fields)), |error| {
-            Err(ServerError::Refused(error))
-        })
+        refused.map_or(Ok(description), |error| Err(ServerError::Refused(error)))
     }
 
     /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)

@@ -9,8 +9,9 @@ use pg_query::{Node, NodeEnum};
 
 use crate::dealing::{Dealing, PATIENCE, Refusal, UNCERTAIN};
 use crate::expr::Expr;
-use crate::function::{FunctionFacts, fingerprint_sql};
+use crate::function::FunctionFacts;
 use crate::name::Name;
+use crate::operator::{CONCAT, LE};
 use crate::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, returning_item};
@@ -289,13 +290,13 @@ impl Rewriter<'_> {
             .map(|n| format!("c{n}, "))
             .collect();
         Ok(format!(
-            "WITH facts AS MATERIALIZED (SELECT {same} = $2 AND {PATIENCE} AS same), \
+            "WITH facts AS MATERIALIZED (SELECT {same} AND {PATIENCE} AS same), \
              taken AS MATERIALIZED (SELECT t.n::pg_catalog.int4 AS n{selected} \
              FROM facts, LATERAL {schema}.{name}({arguments}) WITH ORDINALITY AS t({columns}n) WHERE facts.same) \
-             SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) <= $1::pg_catalog.int8 \
-             THEN facts.same ELSE ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+             SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) {LE} $1::pg_catalog.int8 \
+             THEN facts.same ELSE ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
              w.n{names} FROM facts LEFT JOIN taken AS w ON true ORDER BY w.n",
-            same = fingerprint_sql(&self.function.name),
+            same = self.function.fingerprint.holds(2),
             schema = quote_ident(&self.function.schema),
             name = quote_ident(&self.function.name),
             arguments = self.arguments()?.join(", "),

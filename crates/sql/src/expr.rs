@@ -125,6 +125,16 @@ impl Expr {
         references::casts_to(&self.tree())
     }
 
+    /// The collations that it names, without duplicates.
+    pub fn collations(&self) -> Vec<Name> {
+        references::collations(&self.tree())
+    }
+
+    /// The sequences that constants in it name, as they spell them.
+    pub fn sequences(&self) -> Vec<String> {
+        references::sequences(&self.tree())
+    }
+
     /// Does it cast a parameter to an interval with fields? A literal in that place means something else:
     /// `'5'::interval minute`.
     pub fn casts_parameter_to_fields(&self) -> bool {

@@ -1,11 +1,20 @@
 //! Facts: what the catalog says of the table that an UPDATE folds on. The questions (SQL text) and the
 //! answers (plain data) live together here; asking them is the caller's work.
 //!
-//! The same questions make the *fingerprint*, which a fold compares again inside its own transaction: DDL
+//! The same catalogs make the [fingerprint](Fingerprint), which a group compares again inside its own transaction: DDL
 //! that has come between changes it.
 
+mod fingerprint;
+mod names;
+pub mod session;
 #[cfg(test)]
 mod tests;
+
+pub use fingerprint::{
+    Added, Extent, Fingerprint, extent_sql, regclass_literal, table_sql as fingerprint_sql,
+};
+use fingerprint::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
+pub use names::Names;
 
 use crate::{Name, quote_ident, quote_literal};
 
@@ -24,8 +33,8 @@ pub struct TableFacts {
     pub extent: Extent,
     /// Why no UPDATE of this table folds (triggers, row security, …).
     pub refused: Option<String>,
-    /// Value of [`fingerprint_sql`] when the facts were read.
-    pub fingerprint: String,
+    /// Taken before the facts were read.
+    pub fingerprint: Fingerprint,
     /// Columns in table order.
     pub columns: Vec<Column>,
     /// Column sets of usable unique indexes (immediate, not partial, no expressions).
@@ -79,24 +88,6 @@ impl TableFacts {
     pub fn qualified(&self) -> String {
         format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
     }
-}
-
-/// A name as SQL that `to_regclass` takes.
-pub fn regclass_literal(name: &Name) -> String {
-    let text = match &name.schema {
-        Some(schema) => format!("{}.{}", quote_ident(schema), quote_ident(&name.name)),
-        None => quote_ident(&name.name),
-    };
-    quote_literal(&text)
-}
-
-/// `tree(oid)`: the table and its partitions.
-fn tree_sql(name: &Name) -> String {
-    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
-    format!(
-        "tree(id) AS MATERIALIZED (SELECT {class}::pg_catalog.oid WHERE {class} IS NOT NULL \
-         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({class}) p)"
-    )
 }
 
 /// Asks for one row: schema, name, reason for refusal, number of unique and exclusion indexes. No row: there is no such table.
@@ -175,65 +166,41 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for one row: the tree, as a list of OIDs, and whether a column of it may be of a domain type. It decides
-/// which fingerprint is taken, before anything else is asked.
-pub fn extent_sql(name: &Name) -> String {
-    format!(
-        "WITH {tree} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), \
-         EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = id JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
-         WHERE a.attnum > 0 AND NOT a.attisdropped AND t.typtype = 'd')",
-        tree = tree_sql(name)
-    )
-}
-
-/// What a fingerprint covers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// OIDs of the table and of all its partitions.
-    pub tree: Vec<u32>,
-    /// A column may be of a domain type.
-    pub domains: bool,
-}
-
-/// The fingerprint as an SQL expression: row versions (`xmin`) of everything in the catalog that decides whether and
-/// how an UPDATE folds. VACUUM and ANALYZE do not move them: they update the catalog in place. CHECK constraints and
-/// children of a table show in its row of pg_class; children of partitions and constraints of domains do not.
-pub fn fingerprint_sql(name: &Name, extent: &Extent) -> String {
-    let list: Vec<String> = extent.tree.iter().map(u32::to_string).collect();
-    let ours = match list.as_slice() {
-        [one] => format!("= {one}::pg_catalog.oid"),
-        all => format!("= ANY ('{{{}}}'::pg_catalog.oid[])", all.join(",")),
-    };
-    let versions = |table: &str, column: &str, order: &str| {
-        format!(
-            "ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE v.{column} {ours} ORDER BY {order})"
-        )
-    };
-    let mut parts = vec![
-        format!(
-            "pg_catalog.to_regclass({})::pg_catalog.oid",
-            regclass_literal(name)
-        ),
-        versions("pg_class", "oid", "v.oid"),
-        versions("pg_attribute", "attrelid", "v.attrelid, v.attnum"),
-        versions("pg_index", "indrelid", "v.indexrelid"),
-        versions("pg_trigger", "tgrelid", "v.oid"),
-    ];
-    if extent.tree.len() > 1 {
-        parts.push(versions("pg_constraint", "conrelid", "v.oid"));
-        parts.push(versions("pg_inherits", "inhparent", "v.inhrelid"));
-    }
-    if extent.domains {
-        parts.push(format!(
-            "ARRAY(SELECT v.xmin FROM pg_catalog.pg_constraint v WHERE v.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
-             WHERE a.attrelid {ours} AND a.attnum > 0) ORDER BY v.oid)"
-        ));
-    }
-    format!("ROW({})::pg_catalog.text", parts.join(", "))
-}
+/// Functions of PostgreSQL whose values tell of a group: they see its settings or its transaction, how values are stored while
+/// they are on the way, or they tell of something by a NOTICE, which nobody could be told.
+const TELLING: [&str; 28] = [
+    "current_setting",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
+    "txid_current",
+    "txid_current_if_assigned",
+    "txid_current_snapshot",
+    "pg_current_xact_id",
+    "pg_current_xact_id_if_assigned",
+    "pg_current_snapshot",
+    "pg_column_compression",
+    "pg_column_size",
+    "pg_column_toast_chunk_id",
+    "json_to_tsvector",
+    "jsonb_to_tsvector",
+    "phraseto_tsquery",
+    "plainto_tsquery",
+    "to_tsquery",
+    "to_tsvector",
+    "ts_headline",
+    "websearch_to_tsquery",
+    "xml",
+    "xml_is_well_formed",
+    "xpath",
+    "xpath_exists",
+];
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be; and none that would see the settings of a batch), every operator PostgreSQL's own wherever its operands are, and not volatile, every
+/// `volatile` may be; and none that tells of a group), every operator PostgreSQL's own wherever its operands are, and not volatile, every
 /// type PostgreSQL's own?
 pub fn harmless_sql(
     functions: &[Name],
@@ -249,16 +216,19 @@ pub fn harmless_sql(
     let foreign = foreign
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
+    let telling = functions
+        .iter()
+        .filter(|name| TELLING.contains(&name.name.as_str()))
+        .count();
     format!(
-        "SELECT {foreign} = 0 AND NOT {functions} && ARRAY['current_setting', 'table_to_xml', 'table_to_xml_and_xmlschema', 'schema_to_xml', 'schema_to_xml_and_xmlschema', \
-           'database_to_xml', 'database_to_xml_and_xmlschema', 'txid_current', 'txid_current_if_assigned', 'txid_current_snapshot', 'pg_current_xact_id', \
-           'pg_current_xact_id_if_assigned', 'pg_current_snapshot']::pg_catalog.name[] \
+        "SELECT {foreign} + {telling} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
-           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oprnamespace <> 'pg_catalog'::pg_catalog.regnamespace \
+           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({strange} OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
            AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
-             OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode AND p.provolatile = 'v'))) \
+             OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode::pg_catalog.oid AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
+        strange = NOT_POSTGRESQLS,
         functions = names(functions),
         operators = names(operators),
         types = names(types),
@@ -267,6 +237,25 @@ pub fn harmless_sql(
             .map(|name| quote_literal(name))
             .collect::<Vec<_>>()
             .join(","),
+    )
+}
+
+/// A function `p` that PostgreSQL does not bring.
+pub(crate) const NOT_POSTGRESQLS: &str =
+    "(p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.oid >= 16384::pg_catalog.oid)";
+
+/// Asks for one row with one boolean: is every collation of these names PostgreSQL's own? Others may be found in another
+/// schema the next time.
+pub fn plain_collations_sql(collations: &[Name]) -> String {
+    let strange = collations
+        .iter()
+        .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
+        .count();
+    let list: Vec<String> = collations.iter().map(|n| quote_literal(&n.name)).collect();
+    format!(
+        "SELECT {strange} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_collation c WHERE c.collname = f.name AND c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
+        list.join(",")
     )
 }
 
@@ -322,7 +311,7 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 
 /// Asks for one row with one boolean: may what is done to one row of the table not depend on what is done to another one
 /// in the same statement? It may by foreign keys within the table or that act on it, by functions and operators
-/// that are not PostgreSQL's own in constraints, defaults and domains, and if an UPDATE has `assigned` a column by which a
+/// that are not PostgreSQL's own in constraints, defaults, domains and indexes, and if an UPDATE has `assigned` a column by which a
 /// unique or exclusion index decides: one row may make room for another.
 pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
     let assigned: Vec<String> = assigned
@@ -330,15 +319,18 @@ pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
         .map(|column| quote_literal(column))
         .collect();
     format!(
-        "WITH {tree} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
+        "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
            AND (k.conrelid IN (SELECT id FROM tree) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
            WHERE d.refclassid IN ('pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_operator'::pg_catalog.regclass) \
            AND ((d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND d.objid IN (SELECT k.oid FROM pg_catalog.pg_constraint k \
-               WHERE k.conrelid IN (SELECT id FROM tree) OR (k.contypid <> 0 AND k.contypid IN (SELECT a.atttypid FROM pg_catalog.pg_attribute a \
-                 WHERE a.attrelid IN (SELECT id FROM tree) AND a.attnum > 0)))) \
+               WHERE k.conrelid IN (SELECT id FROM tree) OR (k.contypid <> 0 AND k.contypid IN (SELECT id FROM types)))) \
              OR (d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND d.objid IN (SELECT f.oid FROM pg_catalog.pg_attrdef f \
-               WHERE f.adrelid IN (SELECT id FROM tree))))) \
+               WHERE f.adrelid IN (SELECT id FROM tree))) \
+             OR (d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid IN (SELECT t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id \
+               WHERE t.typtype = 'd')) \
+             OR (d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid IN (SELECT i.indexrelid FROM pg_catalog.pg_index i \
+               WHERE i.indrelid IN (SELECT id FROM tree))))) \
          AND NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = id JOIN pg_catalog.pg_attribute a ON a.attrelid = id \
            WHERE a.attname = ANY (ARRAY[{assigned}]::pg_catalog.name[]) AND (i.indisunique OR i.indisexclusion) \
            AND (a.attnum = ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) \

@@ -7,6 +7,7 @@
 //! of its own there is no order to keep, and the client's UPDATE itself is joined to the arrays.
 
 use crate::facts::{Column, TableFacts};
+use crate::operator::ADD;
 use crate::row_wait;
 use crate::type_name::TypeName;
 use crate::{Expr, KeyValue, LiteralKind, Returning, Update, quote_ident, quote_literal};
@@ -358,7 +359,7 @@ impl<'a> Rewriter<'a> {
             // Keys, first, last and the fingerprint come before.
             View::Before | View::After => {
                 let array = self.key.len() + 3 + place + 1;
-                format!("(${array}::{element}[])[f.pos + 1]")
+                format!("(${array}::{element}[])[f.pos {ADD} 1]")
             }
         };
         match name.array {

@@ -1,7 +1,7 @@
 //! What the catalog says of functions that a configuration declares. The questions (SQL text) and the answers (plain
 //! data) live here; asking them is the caller's work.
 
-use crate::{Name, quote_ident, quote_literal};
+use crate::{Fingerprint, Name, quote_ident, quote_literal};
 
 /// A function that takes rows from a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub struct FunctionFacts {
     pub limit_name: Option<String>,
     /// That argument's type, as SQL: one of PostgreSQL's integers.
     pub limit_type: String,
-    /// Value of [`fingerprint_sql`] when the facts were read.
-    pub fingerprint: String,
+    /// Taken when the facts were read.
+    pub fingerprint: Fingerprint,
 }
 
 /// The functions `p` that a name may mean, as a condition: those of its schema, or those that the search path shows.

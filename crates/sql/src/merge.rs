@@ -13,9 +13,10 @@ use pg_query::{Node, NodeEnum};
 
 use crate::dealing::{Dealing, Own, Refusal, UNCERTAIN, check_columns, check_intervals};
 use crate::expr::Expr;
-use crate::facts::{self, TableFacts, regclass_literal};
+use crate::facts::{TableFacts, regclass_literal};
 use crate::literals::LiteralKind;
 use crate::name::{Name, push_distinct};
+use crate::operator::{CONCAT, NE};
 use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, read_assignments_by, read_returning};
 use crate::value::KeyValue;
@@ -283,13 +284,13 @@ pub fn rewrite(
     let returned = returned(insert, table, &parameter, returning)?;
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     let text = format!(
-        "WITH facts AS MATERIALIZED (SELECT {same} = $2{rights} AND {patience} AS same), \
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {patience} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
          RETURNING true AS there{returned}) \
-         SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) <> $1::pg_catalog.int8 \
-         THEN ('{UNCERTAIN}' || facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
+         SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
+         THEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = facts::fingerprint_sql(&insert.relation, &table.extent),
+        same = table.fingerprint.holds(2),
         rights = insert.rights(table),
         patience = crate::dealing::PATIENCE,
         table = table.qualified(),

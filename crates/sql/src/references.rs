@@ -90,6 +90,40 @@ pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
     found
 }
 
+/// The collations of COLLATE.
+pub(crate) fn collations(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        if node.kind == "CollateClause"
+            && let Some(name) = Name::from_parts(node.names("collname"))
+        {
+            push_distinct(&mut found, name);
+        }
+    });
+    found
+}
+
+/// The constants that calls of `nextval` have as arguments, cast or not.
+pub(crate) fn sequences(tree: &Record) -> Vec<String> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        let calls = node
+            .names("funcname")
+            .last()
+            .is_some_and(|n| n == "nextval");
+        let mut argument = node.list("args").next().filter(|_| calls);
+        while let Some(cast) = argument.filter(|node| node.kind == "TypeCast") {
+            argument = cast.record("arg");
+        }
+        let constant = argument.filter(|node| node.kind == "AConst");
+        let text = constant.and_then(|node| node.record("val"));
+        if let Some(text) = text.filter(|value| value.kind == "String") {
+            push_distinct(&mut found, text.text("sval").to_owned());
+        }
+    });
+    found
+}
+
 /// Words that the input of dates and times takes for a moment.
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 

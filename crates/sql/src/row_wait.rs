@@ -2,6 +2,7 @@
 //! statement that waits for the lock of one row.
 
 use crate::facts::{Column, TableFacts};
+use crate::operator::EQ;
 use crate::quote_ident;
 
 /// Longest time that a request waits for a row before a probe checks whether it would wait alone, in milliseconds: for the lock as
@@ -18,7 +19,7 @@ pub(crate) fn patience_sql() -> String {
 pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     let equal = |(place, column): (usize, &&Column)| {
         let (name, type_name) = (quote_ident(&column.name), &column.bare_type_name);
-        format!("t.{name} = ${place}::{type_name}")
+        format!("t.{name} {EQ} ${place}::{type_name}")
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     format!(
@@ -30,18 +31,18 @@ pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
 
 /// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the fingerprint is
 /// unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none does.
-pub(crate) fn key_probe_sql(table: &TableFacts, fingerprint: &str, key: &[&Column]) -> String {
+pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     let unnest = |(place, column): (usize, &&Column)| {
         format!("pg_catalog.unnest(${place}::{}[])", column.bare_type_name)
     };
     let arrays: Vec<String> = (1..).zip(key).map(unnest).collect();
     let names: Vec<String> = (1..=key.len()).map(|n| format!("k{n}")).collect();
     let equal = |(place, column): (usize, &&Column)| {
-        format!("t.{} = k.k{place}", quote_ident(&column.name))
+        format!("t.{} {EQ} k.k{place}", quote_ident(&column.name))
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     probe_sql(
-        &format!("{fingerprint} = ${}", key.len() + 1),
+        &table.fingerprint.holds(key.len() + 1),
         &format!("ROWS FROM ({})", arrays.join(", ")),
         &names.join(", "),
         table,

@@ -92,7 +92,7 @@ impl FoldPlan {
                 one_each: templates.new_id(),
             },
             wary: Wary::default(),
-            fingerprint: table.fingerprint.clone(),
+            fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
         })

@@ -69,7 +69,7 @@ impl SeveralPlan {
             probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
             rows,
             several,
-            fingerprint: table.fingerprint.clone(),
+            fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
         })

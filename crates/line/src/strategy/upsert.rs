@@ -80,7 +80,7 @@ impl UpsertPlan {
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),
             upsert,
-            fingerprint: table.fingerprint.clone(),
+            fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
         })

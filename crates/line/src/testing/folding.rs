@@ -12,7 +12,7 @@ use bytes::Bytes;
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
 use paceline_sql::fold::rewrite;
-use paceline_sql::{Column, TableFacts};
+use paceline_sql::{Column, Fingerprint, TableFacts};
 use paceline_wire::backend::Field;
 use std::sync::Arc;
 
@@ -64,7 +64,10 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        fingerprint: "(16400,{7})".to_owned(),
+        fingerprint: Fingerprint {
+            sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
+            value: "(16400,{7})".to_owned(),
+        },
         columns: columns.iter().map(column).collect(),
         keys: vec![key.iter().map(|name| (*name).to_owned()).collect()],
         ..TableFacts::default()

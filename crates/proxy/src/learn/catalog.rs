@@ -3,7 +3,7 @@
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_line::line::Timeouts;
 use paceline_sql::TypeName;
-use paceline_sql::facts::Extent;
+use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
@@ -18,15 +18,52 @@ pub(super) async fn ask_table(
         return Ok(None);
     };
     // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
+    let print = facts::fingerprint_sql(name, &extent);
     let questions = [
-        format!("SELECT {}", facts::fingerprint_sql(name, &extent)),
+        format!("SELECT {print}"),
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
         facts::checks_sql(name),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    Ok(read_table(&answers, extent))
+    Ok(read_table(&answers, extent, print))
+}
+
+/// What the names in a statement mean, if the answer to each of these questions is yes.
+pub(super) async fn ask_names(
+    conn: &mut ServerConn,
+    names: &Names,
+    questions: &[String],
+) -> Result<Option<Fingerprint>, ServerError> {
+    let added = conn.query(&names.added_sql()).await?;
+    let yes = |place: usize| {
+        let value = added.first()?.first()?.get(place)?;
+        Some(value.as_deref() == Some("t"))
+    };
+    let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
+        return Ok(None);
+    };
+    let sql = names.fingerprint_sql(Added { operators, casts });
+    // The fingerprint comes first here, too.
+    let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
+    all.extend_from_slice(questions);
+    let answers = conn.query(&all.join("; ")).await?;
+    let [print, answers @ ..] = answers.as_slice() else {
+        return Ok(None);
+    };
+    let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
+    Ok(first(print).filter(|_| agreed).map(|value| Fingerprint {
+        sql,
+        value: value.to_owned(),
+    }))
+}
+
+/// Why no group may be formed in the session, if its settings do not allow that.
+pub(super) async fn ask_session(conn: &mut ServerConn) -> Result<Option<String>, ServerError> {
+    let answers = conn.query(&facts::session::session_sql()).await?;
+    let row = answers.first().and_then(|rows| rows.first());
+    Ok(facts::session::unsupported(row.map_or(&[][..], |row| row)))
 }
 
 /// The names of the types of a template's parameters and RETURNING columns.
@@ -84,20 +121,23 @@ pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
 }
 
 fn read_extent(answers: &[Rows]) -> Option<Extent> {
-    let [tree, domains] =
-        <[Option<String>; 2]>::try_from(answers.first()?.first()?.clone()).ok()?;
-    let tree = tree.filter(|tree| !tree.is_empty())?;
+    let [tree, types, triggers, children] =
+        <[Option<String>; 4]>::try_from(answers.first()?.first()?.clone()).ok()?;
     Some(Extent {
-        tree: tree
-            .split(',')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?,
-        domains: domains? == "t",
+        tree: read_oids(&tree?).filter(|tree| !tree.is_empty())?,
+        types: read_oids(&types?)?,
+        triggers: triggers? == "t",
+        children: children? == "t",
     })
 }
 
-fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
+/// OIDs with commas between them.
+fn read_oids(list: &str) -> Option<Vec<u32>> {
+    let all = list.split(',').filter(|oid| !oid.is_empty());
+    all.map(|oid| oid.parse().ok()).collect()
+}
+
+fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFacts> {
     let [fingerprint, table, columns, keys, checks] = answers else {
         return None;
     };
@@ -109,7 +149,10 @@ fn read_table(answers: &[Rows], extent: Extent) -> Option<TableFacts> {
         extent,
         refused,
         unique_indexes: unique_indexes?.parse().ok()?,
-        fingerprint: first(fingerprint)?.to_owned(),
+        fingerprint: Fingerprint {
+            sql: print,
+            value: first(fingerprint)?.to_owned(),
+        },
         columns: columns
             .iter()
             .cloned()

@@ -1,13 +1,16 @@
 //! Asking about functions that the configuration declares: which of them a statement calls, and how the calls of one that
 //! takes from a queue become one call.
 
-use super::catalog::{ask_types, first};
-use super::{FOREIGN, NO_TYPE, TOO_MANY, harmless_sql};
+use super::catalog::{ask_names, ask_types, first};
+use super::{FOREIGN, NO_TYPE, TOO_MANY, describe, harmless_sql};
 use crate::config::{Declared, Role};
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::template::{Template, Templates};
-use paceline_sql::function::{FunctionFacts, function_sql, plain_functions_sql, same_function_sql};
+use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::function::{
+    FunctionFacts, fingerprint_sql, function_sql, plain_functions_sql, same_function_sql,
+};
 use paceline_sql::{Call, Name, call};
 use paceline_wire::backend::Field;
 use paceline_wire::frontend;
@@ -46,7 +49,10 @@ pub(super) async fn ask_call(
     limit_argument: usize,
     templates: &Templates,
 ) -> Result<Result<DealPlan, String>, ServerError> {
-    let (parameters, fields) = conn.describe(&template.text, &template.types).await?;
+    let (parameters, fields) = match describe(conn, template).await? {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(why)),
+    };
     let selected: Vec<Name> = call
         .selecting()
         .iter()
@@ -56,16 +62,18 @@ pub(super) async fn ask_call(
         harmless_sql(&call.arguing(), &[]),
         harmless_sql(&call.selecting(), &[]),
         plain_functions_sql(&selected),
-        function_sql(&call.function, call.arguments.len(), limit_argument),
     ];
-    let answers = conn.query(&questions.join("; ")).await?;
-    let [harmless @ .., functions] = answers.as_slice() else {
-        return Ok(Err(AMBIGUOUS.to_owned()));
-    };
-    if harmless.iter().any(|rows| first(rows) != Some("t")) {
+    let exprs = call.arguing().into_iter().chain(call.selecting());
+    let names = Names::of(exprs);
+    let Some(print) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
-    }
-    let Some(function) = read_function(functions, &call.function, limit_argument) else {
+    };
+    let functions = function_sql(&call.function, call.arguments.len(), limit_argument);
+    let functions = conn.query(&functions).await?;
+    let function = functions.first();
+    let function =
+        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &print));
+    let Some(function) = function else {
         return Ok(Err(AMBIGUOUS.to_owned()));
     };
     let whole = match call.all_columns_sql() {
@@ -73,9 +81,9 @@ pub(super) async fn ask_call(
         Err(refusal) => return Ok(Err(refusal.to_string())),
     };
     let types = frontend::parameter_types(&parameters);
-    let (_, columns) = conn.describe(&whole, &types).await?;
+    let whole = conn.describe(&whole, &types).await?;
     let name = |field: &Field| String::from_utf8_lossy(&field.name).into_owned();
-    let columns: Vec<String> = columns.iter().map(name).collect();
+    let columns: Vec<String> = whole.fields.iter().map(name).collect();
     let Some((parameter_names, returned_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -84,15 +92,20 @@ pub(super) async fn ask_call(
     Ok(match dealing {
         Err(refusal) => Err(refusal.to_string()),
         Ok(dealing) => {
-            let prints = vec![function.fingerprint];
+            let prints = vec![function.fingerprint.value];
             DealPlan::new(template, dealing, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })
 }
 
-/// The one function that is meant, if it can be called for many.
-fn read_function(rows: &Rows, name: &Name, limit_argument: usize) -> Option<FunctionFacts> {
+/// The one function that is meant, if it can be called for many; `print` is what else the call relies on.
+fn read_function(
+    rows: &Rows,
+    name: &Name,
+    limit_argument: usize,
+    print: &Fingerprint,
+) -> Option<FunctionFacts> {
     let [row] = rows.as_slice() else {
         return None;
     };
@@ -104,6 +117,9 @@ fn read_function(rows: &Rows, name: &Name, limit_argument: usize) -> Option<Func
         limit_argument,
         limit_name: limit_name.filter(|name| !name.is_empty()),
         limit_type: limit_type?,
-        fingerprint: fingerprint?,
+        fingerprint: print.and(&Fingerprint {
+            sql: fingerprint_sql(&name.name),
+            value: fingerprint?,
+        }),
     })
 }

@@ -2,6 +2,7 @@
 
 use super::{Call, rewrite};
 use crate::dealing::{Dealing, Refusal};
+use crate::facts::Fingerprint;
 use crate::function::FunctionFacts;
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
@@ -22,7 +23,10 @@ fn function() -> FunctionFacts {
         limit_argument: 3,
         limit_name: Some("qty".to_owned()),
         limit_type: "integer".to_owned(),
-        fingerprint: "{}".to_owned(),
+        fingerprint: Fingerprint {
+            sql: "pg_catalog.to_regproc('f')::pg_catalog.text".to_owned(),
+            value: "{}".to_owned(),
+        },
     }
 }
 

@@ -1,3 +1,5 @@
+//! Which texts depend on settings, and that what goes out does not.
+
 use super::{has_escapes, hides_quotes, keeps_ascii, unescaped};
 use crate::{Expr, parse, quote_literal};
 

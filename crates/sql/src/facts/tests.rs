@@ -1,20 +1,131 @@
 //! Questions as texts. What PostgreSQL answers is for tests with a server.
 
-use super::apart_sql;
-use crate::{Effect, Name, parse};
+use super::{Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql};
+use crate::{Effect, Expr, Name, parse};
+
+fn name(schema: Option<&str>, name: &str) -> Name {
+    Name {
+        schema: schema.map(str::to_owned),
+        name: name.to_owned(),
+    }
+}
+
+fn assert_read(sql: &str) {
+    let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
+    assert_eq!((statement.statements, statement.effect), (1, Effect::Read));
+}
 
 #[test]
 fn odd_names_of_assigned_columns_are_constants() {
-    let name = Name {
-        schema: None,
-        name: "q".to_owned(),
-    };
     for columns in [vec![], vec!["state".to_owned(), "it's".to_owned()]] {
-        let sql = apart_sql(&name, &columns);
-        let statement = parse(&sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
-        assert_eq!((statement.statements, statement.effect), (1, Effect::Read));
+        let sql = apart_sql(&name(None, "q"), &columns);
+        assert_read(&sql);
         for column in columns {
             assert!(sql.contains(&crate::quote_literal(&column)), "{sql}");
         }
     }
+}
+
+#[test]
+fn a_table_is_watched_with_all_that_belongs_to_it() {
+    let table = name(Some("s"), "t");
+    assert_read(&extent_sql(&table));
+    let simple = Extent {
+        tree: vec![16_400],
+        ..Extent::default()
+    };
+    let print = |extent: &Extent| format!("SELECT {}", fingerprint_sql(&table, extent));
+    let sql = print(&simple);
+    assert_read(&sql);
+    for catalog in ["pg_class", "pg_attribute", "pg_index"] {
+        assert!(sql.contains(catalog), "{sql}");
+    }
+    let further = [
+        (
+            "pg_trigger",
+            Extent {
+                triggers: true,
+                ..simple.clone()
+            },
+        ),
+        (
+            "pg_inherits",
+            Extent {
+                children: true,
+                ..simple.clone()
+            },
+        ),
+        (
+            "pg_enum",
+            Extent {
+                types: vec![16_500],
+                ..simple.clone()
+            },
+        ),
+        (
+            "contypid",
+            Extent {
+                types: vec![16_500],
+                ..simple.clone()
+            },
+        ),
+        (
+            "conrelid",
+            Extent {
+                tree: vec![16_400, 16_401],
+                ..simple.clone()
+            },
+        ),
+        (
+            "{16400,16401}",
+            Extent {
+                tree: vec![16_400, 16_401],
+                ..simple.clone()
+            },
+        ),
+    ];
+    for (part, extent) in further {
+        assert!(!sql.contains(part), "{sql}");
+        assert_read(&print(&extent));
+        assert!(print(&extent).contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_names_mean_is_watched() {
+    let expr = |text| Expr::parse(text).expect("an expression");
+    let exprs = [
+        expr("lower(a) || 'x'"),
+        expr("nextval('my.\"Seq\"'::regclass) + b::state"),
+        expr("c::pg_catalog.int4 % 2 = 1"),
+    ];
+    let names = Names::of(&exprs);
+    assert_read(&names.added_sql());
+    assert_read(&names.only_extensions_sql());
+    for added in [false, true] {
+        let added = Added {
+            operators: added,
+            casts: added,
+        };
+        let sql = format!("SELECT {}", names.fingerprint_sql(added));
+        assert_read(&sql);
+        for part in [
+            "'lower'",
+            "'nextval'",
+            "'||'",
+            "'+'",
+            "'%'",
+            "'='",
+            r#"to_regtype('"state"')"#,
+            r#"to_regclass('my."Seq"')"#,
+            "current_schemas",
+            "'TimeZone'",
+        ] {
+            assert!(sql.contains(part), "{part} is missing: {sql}");
+        }
+        assert!(!sql.contains("int4\""), "{sql}");
+    }
+    // Groups compare keys, whatever their members' texts hold.
+    let none: [Expr; 0] = [];
+    assert!(Names::of(&none).added_sql().contains("'='"));
 }

@@ -3,6 +3,7 @@
 use super::{KeyClass, KeyColumn, Refusal};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
+use crate::operator::LE;
 use crate::type_name::TypeName;
 use crate::{KeyValue, LiteralKind, Update};
 
@@ -167,7 +168,9 @@ fn holds_all_of(column: &Column, name: &str) -> bool {
 /// [`converted`], it raises no error.
 pub(crate) fn is_short(value: &str, column: &Column) -> Option<String> {
     char_limit(column).map(|chars| {
-        format!("coalesce(pg_catalog.char_length(({value})::pg_catalog.varchar) <= {chars}, true)")
+        format!(
+            "coalesce(pg_catalog.char_length(({value})::pg_catalog.varchar) {LE} {chars}, true)"
+        )
     })
 }
 

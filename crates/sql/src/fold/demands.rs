@@ -4,6 +4,7 @@
 use super::{Refusal, Rewriter, View, column};
 use crate::Expr;
 use crate::facts::Column;
+use crate::operator::{GE, LE};
 
 impl<'a> Rewriter<'a> {
     /// PostgreSQL may raise an error of a member whose row is missing.
@@ -66,7 +67,7 @@ impl<'a> Rewriter<'a> {
         }
         if !computed.is_empty() {
             let computed = computed.join(", ");
-            parts.push(format!("pg_catalog.num_nulls({computed}) >= 0"));
+            parts.push(format!("pg_catalog.num_nulls({computed}) {GE} 0"));
         }
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
@@ -84,7 +85,7 @@ impl<'a> Rewriter<'a> {
             }
             if let Some(chars) = column::char_limit(column) {
                 parts.push(format!(
-                    "coalesce(pg_catalog.char_length(n.{name}) <= {chars}, true)"
+                    "coalesce(pg_catalog.char_length(n.{name}) {LE} {chars}, true)"
                 ));
             }
         }

@@ -3,8 +3,9 @@
 //! for each member alone.
 
 use super::{Refusal, Rewriter, View, column};
+use crate::operator::EQ;
 use crate::type_name::TypeName;
-use crate::{facts, quote_ident, row_wait};
+use crate::{quote_ident, row_wait};
 
 /// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as
 /// each row may be waited for.
@@ -12,15 +13,14 @@ const PATIENCE: &str = "1ms";
 
 impl Rewriter<'_> {
     pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {
-        let fingerprint = facts::fingerprint_sql(&self.update.relation, &self.table.extent);
-        let fingerprint_place = self.key.len() + 1;
+        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
         let answers = self.answers(returning, View::InPlace)?;
         let returned: String = (1..).zip(&answers).map(returned).collect();
         let names: String = (1..=answers.len())
             .map(|n| format!(", done.r{n}"))
             .collect();
         Ok(format!(
-            "WITH facts AS MATERIALIZED (SELECT {fingerprint} = ${fingerprint_place} \
+            "WITH facts AS MATERIALIZED (SELECT {unchanged} \
              AND pg_catalog.set_config('lock_timeout', '{PATIENCE}', true) IS NOT NULL AS same), \
              done AS (UPDATE {table} AS t SET {sets} FROM facts, ROWS FROM ({arrays}) WITH ORDINALITY AS k({columns}) \
              WHERE facts.same AND {conditions} RETURNING k.pos::pg_catalog.int4 AS pos{returned}) \
@@ -35,11 +35,11 @@ impl Rewriter<'_> {
 
     /// The same for a read of what is committed: which members would come to lock their row.
     pub(super) fn probe(&self) -> Result<String, Refusal> {
-        let fingerprint = facts::fingerprint_sql(&self.update.relation, &self.table.extent);
+        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
         let mut names = self.array_names();
         names.pop();
         Ok(row_wait::probe_sql(
-            &format!("{fingerprint} = ${}", self.key.len() + 1),
+            &unchanged,
             &format!("ROWS FROM ({})", self.arrays()?.join(", ")),
             &names.join(", "),
             self.table,
@@ -81,7 +81,7 @@ impl Rewriter<'_> {
 
     fn conditions(&self) -> Result<Vec<String>, Refusal> {
         let keys = (1..).zip(&self.key);
-        let equal = keys.map(|(n, (c, _))| format!("t.{} = k.k{n}", quote_ident(&c.name)));
+        let equal = keys.map(|(n, (c, _))| format!("t.{} {EQ} k.k{n}", quote_ident(&c.name)));
         Ok(equal.chain(self.guard(View::InPlace)?).collect())
     }
 }

@@ -5,7 +5,7 @@ mod refusing;
 mod rewriting;
 
 use super::{Fold, Refusal, rewrite};
-use crate::facts::{Column, Extent, TableFacts};
+use crate::facts::{Column, Extent, Fingerprint, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
 
@@ -33,7 +33,10 @@ fn stock() -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        fingerprint: "now".to_owned(),
+        fingerprint: Fingerprint {
+            sql: "pg_catalog.to_regclass('shop.stock')::pg_catalog.text".to_owned(),
+            value: "now".to_owned(),
+        },
         columns: vec![
             column("id", "bigint", 20),
             column("qty", "integer", 23),

@@ -2,7 +2,8 @@
 
 use super::column::{char_limit, state_type};
 use super::{Refusal, Rewriter, View};
-use crate::{Column, facts, quote_ident, row_wait};
+use crate::operator::{ADD, EQ, GT, LT};
+use crate::{Column, quote_ident, row_wait};
 use std::fmt::Write as _;
 
 /// On how many rows the members of a group are.
@@ -23,8 +24,7 @@ impl Rewriter<'_> {
             .state
             .iter()
             .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
-        let relation = &self.update.relation;
-        let fingerprint = facts::fingerprint_sql(relation, &self.table.extent);
+        let unchanged = self.table.fingerprint.holds(keys + 3);
         let rights = self.proposal.map_or("", |proposal| proposal.rights);
         let (locking, patience) = match rows {
             Rows::One => ("", format!(" AND {}", row_wait::patience_sql())),
@@ -34,8 +34,7 @@ impl Rewriter<'_> {
         // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
         let _ = write!(
             out,
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {fingerprint} = ${}{rights}{patience} AS same), ",
-            keys + 3
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{patience} AS same), "
         );
         let _ = write!(
             out,
@@ -74,7 +73,7 @@ impl Rewriter<'_> {
             let _ = write!(out, "k{n}, ");
         });
         let _ = write!(out, "first, last) JOIN {} AS t ON ", self.table.qualified());
-        let equal = |n: usize, c: &Column| format!("t.{} = k.k{}", quote_ident(&c.name), n + 1);
+        let equal = |n: usize, c: &Column| format!("t.{} {EQ} k.k{}", quote_ident(&c.name), n + 1);
         let on: Vec<String> = self
             .key
             .iter()
@@ -106,7 +105,7 @@ impl Rewriter<'_> {
         (1..=answers.len()).for_each(|n| {
             let _ = write!(out, ", f.r{n}");
         });
-        let _ = write!(out, " FROM facts LEFT JOIN fold AS f ON f.pos > f.first");
+        let _ = write!(out, " FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first");
         Ok(out)
     }
 
@@ -115,7 +114,8 @@ impl Rewriter<'_> {
         match self.proposal {
             None => "",
             Some(_) => {
-                " + CASE WHEN t.xmin = pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned()) THEN 1 ELSE 0 END"
+                " OPERATOR(pg_catalog.+) CASE WHEN t.xmin OPERATOR(pg_catalog.=) \
+                 pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned()) THEN 1 ELSE 0 END"
             }
         }
     }
@@ -138,7 +138,7 @@ impl Rewriter<'_> {
         };
         let hit = if guard.is_some() { "g.hit" } else { "true" };
         let fine = if holds.is_some() { "v.fine" } else { "true" };
-        let _ = write!(out, "SELECT f.first, f.pos + 1, f.last");
+        let _ = write!(out, "SELECT f.first, f.pos {ADD} 1, f.last");
         for column in &self.state {
             let name = self.state_name(&column.name);
             let _ = match self.assigned.iter().any(|(c, _)| c.name == column.name) {
@@ -194,7 +194,7 @@ impl Rewriter<'_> {
                 " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v"
             );
         }
-        let _ = write!(out, " WHERE f.pos < f.last AND f.fine");
+        let _ = write!(out, " WHERE f.pos {LT} f.last AND f.fine");
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Rewriter<'_> {
             .iter()
             .map(|(c, _)| {
                 format!(
-                    "t.{} = f.{}",
+                    "t.{} {EQ} f.{}",
                     quote_ident(&c.name),
                     self.state_name(&c.name)
                 )
@@ -218,7 +218,7 @@ impl Rewriter<'_> {
             .collect();
         let _ = write!(
             out,
-            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos = f.last OR NOT f.fine)) ",
+            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos {EQ} f.last OR NOT f.fine)) ",
             self.table.qualified(),
             sets.join(", "),
             on.join(" AND "),

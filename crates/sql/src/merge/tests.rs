@@ -87,7 +87,7 @@ fn values_are_each_members_own_and_returning_is_the_same_for_all() {
         r#"INSERT INTO "s"."t" AS u ("a", "b") SELECT (upper((k.p1))), ((k.p2::integer[])) FROM facts"#,
         "pg_catalog.unnest($4::pg_catalog.int4[]), pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::pg_catalog.text[])) AS k(pos, p1, p2)",
         r#"(($3::text) || (u."a"))"#,
-        "<> $1::pg_catalog.int8",
+        "OPERATOR(pg_catalog.<>) $1::pg_catalog.int8",
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }

@@ -16,8 +16,9 @@ pub use several::{Several, rewrite_several};
 use super::{Insert, PROPOSED, check, returned};
 use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal};
 use crate::expr::Expr;
-use crate::facts::{self, Column, TableFacts};
+use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn, Proposal};
+use crate::operator::GE;
 use crate::quote_ident;
 use crate::row_wait::key_probe_sql;
 use crate::type_name::TypeName;
@@ -62,11 +63,10 @@ pub enum Then {
 
 impl Then {
     /// DO UPDATE locks the row that is there, whatever comes of it.
-    fn probe(&self, insert: &Insert, table: &TableFacts, key: &Key) -> Option<String> {
-        let fingerprint = facts::fingerprint_sql(&insert.relation, &table.extent);
+    fn probe(&self, table: &TableFacts, key: &Key) -> Option<String> {
         let columns: Vec<&Column> = key.0.iter().map(|(column, _)| *column).collect();
         match self {
-            Self::Nothing { .. } => Some(key_probe_sql(table, &fingerprint, &columns)),
+            Self::Nothing { .. } => Some(key_probe_sql(table, &columns)),
             Self::Fold(_) => None,
         }
     }
@@ -141,7 +141,7 @@ fn rewrite_first(
             )?),
             None => None,
         },
-        probe: then.probe(insert, table, &key),
+        probe: then.probe(table, &key),
         key: columns,
         own: own.into_list(|number| vec![number]),
         then,
@@ -201,7 +201,7 @@ fn insert_sql(
         .collect::<Result<Vec<_>, _>>()?;
     let computed = match computed.is_empty() {
         true => String::new(),
-        false => format!(" AND pg_catalog.num_nulls({}) >= 0", computed.join(", ")),
+        false => format!(" AND pg_catalog.num_nulls({}) {GE} 0", computed.join(", ")),
     };
     let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
     let target = match &conflict.target {
@@ -218,11 +218,11 @@ fn insert_sql(
     let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     Ok(format!(
-        "WITH facts AS MATERIALIZED (SELECT {same} = $1{rights} AND {patience} AS same), \
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {patience} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = facts::fingerprint_sql(&insert.relation, &table.extent),
+        same = table.fingerprint.holds(1),
         rights = insert.rights(table),
         patience = PATIENCE_OF,
         table = table.qualified(),

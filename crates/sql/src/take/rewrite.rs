@@ -10,7 +10,8 @@ use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
     Dealing, FEW, GONE, Own, PATIENCE, Refusal, UNCERTAIN, check_columns, check_intervals,
 };
-use crate::facts::{self, TableFacts};
+use crate::facts::TableFacts;
+use crate::operator::{CONCAT, EQ, GE};
 use crate::type_name::TypeName;
 use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
@@ -185,7 +186,7 @@ impl<'a> Rewriter<'a> {
             format!(
                 "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
                  SELECT CASE WHEN {certain} THEN facts.same \
-                 ELSE (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END || facts.same::pg_catalog.text)::pg_catalog.bool END, \
+                 ELSE (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
                  {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
                 certain = self.certain(),
                 all_taken = all_of("taken", "picked"),
@@ -215,14 +216,13 @@ impl<'a> Rewriter<'a> {
 
     /// Are the tables as they were? And no long wait for a lock, as it would be the neighbours', too.
     fn facts(&self) -> Result<String, Refusal> {
-        let queue = facts::fingerprint_sql(&self.take.relation, &self.queue.extent);
-        let onto = self.onto.map_or(String::new(), |(onward, table)| {
-            let print = facts::fingerprint_sql(&onward.relation, &table.extent);
-            format!(" AND {print} = $3")
+        let queue = self.queue.fingerprint.holds(2);
+        let onto = self.onto.map_or(String::new(), |(_, table)| {
+            format!(" AND {}", table.fingerprint.holds(3))
         });
         let computed = self.computed()?;
         Ok(format!(
-            "SELECT {queue} = $2{onto} AND {PATIENCE}{computed} AS same"
+            "SELECT {queue}{onto} AND {PATIENCE}{computed} AS same"
         ))
     }
 
@@ -241,7 +241,7 @@ impl<'a> Rewriter<'a> {
         Ok(match values.is_empty() {
             true => String::new(),
             false => format!(
-                " AND (SELECT pg_catalog.count(pg_catalog.num_nulls({})) FROM {}) >= 0",
+                " AND (SELECT pg_catalog.count(pg_catalog.num_nulls({})) FROM {}) {GE} 0",
                 values.join(", "),
                 self.own.members(consumers + 1),
             ),
@@ -313,7 +313,7 @@ impl<'a> Rewriter<'a> {
         let key = quote_ident(&self.take.key);
         let Some(assignments) = &self.take.assignments else {
             return Ok(format!(
-                "DELETE FROM {table} AS t USING picked AS p WHERE t.{key} = p.k RETURNING p.n AS n{returned}"
+                "DELETE FROM {table} AS t USING picked AS p WHERE t.{key} {EQ} p.k RETURNING p.n AS n{returned}"
             ));
         };
         let set = |(column, expr): &(String, Expr)| {
@@ -322,7 +322,7 @@ impl<'a> Rewriter<'a> {
         };
         let sets: Result<Vec<String>, Refusal> = assignments.iter().map(set).collect();
         Ok(format!(
-            "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} = p.k RETURNING p.n AS n, ({again}) AS again{returned}",
+            "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} {EQ} p.k RETURNING p.n AS n, ({again}) AS again{returned}",
             sets = sets?.join(", "),
             again = self.conditions("t")?.join(" AND "),
         ))
@@ -442,5 +442,5 @@ impl<'a> Rewriter<'a> {
 /// As many rows of one as of the other.
 fn all_of(one: &str, other: &str) -> String {
     let [one, other] = [one, other].map(|name| format!("(SELECT pg_catalog.count(*) FROM {name})"));
-    format!("{one} = {other}")
+    format!("{one} {EQ} {other}")
 }

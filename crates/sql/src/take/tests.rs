@@ -147,7 +147,7 @@ fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
         r#"(s."lane") = ($3::integer)"#,
         r#"ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED"#,
         "($5::integer[])[($4::pg_catalog.int4[])[p.n]]",
-        r#"DELETE FROM "public"."q" AS t USING picked AS p WHERE t."id" = p.k"#,
+        r#"DELETE FROM "public"."q" AS t USING picked AS p WHERE t."id" OPERATOR(pg_catalog.=) p.k"#,
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
@@ -165,7 +165,7 @@ fn a_value_that_may_not_fit_its_column_is_converted_for_every_consumer() {
         let taking = rewritten(claim, &queue, 2, 0).unwrap();
         assert!(!taking.may_fail_unseen, "{}", taking.text);
         let computed = "::integer)) \
-            FROM ROWS FROM (pg_catalog.unnest($4::integer[]), pg_catalog.unnest($5::integer[])) AS k(p1, p2)) >= 0 AS same";
+            FROM ROWS FROM (pg_catalog.unnest($4::integer[]), pg_catalog.unnest($5::integer[])) AS k(p1, p2)) OPERATOR(pg_catalog.>=) 0 AS same";
         taking.text.contains(computed)
     };
     assert!(!converts(-1, "integer"));
@@ -180,7 +180,10 @@ fn what_depends_on_no_column_is_computed_for_every_consumer() {
         let taking = rewritten(sql, &queue(), parameters, 1).unwrap();
         assert!(!taking.may_fail_unseen, "{}", taking.text);
         let computed = taking.text.split(" AND (SELECT pg_catalog.count(").nth(1)?;
-        computed.split(" >= 0 AS same").next().map(str::to_owned)
+        computed
+            .split(" OPERATOR(pg_catalog.>=) 0 AS same")
+            .next()
+            .map(str::to_owned)
     };
     let pop = "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING ";
     let values = |values: &str, parameters| computed(&format!("{pop}{values}"), parameters);
@@ -209,7 +212,7 @@ fn an_array_is_read_for_every_consumer() {
     };
     let sql = "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING $1";
     let taking = rewrite(&take(sql).unwrap(), &queue(), None, &[array], &types(1)).unwrap();
-    let read = "num_nulls(k.p1::integer[])) FROM ROWS FROM (pg_catalog.unnest($4::pg_catalog.text[])) AS k(p1)) >= 0 AS same";
+    let read = "num_nulls(k.p1::integer[])) FROM ROWS FROM (pg_catalog.unnest($4::pg_catalog.text[])) AS k(p1)) OPERATOR(pg_catalog.>=) 0 AS same";
     assert!(taking.text.contains(read), "{}", taking.text);
     assert!(!taking.may_fail_unseen);
 }
@@ -255,7 +258,7 @@ fn rows_that_move_on_do_so_in_order() {
     for part in [
         r#"((t."prio")) AS "c_p")"#,
         r#"INSERT INTO "public"."done" AS u ("id", "p", "at") SELECT ((w."c_id")), ((w."c_p")), (now()) FROM taken AS w ORDER BY w.n"#,
-        "(SELECT pg_catalog.count(*) FROM moved) = (SELECT pg_catalog.count(*) FROM taken)",
+        "(SELECT pg_catalog.count(*) FROM moved) OPERATOR(pg_catalog.=) (SELECT pg_catalog.count(*) FROM taken)",
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }

@@ -3,4 +3,79 @@
 //! members get what bare PostgreSQL would have told them.
 
 mod backslashes;
+mod catalog;
 mod languages;
+mod settings;
+
+use crate::harness::message::{query, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
+use crate::harness::together::{CLIENTS, Tables, sorted};
+use crate::harness::{Gate, Stage, assert_same};
+
+/// Clients that come together, on a stage with one server connection. `?` in their text is a number of their own.
+struct Together<'a> {
+    stage: &'a Stage,
+    tables: Tables,
+    /// What each client does first.
+    begin: &'a str,
+}
+
+/// As a prepared statement, or as a query.
+fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
+    let number = (number % 4).to_string();
+    match prepared {
+        true if sql.contains('?') => unit(&sql.replace('?', "$1"), &[Some(&number)]),
+        true => unit(sql, &[]),
+        false => query(&sql.replace('?', &number)),
+    }
+}
+
+impl Together<'_> {
+    fn begun(&self, mut client: RawClient) -> RawClient {
+        client.ok(self.begin);
+        client
+    }
+
+    /// They come together, then one by one to bare PostgreSQL. True: they have travelled together, and nobody came back.
+    #[track_caller]
+    fn compare(&self, sql: &str, prepared: bool) -> bool {
+        println!("{}: {sql}", self.begin);
+        let Self { stage, tables, .. } = self;
+        let mut direct = stage.direct();
+        direct.ok(tables.fill);
+        // It stays: what is learned is known by its settings.
+        let mut teacher = self.begun(stage.client());
+        teacher.ask(&ask(sql, 0, prepared));
+        // The only server connection is free when PostgreSQL has been asked, if it was.
+        teacher.ok("BEGIN; COMMIT");
+        let mut clients: Vec<RawClient> =
+            (0..CLIENTS).map(|_| self.begun(stage.client())).collect();
+        let before = stage.counters();
+        let mut gate = Gate::close(stage);
+        direct.ok(tables.fill);
+        for (number, client) in clients.iter_mut().enumerate() {
+            gate.submit(client, &ask(sql, number, prepared));
+        }
+        gate.open();
+        let together: Vec<_> = clients.iter_mut().map(RawClient::reply).collect();
+        let after = stage.counters();
+        let left = direct.ok(tables.content).rows();
+        direct.ok(tables.fill);
+        let mut bare = self.begun(stage.direct());
+        for (number, reply) in together.iter().enumerate() {
+            let alone = bare.ask(&ask(sql, number, prepared));
+            let label = format!("{}: client {number} of {sql}", self.begin);
+            assert_same(&label, &sorted(&alone), &sorted(reply));
+        }
+        assert_eq!(
+            direct.ok(tables.content).rows(),
+            left,
+            "{}: {sql}",
+            self.begin
+        );
+        let members = after.members - before.members;
+        let back = after.fallbacks - before.fallbacks;
+        stage.target() == Target::Bare || members > back
+    }
+}

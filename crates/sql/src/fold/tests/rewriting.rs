@@ -37,10 +37,13 @@ fn parameters_follow_the_key_its_places_and_the_fingerprint() {
             && text.contains("unnest($3::pg_catalog.int4[])")
     );
     assert!(
-        text.contains("= $4 AND pg_catalog.set_config('lock_timeout', '20ms', true)"),
+        text.contains("OPERATOR(pg_catalog.=) $4) AND pg_catalog.set_config('lock_timeout', '20ms', true)"),
         "{text}"
     );
-    assert!(text.contains("($5::integer[])[f.pos + 1]"), "{text}");
+    assert!(
+        text.contains("($5::integer[])[f.pos OPERATOR(pg_catalog.+) 1]"),
+        "{text}"
+    );
     assert!(
         text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="),
         "{text}"
@@ -53,12 +56,14 @@ fn only_parameters_that_members_need_are_carried() {
     let fold = folded(sql, &stock(), &["numeric", "bigint", "text"], &[]);
     assert_eq!(fold.carried, [carried(1), carried(3)]);
     assert!(
-        fold.one_row.contains("($5::numeric[])[f.pos + 1]"),
+        fold.one_row
+            .contains("($5::numeric[])[f.pos OPERATOR(pg_catalog.+) 1]"),
         "{}",
         fold.one_row
     );
     assert!(
-        fold.one_row.contains("($6::text[])[f.pos + 1]"),
+        fold.one_row
+            .contains("($6::text[])[f.pos OPERATOR(pg_catalog.+) 1]"),
         "{}",
         fold.one_row
     );
@@ -82,11 +87,14 @@ fn a_composite_key_stands_in_the_order_of_its_index() {
     assert_eq!(key, expected);
     let text = &fold.one_row;
     assert!(
-        text.contains("t.\"note\" = k.k1 AND t.\"id\" = k.k2"),
+        text.contains(
+            "t.\"note\" OPERATOR(pg_catalog.=) k.k1 AND t.\"id\" OPERATOR(pg_catalog.=) k.k2"
+        ),
         "{text}"
     );
     assert!(
-        text.contains("= $5 AND pg_catalog.set_config") && text.contains("($6::integer[])"),
+        text.contains("OPERATOR(pg_catalog.=) $5) AND pg_catalog.set_config")
+            && text.contains("($6::integer[])"),
         "{text}"
     );
 }
@@ -134,7 +142,7 @@ fn an_array_travels_as_text() {
     assert_eq!(fold.carried, [as_text]);
     assert!(
         fold.one_row
-            .contains("($5::pg_catalog.text[])[f.pos + 1]::text[]"),
+            .contains("($5::pg_catalog.text[])[f.pos OPERATOR(pg_catalog.+) 1]::text[]"),
         "{}",
         fold.one_row
     );
@@ -276,7 +284,10 @@ fn a_limit_of_characters_is_checked_and_never_cut_to() {
         &[],
     );
     let text = &fold.one_row;
-    assert!(text.contains("char_length(n.c2) <= 10"), "{text}");
+    assert!(
+        text.contains("char_length(n.c2) OPERATOR(pg_catalog.<=) 10"),
+        "{text}"
+    );
     assert!(!text.contains("varying(10)"), "{text}");
 }
 
@@ -304,7 +315,7 @@ fn returning_gives_the_row_after_the_member() {
     assert_eq!(fold.returning, 2);
     assert!(text.contains("NULL::integer, NULL::text"), "{text}");
     assert!(
-        text.ends_with("FROM facts LEFT JOIN fold AS f ON f.pos > f.first"),
+        text.ends_with("FROM facts LEFT JOIN fold AS f ON f.pos OPERATOR(pg_catalog.>) f.first"),
         "{text}"
     );
     assert!(text.contains("f.fine, f.hit, f.r1, f.r2 FROM"), "{text}");
@@ -355,7 +366,7 @@ fn columns_named_like_the_folds_own_do_no_harm() {
 }
 
 #[test]
-fn a_partitioned_table_is_watched_with_all_its_parts() {
+fn a_partitioned_table_is_known_as_one() {
     let mut table = stock();
     table.extent.tree = vec![16_400, 16_401, 16_402];
     let fold = folded(
@@ -363,11 +374,6 @@ fn a_partitioned_table_is_watched_with_all_its_parts() {
         &table,
         &["bigint"],
         &[],
-    );
-    assert!(
-        fold.one_row.contains("{16400,16401,16402}"),
-        "{}",
-        fold.one_row
     );
     assert!(fold.partitioned);
     let fold = folded(
@@ -415,7 +421,9 @@ fn a_value_that_may_not_fit_is_converted_for_every_member() {
         ("$1::integer", "integer"),
     ] {
         let fold = assign(value, parameter);
-        let converted = fold.many_rows.contains("::integer) >= 0");
+        let converted = fold
+            .many_rows
+            .contains("::integer) OPERATOR(pg_catalog.>=) 0");
         assert!(
             fold.may_fail_unseen && converted,
             "{value}: {}",
@@ -448,7 +456,7 @@ fn who_has_too_many_characters_is_found_without_an_error() {
         let sql = format!("UPDATE stock SET note = {value} WHERE id = $2{guard}");
         folded(&sql, &stock_with("note", limit), &["text", "bigint"], &[])
     };
-    let short = "[f.pos + 1])))::pg_catalog.varchar) <= 8, true) AND (NOT g.hit OR (coalesce(";
+    let short = "[f.pos OPERATOR(pg_catalog.+) 1])))::pg_catalog.varchar) OPERATOR(pg_catalog.<=) 8, true) AND (NOT g.hit OR (coalesce(";
     let fold = assign("$1", " AND qty > 5");
     assert!(
         fold.may_fail_unseen && fold.many_rows.contains(short),
@@ -507,7 +515,7 @@ fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
         r#"SET "qty" = ((t."qty") - (k.p1)), "note" = ('x') FROM facts, "#,
         "unnest($1::bigint[]), pg_catalog.unnest($3::integer[]), pg_catalog.unnest($4::numeric[]), pg_catalog.unnest($5::pg_catalog.text[])",
         "WITH ORDINALITY AS k(k1, p1, p2, p3, pos)",
-        r#"WHERE facts.same AND t."id" = k.k1 AND t."price" = k.p2 AND ((t."qty") >= (k.p1)) RETURNING"#,
+        r#"WHERE facts.same AND t."id" OPERATOR(pg_catalog.=) k.k1 AND t."price" = k.p2 AND ((t."qty") >= (k.p1)) RETURNING"#,
         r#", (((t."qty")))::integer AS r1, (((k.p3::integer[])))::integer[] AS r2)"#,
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
@@ -520,9 +528,9 @@ fn a_probe_asks_which_members_would_lock_their_row() {
     let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer"]);
     let probe = fold.probe.unwrap();
     for part in [
-        "= $2 AS same",
+        "OPERATOR(pg_catalog.=) $2) AS same",
         "pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($3::integer[])) WITH ORDINALITY AS k(k1, p1, pos)",
-        "JOIN \"shop\".\"stock\" AS t ON t.\"id\" = k.k1 AND ",
+        "JOIN \"shop\".\"stock\" AS t ON t.\"id\" OPERATOR(pg_catalog.=) k.k1 AND ",
         "(t.\"qty\")",
     ] {
         assert!(probe.contains(part), "{part} is missing: {probe}");
@@ -531,6 +539,6 @@ fn a_probe_asks_which_members_would_lock_their_row() {
     assert_eq!(statement.effect, Effect::Read);
     assert_eq!(
         fold.lock,
-        "SELECT FROM \"shop\".\"stock\" AS t WHERE t.\"id\" = $1::bigint FOR NO KEY UPDATE"
+        "SELECT FROM \"shop\".\"stock\" AS t WHERE t.\"id\" OPERATOR(pg_catalog.=) $1::bigint FOR NO KEY UPDATE"
     );
 }

@@ -6,6 +6,7 @@ use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold;
 use crate::merge::{Change, Insert, PROPOSED};
+use crate::operator::{GE, LE};
 use crate::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
@@ -83,7 +84,7 @@ fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
     let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
     let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
     let parts = parts.map_err(|_| Refusal::Expression)?.join(", ");
-    parsed(&format!("pg_catalog.num_nulls({parts}) >= 0"))
+    parsed(&format!("pg_catalog.num_nulls({parts}) {GE} 0"))
 }
 
 fn parsed(sql: &str) -> Result<Expr, Refusal> {
@@ -211,7 +212,7 @@ impl Proposal<'_> {
                 checks.push(format!("{value} IS NOT NULL"));
             }
             if let Some(chars) = fold::column::char_limit(column) {
-                checks.push(format!("pg_catalog.char_length({value}) <= {chars}"));
+                checks.push(format!("pg_catalog.char_length({value}) {LE} {chars}"));
             }
             // Without parameters it is the same in the INSERT.
             if !expr.parameters().is_empty() {
@@ -221,7 +222,7 @@ impl Proposal<'_> {
         if !values.is_empty() {
             // Reading, computing and converting a value may fail even if it is not needed.
             let values = values.join(", ");
-            checks.push(format!("pg_catalog.num_nulls({values}) >= 0"));
+            checks.push(format!("pg_catalog.num_nulls({values}) {GE} 0"));
         }
         for text in &self.table.checks {
             checks.extend(self.check(text)?);

@@ -115,7 +115,7 @@ fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
     let probe = upsert.probe.unwrap();
     let keys = "ROWS FROM (pg_catalog.unnest($1::bigint[])) WITH ORDINALITY AS k(k1, pos)";
     assert!(
-        probe.contains(keys) && probe.contains("= $2 AS same"),
+        probe.contains(keys) && probe.contains("OPERATOR(pg_catalog.=) $2) AS same"),
         "{probe}"
     );
     assert_eq!(parse(&probe).unwrap().effect, Effect::Read);
@@ -130,9 +130,9 @@ fn what_is_proposed_takes_the_place_of_excluded() {
         SET degree = degree.degree + EXCLUDED.degree + $4, name = EXCLUDED.name WHERE degree.degree < EXCLUDED.degree";
     let fold = folded(sql, &["bigint", "integer", "text", "integer"]);
     for part in [
-        "f.pos < f.last",
-        "upper((($2::text[])[f.pos + 1]))::varchar",
-        "t.xmin = pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned())",
+        "f.pos OPERATOR(pg_catalog.<) f.last",
+        "upper((($2::text[])[f.pos OPERATOR(pg_catalog.+) 1]))::varchar",
+        "t.xmin OPERATOR(pg_catalog.=) pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned())",
         "pg_catalog.num_nulls",
         "pg_catalog.char_length",
     ] {
@@ -222,7 +222,10 @@ fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
     assert!(upsert.insert.contains(converted), "{}", upsert.insert);
     // In the fold only who has too many characters goes alone.
     let fold = folded(sql, &["bigint", "text"]).many_rows;
-    assert!(fold.contains("::varchar) <= 8, true)"), "{fold}");
+    assert!(
+        fold.contains("::varchar) OPERATOR(pg_catalog.<=) 8, true)"),
+        "{fold}"
+    );
     assert!(!fold.contains("12, false)"), "{fold}");
     let fitting = sql.replace("name = $2", "degree = $2");
     let upsert = rewritten(&fitting, &["bigint", "integer"]).unwrap();

@@ -1,0 +1,147 @@
+//! Settings by which a group would come out otherwise than its members alone. Whoever has set them, and how (SET, a
+//! function, ALTER ROLE, ALTER SYSTEM): a plan is made for the values that it was made under, and the group's statement
+//! compares them. docs/group-settings.md says of every setting why a group with it is exact, or refused.
+
+use crate::escapes::keeps_ascii;
+
+/// Settings that decide what a constant in a group's statement means (it was parsed before), whether values can be sent in
+/// arrays, and what else happens to one member but not to a group, or the other way round.
+pub const COMPARED: [&str; 14] = [
+    "array_nulls",
+    "client_encoding",
+    "client_min_messages",
+    "DateStyle",
+    "exit_on_error",
+    "extra_float_digits",
+    "IntervalStyle",
+    "lc_monetary",
+    "TimeZone",
+    "timezone_abbreviations",
+    "transaction_isolation",
+    // From PostgreSQL 17 on.
+    "transaction_timeout",
+    "transform_null_equals",
+    "xmloption",
+];
+
+/// The schemas that are searched, without the temporary one: it holds nothing, as who has anything there travels with nobody.
+const PATH: &str = "pg_catalog.array_remove(pg_catalog.current_schemas(true), \
+     pg_catalog.pg_my_temp_schema()::pg_catalog.regnamespace::pg_catalog.text::pg_catalog.name)";
+
+fn current(name: &str) -> String {
+    format!("pg_catalog.current_setting('{name}', true)")
+}
+
+/// What is compared, as expressions.
+pub(super) fn compared_sql() -> String {
+    let settings = COMPARED.iter().map(|name| current(name));
+    let all: Vec<String> = [PATH.to_owned()].into_iter().chain(settings).collect();
+    all.join(", ")
+}
+
+/// Asks for one row: the schema that is searched first, then the value of each of [`COMPARED`].
+pub fn session_sql() -> String {
+    let settings = COMPARED.iter().map(|name| current(name));
+    let first = format!("({PATH})[1]");
+    let all: Vec<String> = [first].into_iter().chain(settings).collect();
+    format!("SELECT {}", all.join(", "))
+}
+
+/// Why no group is formed in such a session; `row` is the answer to [`session_sql`].
+pub fn unsupported(row: &[Option<String>]) -> Option<String> {
+    let [first, values @ ..] = row else {
+        return Some("settings that are not known".to_owned());
+    };
+    if first.as_deref() != Some("pg_catalog") {
+        return Some("search_path: pg_catalog is not searched first".to_owned());
+    }
+    let values = COMPARED.iter().zip(values);
+    let mut refused = values.filter(|(name, value)| !is_supported(name, value.as_deref()));
+    refused.next().map(|(name, value)| {
+        let value = value.as_deref().unwrap_or_default();
+        format!("setting: {name} is {value}")
+    })
+}
+
+fn is_supported(name: &str, value: Option<&str>) -> bool {
+    match (name, value) {
+        // It is not in every version.
+        ("transaction_timeout", None) => true,
+        (_, None) => false,
+        ("array_nulls", Some(value)) => value == "on",
+        ("client_encoding", Some(value)) => keeps_ascii(value),
+        ("client_min_messages", Some(value)) => ["notice", "warning", "error"].contains(&value),
+        ("exit_on_error", Some(value)) => value == "off",
+        ("transaction_isolation", Some(value)) => {
+            ["read committed", "read uncommitted"].contains(&value)
+        }
+        ("transaction_timeout", Some(value)) => value == "0",
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMPARED, session_sql, unsupported};
+
+    fn row(change: &[(&str, Option<&str>)]) -> Vec<Option<String>> {
+        let usual = |name: &str| match name {
+            "array_nulls" => Some("on"),
+            "client_encoding" => Some("UTF8"),
+            "client_min_messages" => Some("notice"),
+            "exit_on_error" => Some("off"),
+            "transaction_isolation" => Some("read committed"),
+            "transaction_timeout" => None,
+            _ => Some("anything"),
+        };
+        let value = |name: &&str| {
+            let changed = change.iter().find(|(known, _)| known == name);
+            let value = changed.map_or(usual(name), |(_, value)| *value);
+            value.map(str::to_owned)
+        };
+        let first = [&"schema"].into_iter().map(|name| {
+            let changed = change.iter().find(|(known, _)| known == name);
+            Some(
+                changed
+                    .map_or("pg_catalog", |(_, value)| value.unwrap_or_default())
+                    .to_owned(),
+            )
+        });
+        first.chain(COMPARED.iter().map(value)).collect()
+    }
+
+    #[test]
+    fn what_would_come_out_otherwise_is_refused() {
+        assert_eq!(unsupported(&row(&[])), None);
+        for supported in [
+            ("client_encoding", Some("LATIN1")),
+            ("transaction_timeout", Some("0")),
+            ("client_min_messages", Some("error")),
+            ("transaction_isolation", Some("read uncommitted")),
+        ] {
+            assert_eq!(unsupported(&row(&[supported])), None, "{supported:?}");
+        }
+        for (name, value) in [
+            ("array_nulls", "off"),
+            ("client_encoding", "SJIS"),
+            ("client_min_messages", "log"),
+            ("exit_on_error", "on"),
+            ("transaction_isolation", "repeatable read"),
+            ("transaction_timeout", "5s"),
+        ] {
+            let told = unsupported(&row(&[(name, Some(value))]));
+            assert_eq!(told, Some(format!("setting: {name} is {value}")));
+        }
+        let other_path = unsupported(&row(&[("schema", Some("mine"))]));
+        assert!(other_path.is_some_and(|why| why.contains("search_path")));
+        assert!(unsupported(&[]).is_some());
+        assert!(unsupported(&row(&[("array_nulls", None)])).is_some());
+    }
+
+    #[test]
+    fn each_is_asked_for() {
+        let sql = session_sql();
+        assert!(COMPARED.iter().all(|name| sql.contains(name)), "{sql}");
+        assert!(crate::parse(&sql).is_ok());
+    }
+}
