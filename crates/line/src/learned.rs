@@ -1,10 +1,12 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
 use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
-use crate::strategy::{GroupPlan, chain, pipeline, share};
+use crate::strategy::chain::{self, Silence};
+use crate::strategy::{GroupPlan, pipeline, share};
 use crate::unit::Unit;
 use paceline_sql::Effect;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ const GROUP_PART_OF_TIMEOUT: u32 = 4;
 pub struct Learned {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<GroupPlan, String>,
+    /// What a chain relies on with its units, or why they travel in none.
+    pub silence: Result<Arc<Silence>, String>,
     /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
     /// its units travel alone, if it is a read.
     pub plain_read: Result<(), String>,
@@ -87,6 +91,7 @@ impl Learned {
         let why = why.into();
         Self {
             plan: Err(why.clone()),
+            silence: Err(why.clone()),
             plain_read: Err(why),
             taints: true,
             declared: false,
@@ -128,7 +133,9 @@ impl Learned {
 
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let asked = self.is_asked(unit, policy);
-        let chain = if asked { chain::fits(unit) } else { None };
+        let silence = self.silence.as_ref().ok().filter(|_| asked);
+        let chain = silence.and_then(|_| chain::fits(unit));
+        unit.silence = silence.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));

@@ -17,6 +17,8 @@ use std::fmt;
 pub struct Outlook<'a> {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<Strategy, &'a str>,
+    /// They may travel in a chain, or why not.
+    pub silence: Result<(), &'a str>,
     /// A read that may be pipelined and shared, or why not.
     pub plain_read: Result<(), &'a str>,
     /// It calls functions of the user's own that may write.
@@ -30,6 +32,10 @@ impl<'a> From<&'a Learned> for Outlook<'a> {
         let plan = learned.plan.as_ref();
         Self {
             plan: plan.map(GroupPlan::strategy).map_err(String::as_str),
+            silence: match &learned.silence {
+                Ok(_) => Ok(()),
+                Err(why) => Err(why),
+            },
             plain_read: match &learned.plain_read {
                 Ok(()) => Ok(()),
                 Err(why) => Err(why),
@@ -103,9 +109,10 @@ impl Prospect {
         let asked = hinted || outlook.declared;
         let counts = asked && policy.hotspot;
         let may_chain = counts && target.is_none() && !template.is_parsed_alone();
-        let or_chain = |why: &str| match may_chain {
-            true => Self::once_short(template, Strategy::Chain),
-            false => Self::alone(why),
+        let or_chain = |why: &str| match (may_chain, outlook.silence) {
+            (true, Ok(())) => Self::once_short(template, Strategy::Chain),
+            (true, Err(also)) if also != why => Self::Alone(format!("{why}; no chain: {also}")),
+            _ => Self::alone(why),
         };
         match outlook.plan {
             // A SELECT has no plan that its shape could give it: what it misses is the chain.

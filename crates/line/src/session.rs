@@ -209,6 +209,7 @@ impl Session {
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
             plan: None,
+            silence: None,
             tally: None,
             taints: false,
         })
@@ -279,6 +280,7 @@ impl Session {
             template,
             settings: Arc::clone(&self.settings),
             plan: None,
+            silence: None,
             tally: None,
             taints: false,
         })

@@ -193,7 +193,7 @@ impl Batch {
         Some(match strategy {
             Strategy::Pipeline => Kind::Pipeline(pipeline::Batch::build(members, server, out)),
             Strategy::Share => Kind::Share(share::Batch::build(members, server, out)?),
-            Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)),
+            Strategy::Chain => Kind::Chain(chain::Batch::build(members, chain, server, out)?),
             Strategy::Fold => {
                 Kind::Fold(Box::new(fold::Batch::build(members, chain, server, out)?))
             }
@@ -230,14 +230,15 @@ impl Batch {
         }
     }
 
-    /// What was learned of the members' template no longer holds; what holds instead, if that is known.
+    /// What was learned of the members' templates no longer holds; what holds instead of the first one, if that is known.
     pub fn void(&self) -> Option<Option<Learned>> {
         match &self.0 {
             Kind::Fold(batch) => batch.void(),
             Kind::Deal(batch) => batch.void(),
             Kind::Upsert(batch) => batch.void(),
             Kind::Several(batch) => batch.void(),
-            Kind::Pipeline(_) | Kind::Share(_) | Kind::Chain(_) => None,
+            Kind::Chain(batch) => batch.void(),
+            Kind::Pipeline(_) | Kind::Share(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::settings::Settings;
 use crate::strategy::GroupPlan;
+use crate::strategy::chain::Silence;
 use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
@@ -113,6 +114,8 @@ pub struct Unit {
     pub settings: Arc<Settings>,
     /// How it travels with others in one statement, if it does.
     pub plan: Option<GroupPlan>,
+    /// What a chain relies on with it, if it travels in one.
+    pub silence: Option<Arc<Silence>>,
     /// Where it is counted.
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.

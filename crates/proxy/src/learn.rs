@@ -3,6 +3,7 @@
 
 mod catalog;
 mod declared;
+mod silence;
 
 use crate::config::{Declared, Role};
 use crate::pool::{Pool, Seat};
@@ -27,6 +28,7 @@ use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use paceline_wire::backend::{self, Field};
+use silence::ask_silence;
 use std::sync::Arc;
 
 /// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
@@ -160,7 +162,8 @@ async fn ask(
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
-    let declared = ask_declared(conn, &statement.functions, declared).await?;
+    let vouched = declared;
+    let declared = ask_declared(conn, &statement.functions, vouched).await?;
     let questions = [
         facts::foreign_functions_sql(&statement.functions),
         facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
@@ -174,10 +177,15 @@ async fn ask(
     let plain = answers.all(|yes| yes);
     let parsed_alone = why_parsed_alone(statement);
     let session = ask_session(conn).await?;
-    let plan = match (parsed_alone, session) {
-        (Some(why), _) => Err(why.to_owned()),
-        (None, Some(why)) => Err(why),
-        (None, None) => ask_plan(conn, template, statement, &declared, templates).await?,
+    let (plan, silence) = match parsed_alone.map(str::to_owned).or(session) {
+        Some(why) => (Err(why.clone()), Err(why)),
+        None => {
+            let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
+            (
+                ask_plan(conn, template, statement, &declared, templates).await?,
+                ask_silence(conn, statement, &called, vouched, templates).await?,
+            )
+        }
     };
     let same = parsed_alone.is_none() && !statement.samples;
     let read = statement.effect == Effect::Read && same;
@@ -190,6 +198,7 @@ async fn ask(
     Ok(Learned {
         declared: is_asked(&declared, &plan),
         plan,
+        silence,
         plain_read,
         taints,
         timeouts: Timeouts::default(),

@@ -15,6 +15,7 @@ use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
+use paceline_line::learned::Learned;
 use paceline_line::line::{Departure, Entry, Keys, Landing, Strategy};
 use paceline_line::strategy::share::Underway;
 use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
@@ -308,15 +309,8 @@ impl Trip {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
             }
-            let first = self
-                .entries
-                .iter()
-                .flatten()
-                .find_map(|e| e.unit.unit.as_ref());
-            if let Some(unit) = first
-                && let Some(void) = batch.void()
-            {
-                pool.learn(unit.template.id, unit.settings.id, void);
+            if let Some(void) = batch.void() {
+                self.learn(pool, void);
             }
         }
         pool.stats.server_parsed(conn.side.take_parses());
@@ -343,6 +337,21 @@ impl Trip {
         if let Some(unit) = first.filter(|_| committed && one_template) {
             let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
             unit.template.pace.record_group(micros, self.entries.len());
+        }
+    }
+
+    /// What was learned of the members' templates no longer holds. What holds instead is said of the first: only in a chain there
+    /// are others, and of them nothing is known.
+    fn learn(&self, pool: &Pool, mut instead: Option<Learned>) {
+        let entries = self.entries.iter().flatten();
+        let units = entries.filter_map(|entry| entry.unit.unit.as_ref());
+        let mut seen = Vec::new();
+        for unit in units {
+            let template = (unit.template.id, unit.settings.id);
+            if !seen.contains(&template) {
+                seen.push(template);
+                pool.learn(template.0, template.1, instead.take());
+            }
         }
     }
 

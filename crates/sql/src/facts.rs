@@ -10,10 +10,14 @@ pub mod session;
 #[cfg(test)]
 mod tests;
 
+use fingerprint::tree_sql;
 pub use fingerprint::{
     Added, Extent, Fingerprint, extent_sql, regclass_literal, table_sql as fingerprint_sql,
 };
-use fingerprint::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
+pub(crate) use fingerprint::{
+    FIRST_OWN_OID, TYPES_SQL, column_versions, own_types_sql, type_versions, versions,
+};
+pub(crate) use names::NOT_IN_C;
 pub use names::Names;
 
 use crate::{Name, quote_ident, quote_literal};

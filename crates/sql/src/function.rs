@@ -21,7 +21,7 @@ pub struct FunctionFacts {
 }
 
 /// The functions `p` that a name may mean, as a condition: those of its schema, or those that the search path shows.
-fn meant_by(name: &Name) -> String {
+pub(crate) fn meant_by(name: &Name) -> String {
     let place = match &name.schema {
         Some(schema) => format!(
             "p.pronamespace = pg_catalog.to_regnamespace({})",

@@ -9,6 +9,7 @@
 
 mod bulk;
 pub mod call;
+pub mod chain;
 pub mod dealing;
 mod effect;
 mod escapes;

@@ -153,6 +153,25 @@ pub(crate) fn relations(tree: &Record) -> Vec<Name> {
     found
 }
 
+/// What INSERT, UPDATE, DELETE and MERGE change, in CTEs too.
+pub(crate) fn targets(tree: &Record) -> Vec<Name> {
+    let mut found = Vec::new();
+    tree.walk(&mut |node| {
+        let target = node.record("relation").filter(|_| changes_rows(node));
+        if let Some(target) = target {
+            push_relation(target, &[], &mut found);
+        }
+    });
+    found
+}
+
+fn changes_rows(node: &Record) -> bool {
+    matches!(
+        node.kind,
+        "InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt"
+    )
+}
+
 fn collect_relations(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
     match node.kind {
         "RangeVar" => return push_relation(node, ctes, found),
@@ -165,10 +184,7 @@ fn collect_relations(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
     if let Some(with) = node.record("with_clause") {
         collect_ctes(with, &mut scope, found);
     }
-    let is_target_a_table = matches!(
-        node.kind,
-        "InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt"
-    );
+    let is_target_a_table = changes_rows(node);
     for (field, child) in node.children() {
         match field {
             "with_clause" => {}

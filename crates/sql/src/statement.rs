@@ -27,6 +27,8 @@ pub struct Statement {
     pub statements: usize,
     /// Every table-like thing referred to, without duplicates; names of CTEs are left out where they are in scope.
     pub relations: Vec<Name>,
+    /// Those of them whose rows it inserts, updates, deletes or merges, without duplicates.
+    pub targets: Vec<Name>,
     /// Every function called, without duplicates.
     pub functions: Vec<Name>,
     /// Every operator used or implied (`IN`, `BETWEEN`), without duplicates.
@@ -77,6 +79,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         hints: hints::in_comments(sql),
         statements: statements.len(),
         relations: references::relations(&tree),
+        targets: references::targets(&tree),
         functions: references::functions(&tree),
         operators: references::operators(&tree),
         casts_to: references::casts_to(&tree),

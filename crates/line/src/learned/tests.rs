@@ -5,7 +5,7 @@ use crate::line::{Keys, Strategy};
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::template::Templates;
-use crate::testing::folding::{INT4, INT8, single, table};
+use crate::testing::folding::{INT4, INT8, silence, single, table};
 use crate::testing::messages::client::query;
 use crate::testing::travelling::Travelling;
 
@@ -20,6 +20,7 @@ const ALLOWED: Policy = Policy {
 fn learned() -> Learned {
     Learned {
         plan: Err("no shape".to_owned()),
+        silence: Ok(silence(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
         taints: false,
         declared: false,
@@ -51,6 +52,16 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
     assert!(hinted.slip.barrier && hinted.slip.table.is_some());
     let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
     assert_eq!((strategy(&bare), bare.slip.barrier), (None, true));
+    let noisy = Learned {
+        silence: Err("triggers".to_owned()),
+        ..learned()
+    };
+    let alone = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &noisy,
+        ALLOWED,
+    );
+    assert_eq!((strategy(&alone), alone.slip.barrier), (None, true));
     let hotspot = Policy {
         hotspot: false,
         ..ALLOWED

@@ -4,7 +4,7 @@ use super::*;
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::template::Templates;
-use crate::testing::folding::{Folding, INT4, INT8, single, table};
+use crate::testing::folding::{Folding, INT4, INT8, silence, single, table};
 use crate::testing::messages::client::query;
 use crate::testing::travelling::Travelling;
 use crate::unit::Unit;
@@ -40,6 +40,7 @@ fn refused(text: &str, plain_read: bool) -> (Learned, Unit) {
 fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
     Learned {
         plan,
+        silence: Ok(silence(&Templates::default())),
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
         declared: false,

@@ -3,20 +3,24 @@
 //!
 //! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
 //! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
-//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Functions of the user's own may
-//! leave settings behind: the next user of the connection resets it; that none reads what another one has set for the rest
-//! of its transaction is the word of who hinted or declared it.
+//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Constraints that are deferred are
+//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: nothing that they do
+//! notifies anybody or changes settings (see [`paceline_sql::chain`]), or the user vouches for it. What that relies on is
+//! compared at the end, when all tables of the members are locked; if it has changed, all is undone.
 
 use super::{
-    Again, Dealt, Verdict, again, halves, is_stale_plan, sqlstate, write_head, write_member,
-    write_tail,
+    Again, Dealt, Verdict, again, halves, is_stale_plan, message, sqlstate, write_head,
+    write_member, write_tail,
 };
+use crate::learned::Learned;
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::tally::Fallback;
 use crate::template::Templates;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
+use paceline_sql::Fingerprint;
+use paceline_sql::chain::{check_sql, is_moved};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
@@ -31,38 +35,86 @@ const PRELUDE: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true
 /// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
 const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
 
-/// The statement that starts every chain.
+/// PostgreSQL warns that there is no transaction block: the chain's transaction has none, but lasts until its Sync.
+const CONSTRAINTS: &str = "SET CONSTRAINTS ALL IMMEDIATE";
+
+/// The statements that start every chain.
 #[derive(Debug)]
 pub struct Prelude {
-    id: u64,
+    limits_id: u64,
+    constraints_id: u64,
 }
 
+/// How many they are.
+const PRELUDE_STATEMENTS: usize = 2;
+
 impl Prelude {
-    /// With an id of its own.
+    /// With ids of its own.
     pub fn new(templates: &Templates) -> Self {
         Self {
-            id: templates.new_id(),
+            limits_id: templates.new_id(),
+            constraints_id: templates.new_id(),
         }
     }
-}
 
-impl Prelude {
-    /// Writes the statement and its execution.
-    pub(super) fn write(
+    fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+        write_own(self.constraints_id, CONSTRAINTS, &[], server, injected, out);
+        self.write_limits(server, injected, out);
+    }
+
+    /// Writes the statement that limits waiting, and its execution.
+    pub(super) fn write_limits(
         &self,
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
     ) {
-        let statement = Preparable {
-            id: self.id,
-            text: PRELUDE,
-            types: &[0, 0],
-        };
-        let ensured = server.ensure(statement, out);
-        injected.push(ensured);
-        frontend::write_bind(out, ensured.key.name().as_bytes(), &[], &[]);
-        frontend::write_execute(out);
+        write_own(self.limits_id, PRELUDE, &[], server, injected, out);
+    }
+}
+
+/// Writes a statement of the chain's own, and its execution.
+fn write_own(
+    id: u64,
+    text: &str,
+    values: &[(bool, Option<&[u8]>)],
+    server: &mut ServerSide,
+    injected: &mut Injected,
+    out: &mut BytesMut,
+) {
+    let statement = Preparable {
+        id,
+        text,
+        types: &[0, 0],
+    };
+    let ensured = server.ensure(statement, out);
+    injected.push(ensured);
+    frontend::write_bind(out, ensured.key.name().as_bytes(), values, &[]);
+    frontend::write_execute(out);
+}
+
+/// What tells that units of a template are silent, as learned from the catalog.
+#[derive(Debug)]
+pub struct Silence {
+    id: u64,
+    check: String,
+    fingerprint: String,
+}
+
+impl Silence {
+    /// As PostgreSQL has said.
+    pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
+        Self {
+            id: templates.new_id(),
+            check: check_sql(&fingerprint),
+            fingerprint: fingerprint.value,
+        }
+    }
+
+    /// Writes the statement that compares.
+    fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+        let value = (false, Some(self.fingerprint.as_bytes()));
+        write_own(self.id, &self.check, &[value], server, injected, out);
     }
 }
 
@@ -88,8 +140,12 @@ pub struct Batch {
     forms: Vec<Form>,
     injected: Injected,
     answers: Vec<BytesMut>,
-    /// The prelude's own answer has not come yet.
-    in_prelude: bool,
+    /// So many statements of the prelude have not been answered yet.
+    prelude: usize,
+    /// What is answered now are the comparisons at the end.
+    in_checks: bool,
+    /// One of them has found a difference.
+    moved: bool,
     /// The answer of the last member is complete, that of the next one has not begun.
     between: bool,
     /// Notices that came in between: they are the next member's.
@@ -104,24 +160,41 @@ impl Batch {
         prelude: &Prelude,
         server: &mut ServerSide,
         out: &mut BytesMut,
-    ) -> Self {
+    ) -> Option<Self> {
+        let mut checks: Vec<&Silence> = Vec::new();
+        for unit in members {
+            let silence = unit.silence.as_ref()?;
+            if checks.iter().all(|known| known.id != silence.id) {
+                checks.push(silence);
+            }
+        }
         let mut injected = Injected::default();
         prelude.write(server, &mut injected, out);
         for unit in members {
             write_member(unit, server, &mut injected, out);
         }
+        for check in checks {
+            check.write(server, &mut injected, out);
+        }
         frontend::write_sync(out);
         injected.push_sync();
         server.tainted |= members.iter().any(|unit| unit.taints);
-        Self {
+        Some(Self {
             forms: members.iter().map(|unit| unit.form).collect(),
             injected,
             answers: Vec::with_capacity(members.len()),
-            in_prelude: true,
+            prelude: PRELUDE_STATEMENTS,
+            in_checks: false,
+            moved: false,
             between: false,
             notices: BytesMut::new(),
             error: None,
-        }
+        })
+    }
+
+    /// What was learned of the members' templates no longer holds.
+    pub(super) fn void(&self) -> Option<Option<Learned>> {
+        self.moved.then_some(None)
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -144,15 +217,19 @@ impl Batch {
                 if is_stale_plan(frame.body()) {
                     server.retire_all();
                 }
-                self.error = Some(sqlstate(frame.body()).to_owned());
+                let sqlstate = sqlstate(frame.body()).to_owned();
+                let says = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
+                self.moved = self.in_checks && says;
+                self.error = Some(sqlstate);
             }
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
-            tag::COMMAND_COMPLETE if self.in_prelude => {
-                self.in_prelude = false;
-                self.between = true;
+            tag::COMMAND_COMPLETE if self.prelude > 0 => {
+                self.prelude -= 1;
+                self.between = self.prelude == 0;
             }
-            _ if self.in_prelude => {}
+            _ if self.prelude > 0 || self.in_checks => {}
+            tag::BIND_COMPLETE if self.answers.len() == self.forms.len() => self.in_checks = true,
             tag::BIND_COMPLETE => {
                 let form = self
                     .forms
@@ -198,7 +275,9 @@ impl Batch {
             );
             return;
         };
-        if BORROWED_WAIT.contains(&sqlstate.as_str()) {
+        if self.moved {
+            dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
             dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
         } else {
             dealt.extend(halves(members, Fallback::Error));

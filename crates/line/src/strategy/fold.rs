@@ -228,7 +228,7 @@ impl Batch {
         let plan = Arc::clone(members.first()?.plan.as_ref()?.fold()?);
         let mut injected = Injected::default();
         if plan.fold.partitioned {
-            limits.write(server, &mut injected, out);
+            limits.write_limits(server, &mut injected, out);
         }
         let sheet = Sheet::write(plan, members, server, &mut injected, out)?;
         frontend::write_sync(out);

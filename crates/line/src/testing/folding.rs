@@ -5,6 +5,7 @@ use crate::session::{Plan, Session};
 use crate::settings::SettingsBook;
 use crate::show::{Console, Table};
 use crate::strategy::GroupPlan;
+use crate::strategy::chain::Silence;
 use crate::strategy::fold::FoldPlan;
 use crate::template::{Template, Templates};
 use crate::unit::Unit;
@@ -158,6 +159,15 @@ impl Folding {
         unit.plan = Some(GroupPlan::Fold(Arc::clone(&self.plan)));
         unit
     }
+}
+
+/// That the units of a template are silent, as PostgreSQL has said.
+pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
+    let fingerprint = Fingerprint {
+        sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
+        value: "(16400,{7})".to_owned(),
+    };
+    Arc::new(Silence::new(fingerprint, templates))
 }
 
 /// The unit that these messages are.

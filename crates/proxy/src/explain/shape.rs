@@ -24,6 +24,7 @@ pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'
     };
     let shape = Outlook {
         plan,
+        silence: parsed_alone.map_or(Ok(()), Err),
         plain_read,
         taints: false,
         declared: false,

@@ -132,7 +132,7 @@ fn read_extent(answers: &[Rows]) -> Option<Extent> {
 }
 
 /// OIDs with commas between them.
-fn read_oids(list: &str) -> Option<Vec<u32>> {
+pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     let all = list.split(',').filter(|oid| !oid.is_empty());
     all.map(|oid| oid.parse().ok()).collect()
 }

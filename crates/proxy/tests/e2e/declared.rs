@@ -324,18 +324,29 @@ fn sell(stage: &Stage, sale: &[u8]) {
     assert_eq!(left, ["293", "286", "279", "272", "265", "258"]);
 }
 
-/// A function that nobody declared: with the hint its calls share a transaction, without it they do not.
+/// A function that nobody declared: what it does unseen nobody knows, with a hint or without.
 #[test]
-fn a_hinted_call_shares_a_transaction() {
-    let stage = stage(1);
-    stage.direct().ok("CREATE FUNCTION sell(amount int) RETURNS int LANGUAGE sql AS 'UPDATE stock SET qty = qty - amount RETURNING qty'");
-    sell(&stage, &unit("SELECT sell($1)", &[Some("7")]));
-    assert_eq!(stage.counters().groups, 0);
-    for sql in [
+fn a_hinted_call_shares_a_transaction_if_its_function_is_declared() {
+    const SELL: &str = "CREATE FUNCTION sell(amount int) RETURNS int LANGUAGE sql AS 'UPDATE stock SET qty = qty - amount RETURNING qty'";
+    let statements = [
+        "SELECT sell($1)",
         "SELECT /*+ COMMIT_ON_SUCCESS */ sell($1)",
         "/*+ COMMIT_ON_SUCCESS */ SELECT sell FROM sell($1)",
-    ] {
-        until_together(&stage, || sell(&stage, &unit(sql, &[Some("7")])));
+    ];
+    let alone = stage(1);
+    alone.direct().ok(SELL);
+    for sql in statements {
+        sell(&alone, &unit(sql, &[Some("7")]));
+    }
+    assert_eq!(alone.counters().groups, 0);
+    let declared = Stage::on_shared()
+        .set("default_pool_size=1")
+        .declare(&format!("{DECLARED}\n[[group]]\nfunction = \"sell\"\n"))
+        .open();
+    declared.direct().ok(SETUP);
+    declared.direct().ok(SELL);
+    for sql in statements {
+        until_together(&declared, || sell(&declared, &unit(sql, &[Some("7")])));
     }
 }
 

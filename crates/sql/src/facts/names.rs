@@ -2,7 +2,7 @@
 //! group.
 
 use super::fingerprint::FIRST_OWN_OID;
-use crate::{Expr, Name, quote_literal};
+use crate::{Expr, Name, Statement, quote_literal};
 use std::collections::BTreeSet;
 
 /// Names in expressions.
@@ -44,6 +44,17 @@ impl Names {
         names
     }
 
+    /// Functions and operators in a whole statement. (What types and sequences it names matters to itself only.)
+    pub(crate) fn of_statement(statement: &Statement) -> Self {
+        let names = |names: &[Name]| names.iter().map(|name| name.name.clone()).collect();
+        Self {
+            functions: names(&statement.functions),
+            operators: names(&statement.operators),
+            types: Vec::new(),
+            sequences: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn function_list(&self) -> String {
         list(self.functions.iter())
     }
@@ -71,7 +82,7 @@ impl Names {
 }
 
 /// A function `p` that is not written in C, or volatile.
-const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";
+pub(crate) const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";
 
 /// A type `t` that is neither PostgreSQL's own nor made of such a one.
 const FOREIGN_TYPE: &str =

@@ -1,17 +1,19 @@
 //! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
 
-use super::{Prelude, fits};
+use super::{Prelude, Silence, fits};
 use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
+use crate::tally::Fallback;
 use crate::template::Templates;
-use crate::testing::folding::single;
+use crate::testing::folding::{silence, single};
 use crate::testing::messages::Wire;
 use crate::testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
 use crate::testing::messages::server::*;
 use crate::testing::trip::Trip;
 use crate::unit::Unit;
+use std::sync::Arc;
 
 const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
 
@@ -19,6 +21,7 @@ struct Scene {
     templates: Templates,
     session: Session,
     prelude: Prelude,
+    silence: Arc<Silence>,
     server: ServerSide,
 }
 
@@ -27,6 +30,7 @@ impl Scene {
         let (templates, none) = (Templates::default(), SettingsBook::default().none());
         Self {
             prelude: Prelude::new(&templates),
+            silence: silence(&templates),
             templates,
             session: Session::new(none.clone()),
             server: ServerSide::new(none, 100),
@@ -34,7 +38,9 @@ impl Scene {
     }
 
     fn unit(&mut self, messages: Wire) -> Unit {
-        single(&mut self.session, &self.templates, messages)
+        let mut unit = single(&mut self.session, &self.templates, messages);
+        unit.silence = Some(Arc::clone(&self.silence));
+        unit
     }
 
     fn extended(&mut self, text: &str) -> Unit {
@@ -69,9 +75,25 @@ impl Scene {
 fn prelude() -> Wire {
     [
         parsed(),
+        notice("SET CONSTRAINTS can only be used in transaction blocks"),
+        bound(),
+        complete("SET CONSTRAINTS"),
+        parsed(),
         bound(),
         row(&["20ms", "200ms"]),
         complete("SELECT 1"),
+    ]
+    .concat()
+}
+
+/// Nothing has changed, and all is committed.
+fn end() -> Wire {
+    [
+        parsed(),
+        bound(),
+        row(&["t"]),
+        complete("SELECT 1"),
+        ready('I'),
     ]
     .concat()
 }
@@ -119,17 +141,22 @@ fn all_members_stand_before_one_sync() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     let expected = [
+        "Parse", "Bind", "Execute", // constraints
         "Parse", "Bind", "Execute", // lock_timeout
         "Parse", "Bind", "Describe", "Execute", //
         "Parse", "Bind", "Describe", "Execute", //
-        "Bind", "Describe", "Execute", "Sync",
+        "Bind", "Describe", "Execute", //
+        "Parse", "Bind", "Execute", // what it relies on
+        "Sync",
     ];
     assert_eq!(kinds, expected);
-    assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
+    assert!(sent[0].contains("SET CONSTRAINTS ALL IMMEDIATE"));
+    assert!(sent[3].contains("lock_timeout"), "{}", sent[3]);
     assert_eq!(
-        sent[7], "Parse unnamed: DELETE FROM t WHERE id = 7",
+        sent[10], "Parse unnamed: DELETE FROM t WHERE id = 7",
         "its own text"
     );
+    assert!(sent[17].contains("paceline: moved"), "once for all");
 }
 
 #[test]
@@ -158,7 +185,7 @@ fn each_gets_its_own_answer_after_the_commit() {
         trip.answer(answers).is_empty(),
         "nobody hears of it before the commit"
     );
-    let dealt = trip.answer([ready('I')]);
+    let dealt = trip.answer([end()]);
     let expected = [
         "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
         "1: DELETE 1, ready I",
@@ -194,9 +221,59 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
     // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
     let sent = scene.leave(&members).sent();
     assert!(
-        sent[0].starts_with("Bind") && sent[2].starts_with("Bind"),
+        [0, 2, 4].iter().all(|at| sent[*at].starts_with("Bind")),
         "{sent:?}"
     );
+}
+
+#[test]
+fn what_was_relied_on_has_changed_so_all_is_undone() {
+    let mut scene = Scene::new();
+    let members = [
+        scene.unit(query("DELETE FROM t")),
+        scene.unit(query("DELETE FROM s")),
+    ];
+    let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
+    let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
+    let mut trip = scene.leave(&members);
+    let answers = [
+        prelude(),
+        one(),
+        one(),
+        parsed(),
+        bound(),
+        error("22P02", moved),
+        ready('I'),
+    ];
+    let dealt = trip.answer(answers);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
+    assert!(trip.batch.void().is_some_and(|learned| learned.is_none()));
+    // The same words from a member are its own error.
+    let mut trip = scene.leave(&members);
+    let dealt = trip.answer([
+        bound(),
+        complete("SET CONSTRAINTS"),
+        bound(),
+        complete("SELECT 1"),
+        parsed(),
+        bound(),
+        error("22P02", moved),
+        ready('I'),
+    ]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    assert!(trip.batch.void().is_none());
+}
+
+#[test]
+fn who_is_not_known_to_be_silent_travels_in_no_chain() {
+    let mut scene = Scene::new();
+    let mut members = scene.three();
+    members[2].silence = None;
+    let Scene {
+        prelude, server, ..
+    } = &mut scene;
+    assert!(Trip::leave(Strategy::Chain, &members, prelude, server).is_none());
 }
 
 #[test]
@@ -239,7 +316,7 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
         no_data(),
         notice("of the member"),
         complete("DELETE 1"),
-        ready('I'),
+        end(),
     ]);
     assert_eq!(
         dealt,
@@ -264,7 +341,7 @@ fn a_notice_between_two_answers_is_the_second_ones() {
         complete("DELETE 2"),
     ]
     .concat();
-    let dealt = trip.answer([prelude(), one, two, ready('I')]);
+    let dealt = trip.answer([prelude(), one, two, end()]);
     assert_eq!(
         dealt,
         [

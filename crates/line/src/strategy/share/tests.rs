@@ -144,6 +144,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         pipeline,
     };
     let learned = |plain_read: bool| Learned {
+        silence: Err("a read".to_owned()),
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         taints: false,

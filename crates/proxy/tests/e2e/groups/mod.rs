@@ -4,6 +4,7 @@
 
 mod backslashes;
 mod catalog;
+mod chains;
 mod languages;
 mod settings;
 

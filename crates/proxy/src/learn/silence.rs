@@ -1,0 +1,84 @@
+//! Asking whether a statement may share a transaction with others: nothing that it does, by itself or by what hangs on its
+//! tables, notifies anybody or changes settings, or the configuration vouches for it.
+
+use super::catalog::{first, read_oids};
+use crate::config::Declared;
+use crate::server::{ServerConn, ServerError};
+use paceline_line::strategy::chain::Silence;
+use paceline_line::template::Templates;
+use paceline_sql::chain::{Member, Reach};
+use paceline_sql::facts::Added;
+use paceline_sql::{Effect, Fingerprint, Name, Statement};
+use std::sync::Arc;
+
+const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
+const UNKNOWN: &str = "what it may change is not known";
+
+/// What tells that a statement is silent, or why nobody knows that it is. `vouched` are the functions that it calls and that are
+/// declared.
+pub(super) async fn ask_silence(
+    conn: &mut ServerConn,
+    statement: &Statement,
+    vouched: &[Name],
+    declared: &[Declared],
+    templates: &Templates,
+) -> Result<Result<Arc<Silence>, String>, ServerError> {
+    if statement.effect == Effect::Read && statement.functions.is_empty() {
+        return Ok(Err(NEITHER.to_owned()));
+    }
+    let declared: Vec<&Name> = declared.iter().map(|one| &one.function).collect();
+    let member = Member::new(statement, vouched, &declared);
+    let Some((reach, added)) = ask_reach(conn, &member).await? else {
+        return Ok(Err(UNKNOWN.to_owned()));
+    };
+    // The fingerprint comes first: what changes between it and the rest only makes the chain undo itself.
+    let sql = member.fingerprint_sql(&reach, added);
+    let questions = member.questions();
+    let all: Vec<String> = [format!("SELECT {sql}")]
+        .into_iter()
+        .chain(questions.iter().map(|question| question.sql.clone()))
+        .collect();
+    let answers = conn.query(&all.join("; ")).await?;
+    let [print, answers @ ..] = answers.as_slice() else {
+        return Ok(Err(UNKNOWN.to_owned()));
+    };
+    let mut asked = questions.iter().zip(answers);
+    if let Some((question, _)) = asked.find(|(_, rows)| first(rows) != Some("t")) {
+        return Ok(Err(question.otherwise.to_owned()));
+    }
+    let known = first(print).filter(|_| answers.len() == questions.len());
+    Ok(match known {
+        Some(value) => {
+            let value = value.to_owned();
+            Ok(Arc::new(Silence::new(
+                Fingerprint { sql, value },
+                templates,
+            )))
+        }
+        None => Err(UNKNOWN.to_owned()),
+    })
+}
+
+async fn ask_reach(
+    conn: &mut ServerConn,
+    member: &Member<'_>,
+) -> Result<Option<(Reach, Added)>, ServerError> {
+    let questions = format!("{}; {}", member.reach_sql(), member.added_sql());
+    let answers = conn.query(&questions).await?;
+    let [reach, added] = answers.as_slice() else {
+        return Ok(None);
+    };
+    let row = |rows: &crate::server::Rows| rows.first().cloned().unwrap_or_default();
+    let (reach, added) = (row(reach), row(added));
+    let ([Some(tables), Some(types)], [Some(operators), Some(casts)]) =
+        (reach.as_slice(), added.as_slice())
+    else {
+        return Ok(None);
+    };
+    let added = Added {
+        operators: operators == "t",
+        casts: casts == "t",
+    };
+    let reach = read_oids(tables).zip(read_oids(types));
+    Ok(reach.map(|(tables, types)| (Reach { tables, types }, added)))
+}

@@ -1,0 +1,269 @@
+//! What members of a chain, which have one transaction in common, must not do: notify, as PostgreSQL removes equal
+//! notifications of a transaction; change settings, which the others would see and their clients lose. A statement is known
+//! to be *silent* if it calls PostgreSQL's own functions only, by itself and by all that hangs on the tables that it may
+//! change; or such as the user vouches for.
+//!
+//! The questions (SQL text) live here; asking them is the caller's work. A chain asks again at its end, when all tables of
+//! its members are locked ([`check_sql`]).
+
+#[cfg(test)]
+mod tests;
+
+use crate::facts::{
+    Added, FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, column_versions,
+    own_types_sql, regclass_literal, type_versions, versions,
+};
+use crate::function::meant_by;
+use crate::name::Name;
+use crate::operator::CONCAT;
+use crate::quote_literal;
+use crate::{Fingerprint, Statement};
+
+/// PostgreSQL's own functions that notify, change settings, carry out a text, or tell of settings that a chain has.
+const NOISY: [&str; 12] = [
+    "current_setting",
+    "cursor_to_xml",
+    "cursor_to_xmlschema",
+    "pg_notify",
+    "pg_reload_conf",
+    "query_to_xml",
+    "query_to_xml_and_xmlschema",
+    "query_to_xmlschema",
+    "set_config",
+    "setseed",
+    "ts_rewrite",
+    "ts_stat",
+];
+
+/// Text of the error that [`check_sql`] raises.
+const MOVED: &str = "paceline: moved: ";
+
+/// All that a statement may touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// OIDs of the tables that it names, their partitions and children, and those that a foreign key changes with them.
+    pub tables: Vec<u32>,
+    /// OIDs of domains and enums that columns of what it changes are made of.
+    pub types: Vec<u32>,
+}
+
+/// A statement that may share a transaction, as far as its text tells.
+#[derive(Debug)]
+pub struct Member<'a> {
+    statement: &'a Statement,
+    names: Names,
+    /// Functions that it calls and that nobody vouches for.
+    called: Vec<&'a Name>,
+    /// Functions that the user vouches for.
+    declared: &'a [&'a Name],
+}
+
+/// A question with the answer yes, or the reason why the statement goes alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Asks for one row with one boolean.
+    pub sql: String,
+    /// Shown to users.
+    pub otherwise: &'static str,
+}
+
+const NO_TABLE: &str = "there is no such table";
+const NOT_TABLES: &str = "views, rules, row security or tables of other servers";
+const TRIGGERS: &str = "triggers that are not declared may notify or change settings";
+const CALLS: &str = "functions that are not declared may notify or change settings";
+const HIDDEN_CALLS: &str = "functions in defaults, constraints, indexes, operators or casts that are not declared may notify or change settings";
+
+impl<'a> Member<'a> {
+    /// `vouched` are the functions among those that it calls for which the user vouches, `declared` all of these.
+    pub fn new(statement: &'a Statement, vouched: &[Name], declared: &'a [&'a Name]) -> Self {
+        let called = statement.functions.iter();
+        Self {
+            statement,
+            names: Names::of_statement(statement),
+            called: called.filter(|name| !vouched.contains(name)).collect(),
+            declared,
+        }
+    }
+
+    /// Asks for one row, in the order of [`Reach`]'s fields.
+    pub fn reach_sql(&self) -> String {
+        format!(
+            "WITH RECURSIVE {tree}, {TYPES_SQL}, {named} SELECT \
+             pg_catalog.array_to_string(ARRAY(SELECT id FROM tree UNION SELECT id FROM named ORDER BY id), ','), {types}",
+            tree = self.tree(),
+            named = self.named(),
+            types = own_types_sql(),
+        )
+    }
+
+    fn all_there(&self) -> String {
+        let relations = self.statement.relations.iter();
+        let there = relations.map(|name| {
+            let class = regclass_literal(name);
+            format!("pg_catalog.to_regclass({class}) IS NOT NULL")
+        });
+        let all: Vec<String> = there.collect();
+        match all.is_empty() {
+            true => "true".to_owned(),
+            false => all.join(" AND "),
+        }
+    }
+
+    /// `tree(id)`: the tables that may be changed, by foreign keys too.
+    fn tree(&self) -> String {
+        format!(
+            "tree(id) AS ({targets} UNION SELECT n.id FROM tree, LATERAL (SELECT h.inhrelid FROM pg_catalog.pg_inherits h WHERE h.inhparent = tree.id \
+               UNION ALL SELECT k.conrelid FROM pg_catalog.pg_constraint k WHERE k.confrelid = tree.id AND k.contype = 'f' \
+                 AND (k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) AS n(id))",
+            targets = existing(&self.statement.targets),
+        )
+    }
+
+    /// `named(id)`: the tables that are named, with partitions and children.
+    fn named(&self) -> String {
+        format!(
+            "named(id) AS ({relations} UNION SELECT h.inhrelid FROM named JOIN pg_catalog.pg_inherits h ON h.inhparent = named.id)",
+            relations = existing(&self.statement.relations),
+        )
+    }
+
+    /// Functions for which the user vouches, by their OIDs.
+    fn declared_oids(&self) -> String {
+        let meant: Vec<String> = self.declared.iter().map(|name| meant_by(name)).collect();
+        let condition = match meant.is_empty() {
+            true => "false".to_owned(),
+            false => format!("({})", meant.join(") OR (")),
+        };
+        format!("(SELECT p.oid FROM pg_catalog.pg_proc p WHERE {condition})")
+    }
+
+    /// Is it silent?
+    pub fn questions(&self) -> Vec<Question> {
+        let question = |sql: String, otherwise| Question { sql, otherwise };
+        vec![
+            question(format!("SELECT {}", self.all_there()), NO_TABLE),
+            question(self.plain_tables_sql(), NOT_TABLES),
+            question(self.triggers_sql(), TRIGGERS),
+            question(self.calls_sql(), CALLS),
+            question(self.hidden_calls_sql(), HIDDEN_CALLS),
+            question(self.names.only_extensions_sql(), HIDDEN_CALLS),
+        ]
+    }
+
+    fn plain_tables_sql(&self) -> String {
+        format!(
+            "WITH RECURSIVE {tree}, {named} SELECT NOT EXISTS (SELECT FROM (SELECT id FROM tree UNION SELECT id FROM named) AS t(id) JOIN pg_catalog.pg_class c ON c.oid = t.id \
+             WHERE c.relkind NOT IN ('r', 'p', 'm') OR c.relrowsecurity OR c.relhasrules OR c.relpersistence = 't')",
+            tree = self.tree(),
+            named = self.named(),
+        )
+    }
+
+    fn triggers_sql(&self) -> String {
+        format!(
+            "WITH RECURSIVE {tree} SELECT NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = tree.id \
+             WHERE NOT g.tgisinternal AND g.tgfoid NOT IN {declared})",
+            tree = self.tree(),
+            declared = self.declared_oids(),
+        )
+    }
+
+    /// By name, and as what looks like a field of a row.
+    fn calls_sql(&self) -> String {
+        let system = |name: &&Name| name.schema.as_deref().is_none_or(|s| s == "pg_catalog");
+        let noisy = |name: &&Name| NOISY.contains(&name.name.as_str());
+        let strange = self.called.iter().copied();
+        let strange = strange.filter(|name| noisy(name) || !system(name)).count();
+        let list = |names: Vec<&Name>| {
+            let names: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
+            format!("ARRAY[{}]::pg_catalog.name[]", names.join(","))
+        };
+        format!(
+            "SELECT {strange} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({called}) AS f(name) \
+               WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
+               OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND {NOT_POSTGRESQLS})) \
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs = 1 AND {NOT_POSTGRESQLS} \
+               AND EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype = 'c'))",
+            called = list(self.called.clone()),
+            fields = list(self.statement.fields.iter().collect()),
+        )
+    }
+
+    /// In what hangs on the tables. Operators of extensions are written in C.
+    fn hidden_calls_sql(&self) -> String {
+        format!(
+            "WITH RECURSIVE {tree}, {TYPES_SQL}, \
+             parts(class, id) AS (SELECT 'pg_catalog.pg_attrdef'::pg_catalog.regclass::pg_catalog.oid, f.oid FROM tree JOIN pg_catalog.pg_attrdef f ON f.adrelid = tree.id \
+               UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, k.oid FROM tree JOIN pg_catalog.pg_constraint k ON k.conrelid = tree.id \
+               UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, k.oid FROM types JOIN pg_catalog.pg_constraint k ON k.contypid = types.id \
+               UNION ALL SELECT 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE t.typtype = 'd' \
+               UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, tree.id FROM tree \
+               UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, i.indexrelid FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = tree.id) \
+             SELECT NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
+                 WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid NOT IN {declared}) \
+               AND NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
+                 JOIN pg_catalog.pg_operator o ON o.oid = d.refobjid JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
+                 WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND {NOT_IN_C})",
+            tree = self.tree(),
+            declared = self.declared_oids(),
+        )
+    }
+
+    /// What the fingerprint of the names must look into.
+    pub fn added_sql(&self) -> String {
+        self.names.added_sql()
+    }
+
+    /// Row versions of all that the answers come from, as an SQL expression.
+    pub fn fingerprint_sql(&self, reach: &Reach, added: Added) -> String {
+        let tables = &reach.tables;
+        let mut parts: Vec<String> = self
+            .statement
+            .relations
+            .iter()
+            .map(|name| {
+                let class = regclass_literal(name);
+                format!("pg_catalog.to_regclass({class})::pg_catalog.oid")
+            })
+            .collect();
+        if !tables.is_empty() {
+            parts.extend([
+                versions("pg_class", "oid", tables, "v.oid"),
+                column_versions(tables),
+                versions("pg_index", "indrelid", tables, "v.indexrelid"),
+                versions("pg_trigger", "tgrelid", tables, "v.oid"),
+                versions("pg_inherits", "inhparent", tables, "v.inhrelid"),
+                versions("pg_constraint", "conrelid", tables, "v.oid"),
+                versions("pg_constraint", "confrelid", tables, "v.oid"),
+            ]);
+        }
+        parts.extend(type_versions(&reach.types));
+        parts.push(self.names.fingerprint_sql(added));
+        format!("ROW({})::pg_catalog.text", parts.join(", "))
+    }
+}
+
+/// The OIDs `id` of those of these tables that are there.
+fn existing(tables: &[Name]) -> String {
+    let list: Vec<String> = tables.iter().map(regclass_literal).collect();
+    format!(
+        "SELECT c.id FROM (SELECT pg_catalog.to_regclass(f.name)::pg_catalog.oid FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS f(name)) AS c(id) \
+         WHERE c.id IS NOT NULL",
+        list.join(",")
+    )
+}
+
+/// The statement with which a chain ends: it raises an error, which undoes all, unless everything is as it was. Its
+/// parameter is the value of the fingerprint.
+pub fn check_sql(fingerprint: &Fingerprint) -> String {
+    format!(
+        "WITH facts AS MATERIALIZED (SELECT {holds} AS same) \
+         SELECT CASE WHEN facts.same THEN facts.same ELSE ('{MOVED}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END FROM facts",
+        holds = fingerprint.holds(1),
+    )
+}
+
+/// Is this the error of [`check_sql`]: a text that is no boolean?
+pub fn is_moved(sqlstate: &str, message: &str) -> bool {
+    sqlstate == "22P02" && message.contains(MOVED)
+}

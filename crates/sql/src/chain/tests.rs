@@ -1,0 +1,112 @@
+//! Questions as texts. What PostgreSQL answers is for tests with a server.
+
+use super::{Member, Reach, check_sql, is_moved};
+use crate::facts::Added;
+use crate::{Effect, Fingerprint, Name, parse};
+
+fn assert_read(sql: &str) {
+    let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
+    assert_eq!(
+        (statement.statements, statement.effect),
+        (1, Effect::Read),
+        "{sql}"
+    );
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+#[test]
+fn all_that_a_statement_names_is_asked_about() {
+    let statement = parse(
+        "INSERT INTO s.log SELECT (l).x, place_order(1), lower(note) || 'x' FROM \"Orders\" l",
+    );
+    let statement = statement.expect("SQL");
+    let (vouched, declared) = (
+        [name("place_order")],
+        [name("place_order"), name("audit.noted")],
+    );
+    let declared: Vec<&Name> = declared.iter().collect();
+    let member = Member::new(&statement, &vouched, &declared);
+    let questions: Vec<String> = member.questions().into_iter().map(|q| q.sql).collect();
+    questions.iter().for_each(|sql| assert_read(sql));
+    assert_read(&member.reach_sql());
+    assert_read(&member.added_sql());
+    let all = questions.join("; ");
+    for part in [
+        r#"'"s"."log"'"#,
+        r#"'"Orders"'"#,
+        "'lower'",
+        "'||'",
+        "'noted'",
+        "'x'",
+    ] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let calls = questions.iter().find(|sql| sql.contains("'lower'"));
+    assert!(
+        calls.is_some_and(|sql| !sql.contains("place_order")),
+        "vouched for"
+    );
+    let reach = Reach {
+        tables: vec![16_400, 16_401],
+        types: vec![16_500],
+    };
+    for added in [false, true] {
+        let added = Added {
+            operators: added,
+            casts: added,
+        };
+        let print = Fingerprint {
+            sql: member.fingerprint_sql(&reach, added),
+            value: String::new(),
+        };
+        assert_read(&check_sql(&print));
+        // One that comes to be meant instead of the declared one shows, too.
+        assert!(print.sql.contains("'place_order'"), "{}", print.sql);
+    }
+}
+
+#[test]
+fn functions_that_notify_or_set_are_told_by_their_names() {
+    for (sql, silent) in [
+        ("DELETE FROM t WHERE upper(a) = 'X'", true),
+        ("DELETE FROM t WHERE pg_catalog.upper(a) = 'X'", true),
+        ("DELETE FROM t WHERE pg_notify('a', b) IS NULL", false),
+        ("UPDATE t SET a = set_config('a.b', 'c', true)", false),
+        ("UPDATE t SET a = current_setting('lock_timeout')", false),
+        ("UPDATE t SET a = mine.upper(a)", false),
+    ] {
+        let statement = parse(sql).expect("SQL");
+        let member = Member::new(&statement, &[], &[]);
+        let calls = member.calls_sql();
+        assert_eq!(calls.starts_with("SELECT 0 = 0"), silent, "{sql}: {calls}");
+    }
+}
+
+#[test]
+fn a_statement_without_tables_is_asked_about_its_functions() {
+    let statement = parse("SELECT place_order(1)").expect("SQL");
+    let vouched = [name("place_order")];
+    let member = Member::new(&statement, &vouched, &[]);
+    for question in member.questions() {
+        assert_read(&question.sql);
+    }
+    assert_read(&member.reach_sql());
+    let sql = member.fingerprint_sql(&Reach::default(), Added::default());
+    assert_read(&format!("SELECT {sql}"));
+}
+
+#[test]
+fn its_own_error_is_known_in_any_language() {
+    assert!(is_moved(
+        "22P02",
+        "ungültige Eingabesyntax für Typ boolean: „paceline: moved: false“"
+    ));
+    assert!(!is_moved(
+        "22P02",
+        "invalid input syntax for type boolean: \"x\""
+    ));
+    assert!(!is_moved("22023", "paceline: moved: false"));
+}
