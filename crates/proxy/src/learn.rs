@@ -339,7 +339,9 @@ async fn ask_take(
     let assigned: Vec<String> = assigned.map(|(column, _)| column.clone()).collect();
     let mut questions = vec![picking, taking, changing];
     questions.push(facts::apart_sql(&take.relation, &assigned));
-    questions.extend(onto.map(|name| facts::apart_sql(name, &[])));
+    questions.push(facts::no_names_sql(&take.relation));
+    let of_onto = |name| [facts::apart_sql(name, &[]), facts::no_names_sql(name)];
+    questions.extend(onto.into_iter().flat_map(of_onto));
     let exprs = take.picking().into_iter().chain(take.changing());
     let names = Names::of(exprs);
     let Some(print) = ask_names(conn, &names, &questions).await? else {
@@ -395,8 +397,9 @@ async fn ask_insert(
         false => "SELECT true".to_owned(),
     };
     let apart = facts::apart_sql(&insert.relation, &[]);
+    let nameless = facts::no_names_sql(&insert.relation);
     let names = Names::of(values);
-    let Some(print) = ask_names(conn, &names, &[harmless, apart, serial]).await? else {
+    let Some(print) = ask_names(conn, &names, &[harmless, apart, nameless, serial]).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     table.fingerprint = table.fingerprint.and(&print);
@@ -497,11 +500,12 @@ fn harmless_but_types_sql(exprs: &[&Expr], types: &[Name], volatile: &[&str]) ->
     let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
     let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
     let collations: Vec<_> = exprs.iter().flat_map(|e| e.collations()).collect();
-    format!(
-        "{}; {}",
+    let questions = [
         facts::harmless_sql(&functions, &operators, types, volatile),
-        facts::plain_collations_sql(&collations)
-    )
+        facts::fits_groups_sql(&functions, types),
+        facts::plain_collations_sql(&collations),
+    ];
+    questions.join("; ")
 }
 
 /// What the names in the update, in what is proposed and in the table's checks mean, if all functions, operators and cast types there are
@@ -542,6 +546,7 @@ async fn ask_update(
     };
     let mut types: Vec<Name> = exprs.iter().flat_map(|e| e.casts_to()).collect();
     types.retain(|name| !of_column(name));
-    let question = harmless_but_types_sql(&exprs, &types, &[]);
-    ask_names(conn, &Names::of(exprs), &[question]).await
+    let harmless = harmless_but_types_sql(&exprs, &types, &[]);
+    let nameless = facts::no_names_sql(&update.relation);
+    ask_names(conn, &Names::of(exprs), &[harmless, nameless]).await
 }

@@ -130,9 +130,9 @@ impl Expr {
         references::collations(&self.tree())
     }
 
-    /// The sequences that constants in it name, as they spell them.
-    pub fn sequences(&self) -> Vec<String> {
-        references::sequences(&self.tree())
+    /// The sequences and other relations that constants in it name, as they spell them.
+    pub fn named_relations(&self) -> Vec<String> {
+        references::named_relations(&self.tree())
     }
 
     /// Does it cast a parameter to an interval with fields? A literal in that place means something else:

@@ -5,6 +5,7 @@
 //! that has come between changes it.
 
 mod fingerprint;
+mod grouped;
 mod names;
 pub mod session;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use fingerprint::{
 pub(crate) use fingerprint::{
     FIRST_OWN_OID, TYPES_SQL, column_versions, own_types_sql, type_versions, versions,
 };
+pub use grouped::{fits_groups_sql, no_names_sql};
 pub(crate) use names::NOT_IN_C;
 pub use names::Names;
 
@@ -170,9 +172,8 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Functions of PostgreSQL whose values tell of a group: they see its settings or its transaction, how values are stored while
-/// they are on the way, or they tell of something by a NOTICE, which nobody could be told.
-const TELLING: [&str; 28] = [
+/// Functions of PostgreSQL whose values tell of a group: they see its settings or its transaction.
+const TELLING: [&str; 13] = [
     "current_setting",
     "table_to_xml",
     "table_to_xml_and_xmlschema",
@@ -186,21 +187,6 @@ const TELLING: [&str; 28] = [
     "pg_current_xact_id",
     "pg_current_xact_id_if_assigned",
     "pg_current_snapshot",
-    "pg_column_compression",
-    "pg_column_size",
-    "pg_column_toast_chunk_id",
-    "json_to_tsvector",
-    "jsonb_to_tsvector",
-    "phraseto_tsquery",
-    "plainto_tsquery",
-    "to_tsquery",
-    "to_tsvector",
-    "ts_headline",
-    "websearch_to_tsquery",
-    "xml",
-    "xml_is_well_formed",
-    "xpath",
-    "xpath_exists",
 ];
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of

@@ -103,15 +103,20 @@ pub(crate) fn collations(tree: &Record) -> Vec<Name> {
     found
 }
 
-/// The constants that calls of `nextval` have as arguments, cast or not.
-pub(crate) fn sequences(tree: &Record) -> Vec<String> {
+/// The constants that name a relation: arguments of `nextval`, cast or not, and what is cast to `regclass`.
+pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
     let mut found = Vec::new();
+    let is = |names: Vec<String>, last: &str| names.last().is_some_and(|name| name == last);
     tree.walk(&mut |node| {
-        let calls = node
-            .names("funcname")
-            .last()
-            .is_some_and(|n| n == "nextval");
-        let mut argument = node.list("args").next().filter(|_| calls);
+        let calls = is(node.names("funcname"), "nextval");
+        let to_relation = || {
+            let cast = node.record("type_name").filter(|_| node.kind == "TypeCast");
+            cast.is_some_and(|name| is(name.names("names"), "regclass"))
+        };
+        let mut argument = match calls {
+            true => node.list("args").next(),
+            false => node.record("arg").filter(|_| to_relation()),
+        };
         while let Some(cast) = argument.filter(|node| node.kind == "TypeCast") {
             argument = cast.record("arg");
         }

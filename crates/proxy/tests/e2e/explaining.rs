@@ -103,11 +103,16 @@ fn each_strategy_is_told_with_what_members_share() {
     ];
     let opaque = "UPDATE money SET n = n + 1 WHERE amount = $1";
     assert_eq!(told(&stage, opaque, &on)[1..], expected);
-    let read = told(&stage, "SELECT qty FROM stock WHERE id = $1", &[]);
-    assert_eq!(
-        read[1],
-        "as it is    share, with those that ask the very same; pipeline, once it is known to be short"
-    );
+    for read in [
+        "SELECT qty FROM stock WHERE id = $1",
+        "SELECT to_tsvector('english', code) @@ plainto_tsquery($1), pg_column_size(code) FROM stock",
+    ] {
+        let read = told(&stage, read, &[]);
+        assert_eq!(
+            read[1],
+            "as it is    share, with those that ask the very same; pipeline, once it is known to be short"
+        );
+    }
 }
 
 #[test]

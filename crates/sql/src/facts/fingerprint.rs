@@ -209,7 +209,7 @@ impl Names {
             let literal = reg_literal(name);
             parts.push(format!("pg_catalog.to_regtype({literal})::pg_catalog.oid"));
         }
-        for name in &self.sequences {
+        for name in &self.relations {
             let literal = quote_literal(name);
             parts.push(format!("pg_catalog.to_regclass({literal})::pg_catalog.oid"));
         }

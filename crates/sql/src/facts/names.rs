@@ -12,8 +12,8 @@ pub struct Names {
     pub(super) operators: BTreeSet<String>,
     /// Types of casts, but those of `pg_catalog`.
     pub(super) types: Vec<Name>,
-    /// Sequences that constants name.
-    pub(super) sequences: BTreeSet<String>,
+    /// Sequences and other relations that constants name.
+    pub(super) relations: BTreeSet<String>,
 }
 
 /// Groups compare keys and facts themselves.
@@ -26,14 +26,14 @@ impl Names {
             functions: BTreeSet::new(),
             operators: BTreeSet::from([EQUALITY.to_owned()]),
             types: Vec::new(),
-            sequences: BTreeSet::new(),
+            relations: BTreeSet::new(),
         };
         for expr in exprs {
             let functions = expr.functions().into_iter().map(|name| name.name);
             names.functions.extend(functions);
             let operators = expr.operators().into_iter().map(|name| name.name);
             names.operators.extend(operators);
-            names.sequences.extend(expr.sequences());
+            names.relations.extend(expr.named_relations());
             for name in expr.casts_to() {
                 let own = name.schema.as_deref() != Some("pg_catalog");
                 if own && !names.types.contains(&name) {
@@ -44,14 +44,14 @@ impl Names {
         names
     }
 
-    /// Functions and operators in a whole statement. (What types and sequences it names matters to itself only.)
+    /// Functions and operators in a whole statement. (What types and relations it names matters to itself only.)
     pub(crate) fn of_statement(statement: &Statement) -> Self {
         let names = |names: &[Name]| names.iter().map(|name| name.name.clone()).collect();
         Self {
             functions: names(&statement.functions),
             operators: names(&statement.operators),
             types: Vec::new(),
-            sequences: BTreeSet::new(),
+            relations: BTreeSet::new(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Questions as texts. What PostgreSQL answers is for tests with a server.
 
-use super::{Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql};
+use super::{
+    Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql, fits_groups_sql, no_names_sql,
+};
 use crate::{Effect, Expr, Name, parse};
 
 fn name(schema: Option<&str>, name: &str) -> Name {
@@ -91,6 +93,24 @@ fn a_table_is_watched_with_all_that_belongs_to_it() {
     }
 }
 
+/// What is sure without asking.
+#[test]
+fn some_functions_and_types_do_not_fit_groups() {
+    let strange = |functions: &[&str], types: &[&str]| {
+        let names = |all: &[&str]| -> Vec<Name> { all.iter().map(|n| name(None, n)).collect() };
+        let sql = fits_groups_sql(&names(functions), &names(types));
+        assert_read(&sql);
+        let count = sql
+            .strip_prefix("SELECT ")
+            .and_then(|sql| sql.split_once(' '));
+        count.map_or(String::new(), |(count, _)| count.to_owned())
+    };
+    assert_eq!(strange(&["lower", "nextval"], &["int4", "regclass"]), "0");
+    assert_eq!(strange(&["pg_column_size", "lower"], &["regtype"]), "2");
+    assert_eq!(strange(&[], &["aclitem", "regrole"]), "2");
+    assert_read(&no_names_sql(&name(Some("s"), "t")));
+}
+
 #[test]
 fn what_names_mean_is_watched() {
     let expr = |text| Expr::parse(text).expect("an expression");
@@ -98,6 +118,7 @@ fn what_names_mean_is_watched() {
         expr("lower(a) || 'x'"),
         expr("nextval('my.\"Seq\"'::regclass) + b::state"),
         expr("c::pg_catalog.int4 % 2 = 1"),
+        expr("d + 'other'::regclass::oid::int"),
     ];
     let names = Names::of(&exprs);
     assert_read(&names.added_sql());
@@ -118,6 +139,7 @@ fn what_names_mean_is_watched() {
             "'='",
             r#"to_regtype('"state"')"#,
             r#"to_regclass('my."Seq"')"#,
+            "to_regclass('other')",
             "current_schemas",
             "'TimeZone'",
         ] {

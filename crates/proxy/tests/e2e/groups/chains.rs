@@ -1,6 +1,7 @@
 //! Chains: what in one transaction comes out otherwise than in one of each member's own. Constraints that are deferred,
 //! notifications that are equal, settings that functions leave behind.
 
+use crate::harness::cluster::Cluster;
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
@@ -275,6 +276,34 @@ fn a_function_that_is_made_later_is_found() {
         reply.expect_ok("insert");
     }
     assert_eq!(told(&stage, &mut listener), CLIENTS);
+}
+
+/// A constant means what it means when its text comes.
+#[test]
+fn a_constant_follows_the_settings_of_the_server() {
+    let stage = Stage::on(Cluster::private())
+        .set("default_pool_size=1")
+        .open();
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE log (id int, day date)");
+    let sql = hinted(
+        "INSERT",
+        "INTO log SELECT 1, $$01/02/03$$::date RETURNING day",
+    );
+    let units = vec![query(&sql); CLIENTS];
+    for (style, day) in [("ISO, MDY", "2003-01-02"), ("ISO, DMY", "2003-02-01")] {
+        direct.ok(&format!("ALTER SYSTEM SET DateStyle = '{style}'"));
+        direct.ok("SELECT pg_reload_conf()");
+        let mut client = stage.client();
+        until("the reload has come", || {
+            client.value("SHOW DateStyle") == style
+        });
+        until_chained(&stage, &units, "DELETE FROM log", |replies| {
+            for reply in replies {
+                assert_eq!(reply.clone().expect_ok("insert").value(), day);
+            }
+        });
+    }
 }
 
 /// A function that sets something sets it for its client, and for nobody else.

@@ -7,6 +7,7 @@ mod catalog;
 mod chains;
 mod languages;
 mod settings;
+mod sizes;
 
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;

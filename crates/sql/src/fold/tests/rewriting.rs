@@ -37,7 +37,9 @@ fn parameters_follow_the_key_its_places_and_the_fingerprint() {
             && text.contains("unnest($3::pg_catalog.int4[])")
     );
     assert!(
-        text.contains("OPERATOR(pg_catalog.=) $4) AND pg_catalog.set_config('lock_timeout', '20ms', true)"),
+        text.contains(
+            "OPERATOR(pg_catalog.=) $4) AND pg_catalog.set_config('lock_timeout', '20ms', true)"
+        ),
         "{text}"
     );
     assert!(
