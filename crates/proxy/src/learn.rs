@@ -22,7 +22,7 @@ use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
 use paceline_line::unit::Unit;
-use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::facts::{Fingerprint, Names, session};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
@@ -134,15 +134,20 @@ pub(crate) async fn inquire(
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     conn.adopt(settings).await?;
-    if !conn.side.reads(&template.text) {
-        return Ok(Learned::refused(READ_OTHERWISE));
-    }
     // The next user of the connection resets it.
     conn.side.limited = true;
     let answers = conn
         .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
         .await?;
-    let mut learned = ask(conn, template, statement, templates, declared).await?;
+    let session = ask_session(conn).await?;
+    let mut learned = match session::searches_pg_catalog_first(&session) {
+        _ if !conn.side.reads(&template.text) => Learned::refused(READ_OTHERWISE),
+        false => Learned::refused(session::OTHER_PATH),
+        true => {
+            let unsupported = session::unsupported(&session);
+            ask(conn, template, statement, unsupported, templates, declared).await?
+        }
+    };
     learned.timeouts = read_timeouts(answers.first());
     Ok(learned)
 }
@@ -159,6 +164,7 @@ async fn ask(
     conn: &mut ServerConn,
     template: &Template,
     statement: &Statement,
+    unsupported: Option<String>,
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
@@ -176,8 +182,7 @@ async fn ask(
     let taints = answers.next().unwrap_or(true);
     let plain = answers.all(|yes| yes);
     let parsed_alone = why_parsed_alone(statement);
-    let session = ask_session(conn).await?;
-    let (plan, silence) = match parsed_alone.map(str::to_owned).or(session) {
+    let (plan, silence) = match parsed_alone.map(str::to_owned).or(unsupported) {
         Some(why) => (Err(why.clone()), Err(why)),
         None => {
             let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();

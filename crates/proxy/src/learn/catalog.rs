@@ -59,11 +59,11 @@ pub(super) async fn ask_names(
     }))
 }
 
-/// Why no group may be formed in the session, if its settings do not allow that.
-pub(super) async fn ask_session(conn: &mut ServerConn) -> Result<Option<String>, ServerError> {
-    let answers = conn.query(&facts::session::session_sql()).await?;
-    let row = answers.first().and_then(|rows| rows.first());
-    Ok(facts::session::unsupported(row.map_or(&[][..], |row| row)))
+/// The settings of the session on which groups depend, as `facts::session` reads them.
+pub(super) async fn ask_session(conn: &mut ServerConn) -> Result<Vec<Option<String>>, ServerError> {
+    let mut answers = conn.query(&facts::session::session_sql()).await?;
+    let row = answers.first_mut().and_then(|rows| rows.first_mut());
+    Ok(row.map(std::mem::take).unwrap_or_default())
 }
 
 /// The names of the types of a template's parameters and RETURNING columns.

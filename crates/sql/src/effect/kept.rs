@@ -48,14 +48,14 @@ impl Kept {
         let rows = match self {
             // By the index on what depends on the schema: the catalog of relations has none by schema.
             Kept::Temporary => {
-                "pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass \
-                 AND refobjid = pg_catalog.pg_my_temp_schema()"
+                "pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid \
+                 AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()"
             }
             Kept::Listening => "pg_catalog.pg_listening_channels()",
             Kept::Cursor => "pg_catalog.pg_cursors WHERE is_holdable",
             Kept::AdvisoryLock => {
-                "pg_catalog.pg_locks WHERE locktype = 'advisory' \
-                 AND pid = pg_catalog.pg_backend_pid()"
+                "pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory' \
+                 AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
             }
             Kept::Prepared => {
                 let own = crate::quote_literal(own_prefix);

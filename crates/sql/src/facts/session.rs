@@ -47,13 +47,22 @@ pub fn session_sql() -> String {
     format!("SELECT {}", all.join(", "))
 }
 
+/// Why nothing is analyzed or grouped in a session that does not search `pg_catalog` first: operators of users would decide the
+/// answers to the questions about the catalog.
+pub const OTHER_PATH: &str = "search_path: pg_catalog is not searched first";
+
+/// Does the session search `pg_catalog` first? `row` is the answer to [`session_sql`].
+pub fn searches_pg_catalog_first(row: &[Option<String>]) -> bool {
+    row.first().and_then(Option::as_deref) == Some("pg_catalog")
+}
+
 /// Why no group is formed in such a session; `row` is the answer to [`session_sql`].
 pub fn unsupported(row: &[Option<String>]) -> Option<String> {
-    let [first, values @ ..] = row else {
+    let [_, values @ ..] = row else {
         return Some("settings that are not known".to_owned());
     };
-    if first.as_deref() != Some("pg_catalog") {
-        return Some("search_path: pg_catalog is not searched first".to_owned());
+    if !searches_pg_catalog_first(row) {
+        return Some(OTHER_PATH.to_owned());
     }
     let values = COMPARED.iter().zip(values);
     let mut refused = values.filter(|(name, value)| !is_supported(name, value.as_deref()));

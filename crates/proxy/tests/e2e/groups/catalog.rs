@@ -1,10 +1,11 @@
 //! Changes of the catalog after a template was learned, which touch neither its table nor its rows: the next group does what
 //! its members would do alone.
 
-use crate::harness::message::query;
+use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Reply, Stage, assert_same};
+use std::collections::BTreeSet;
 
 const CLIENTS: usize = 6;
 
@@ -374,6 +375,37 @@ fn a_search_path_in_which_pg_catalog_comes_later() {
         }
         assert_eq!(direct.ok(content).rows(), left, "{sql}");
     }
+}
+
+/// Operators of a user that Paceline's questions to the catalog would find before PostgreSQL's.
+#[test]
+fn questions_under_a_search_path_in_which_pg_catalog_comes_later() {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    direct.ok("CREATE SCHEMA mine; CREATE SEQUENCE mine.s;
+        CREATE FUNCTION mine.draw() RETURNS bigint STABLE LANGUAGE plpgsql AS $$BEGIN RETURN nextval('mine.s'); END$$;
+        CREATE FUNCTION mine.never(oid, oid) RETURNS bool LANGUAGE sql AS 'SELECT false';
+        CREATE OPERATOR mine.<> (LEFTARG = oid, RIGHTARG = oid, FUNCTION = mine.never);
+        CREATE OPERATOR mine.>= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = mine.never)");
+    let led = |mut client: RawClient| {
+        client.ok("SET search_path = mine, pg_catalog");
+        client
+    };
+    let draw = unit("SELECT draw()", &[]);
+    let mut teacher = led(stage.client());
+    for _ in 0..CLIENTS {
+        teacher.ask(&draw).expect_ok("a lesson");
+        stage.await_learning();
+    }
+    let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| led(stage.client())).collect();
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &draw);
+    }
+    gate.open();
+    let numbers = clients.iter_mut().map(|client| client.reply().value());
+    let numbers: BTreeSet<String> = numbers.collect();
+    assert_eq!(numbers.len(), CLIENTS, "{numbers:?}");
 }
 
 /// A user without rights of its own, and what becomes of those that it has.
