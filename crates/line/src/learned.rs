@@ -19,7 +19,7 @@ const GROUP_PART_OF_TIMEOUT: u32 = 4;
 pub struct Learned {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<GroupPlan, String>,
-    /// What a chain relies on with its units, or why they travel in none.
+    /// The facts that a chain with its requests relies on, or why no chain has them.
     pub silence: Result<Arc<Silence>, String>,
     /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
     /// its units travel alone, if it is a read.

@@ -17,7 +17,7 @@ use std::fmt;
 pub struct Outlook<'a> {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<Strategy, &'a str>,
-    /// They may travel in a chain, or why not.
+    /// They may be chained, or why not.
     pub silence: Result<(), &'a str>,
     /// A read that may be pipelined and shared, or why not.
     pub plain_read: Result<(), &'a str>,

@@ -114,7 +114,7 @@ pub struct Unit {
     pub settings: Arc<Settings>,
     /// How it travels with others in one statement, if it does.
     pub plan: Option<GroupPlan>,
-    /// What a chain relies on with it, if it travels in one.
+    /// The facts that a chain with it relies on.
     pub silence: Option<Arc<Silence>>,
     /// Where it is counted.
     pub tally: Option<Arc<Tally>>,

@@ -1,7 +1,7 @@
-//! What members of a chain, which have one transaction in common, must not do: notify, as PostgreSQL removes equal
-//! notifications of a transaction; change settings, which the others would see and their clients lose. A statement is known
-//! to be *silent* if it calls PostgreSQL's own functions only, by itself and by all that hangs on the tables that it may
-//! change; or such as the user vouches for.
+//! Members of a chain share a transaction. They must not notify, because PostgreSQL removes equal notifications of a
+//! transaction, and must not change settings, because the others would see them and their clients would lose them. A statement is
+//! known to be *silent* if it, and everything attached to the tables that it may change, calls only PostgreSQL's own functions
+//! or declared ones.
 //!
 //! The questions (SQL text) live here; asking them is the caller's work. A chain asks again at its end, when all tables of
 //! its members are locked ([`check_sql`]).
@@ -19,7 +19,7 @@ use crate::operator::CONCAT;
 use crate::quote_literal;
 use crate::{Fingerprint, Statement};
 
-/// PostgreSQL's own functions that notify, change settings, carry out a text, or tell of settings that a chain has.
+/// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
 const NOISY: [&str; 12] = [
     "current_setting",
     "cursor_to_xml",
@@ -47,18 +47,18 @@ pub struct Reach {
     pub types: Vec<u32>,
 }
 
-/// A statement that may share a transaction, as far as its text tells.
+/// A statement that may share a transaction, judged by its text.
 #[derive(Debug)]
 pub struct Member<'a> {
     statement: &'a Statement,
     names: Names,
-    /// Functions that it calls and that nobody vouches for.
+    /// Functions that it calls and that are not declared.
     called: Vec<&'a Name>,
-    /// Functions that the user vouches for.
+    /// All declared functions.
     declared: &'a [&'a Name],
 }
 
-/// A question with the answer yes, or the reason why the statement goes alone.
+/// A question with the answer yes, or the reason why the statement runs alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// Asks for one row with one boolean.
@@ -74,7 +74,7 @@ const CALLS: &str = "functions that are not declared may notify or change settin
 const HIDDEN_CALLS: &str = "functions in defaults, constraints, indexes, operators or casts that are not declared may notify or change settings";
 
 impl<'a> Member<'a> {
-    /// `vouched` are the functions among those that it calls for which the user vouches, `declared` all of these.
+    /// `vouched` are the declared functions among those that it calls, `declared` all declared functions.
     pub fn new(statement: &'a Statement, vouched: &[Name], declared: &'a [&'a Name]) -> Self {
         let called = statement.functions.iter();
         Self {
@@ -127,7 +127,7 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// Functions for which the user vouches, by their OIDs.
+    /// OIDs of declared functions.
     fn declared_oids(&self) -> String {
         let meant: Vec<String> = self.declared.iter().map(|name| meant_by(name)).collect();
         let condition = match meant.is_empty() {
@@ -189,7 +189,7 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// In what hangs on the tables. Operators of extensions are written in C.
+    /// In everything attached to the tables. Operators of extensions are written in C.
     fn hidden_calls_sql(&self) -> String {
         format!(
             "WITH RECURSIVE {tree}, {TYPES_SQL}, \

@@ -172,7 +172,7 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Functions of PostgreSQL whose values tell of a group: they see its settings or its transaction.
+/// Functions of PostgreSQL that return another value in a group: they show its settings or its transaction.
 const TELLING: [&str; 13] = [
     "current_setting",
     "table_to_xml",
@@ -190,7 +190,7 @@ const TELLING: [&str; 13] = [
 ];
 
 /// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be; and none that tells of a group), every operator PostgreSQL's own wherever its operands are, and not volatile, every
+/// `volatile` may be; and none of `TELLING`), every operator PostgreSQL's own wherever its operands are, and not volatile, every
 /// type PostgreSQL's own?
 pub fn harmless_sql(
     functions: &[Name],

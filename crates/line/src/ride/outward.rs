@@ -26,7 +26,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Nobody knows what it does.
+    /// Its effect is unknown.
     pub(super) fn is_unread(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
@@ -287,7 +287,7 @@ impl Ride {
         };
         let outgoing = self.outgoing(&template, desk, out);
         let sent = self.as_prepared(Arc::clone(&outgoing), desk);
-        // The client's own text tells what a statement does, unless the server may read another one.
+        // The client's text decides what a statement does, unless the server may split it into other tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
             false => Arc::clone(&sent),

@@ -4,9 +4,9 @@
 //! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
 //! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
 //! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Constraints that are deferred are
-//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: nothing that they do
-//! notifies anybody or changes settings (see [`paceline_sql::chain`]), or the user vouches for it. What that relies on is
-//! compared at the end, when all tables of the members are locked; if it has changed, all is undone.
+//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: they neither notify nor change
+//! settings (see [`paceline_sql::chain`]), or their functions are declared. The chain compares the facts behind this at its end,
+//! when it holds locks on all tables of its members; if they have changed, PostgreSQL undoes it.
 
 use super::{
     Again, Dealt, Verdict, again, halves, is_stale_plan, message, sqlstate, write_head,
@@ -93,7 +93,7 @@ fn write_own(
     frontend::write_execute(out);
 }
 
-/// What tells that units of a template are silent, as learned from the catalog.
+/// The facts that make requests of a template silent, from the catalog analysis.
 #[derive(Debug)]
 pub struct Silence {
     id: u64,

@@ -52,10 +52,6 @@ impl Course {
             }
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
-                if self.facts_moved {
-                    // What its constants mean may have changed while it was prepared.
-                    server.retire_all();
-                }
                 return Came::End;
             }
             _ => {}

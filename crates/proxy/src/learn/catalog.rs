@@ -45,7 +45,7 @@ pub(super) async fn ask_names(
         return Ok(None);
     };
     let sql = names.fingerprint_sql(Added { operators, casts });
-    // The fingerprint comes first here, too.
+    // Read the fingerprint first here, too.
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;

@@ -1,5 +1,5 @@
-//! Asking whether a statement may share a transaction with others: nothing that it does, by itself or by what hangs on its
-//! tables, notifies anybody or changes settings, or the configuration vouches for it.
+//! Analyzes whether a statement may share a transaction with others: neither it nor anything attached to its tables notifies or
+//! changes settings, or their functions are declared.
 
 use super::catalog::{first, read_oids};
 use crate::config::Declared;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
 const UNKNOWN: &str = "what it may change is not known";
 
-/// What tells that a statement is silent, or why nobody knows that it is. `vouched` are the functions that it calls and that are
+/// The facts that make a statement silent, or why it is not known to be. `vouched` are the functions that it calls and that are
 /// declared.
 pub(super) async fn ask_silence(
     conn: &mut ServerConn,
@@ -31,7 +31,7 @@ pub(super) async fn ask_silence(
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    // The fingerprint comes first: what changes between it and the rest only makes the chain undo itself.
+    // Read the fingerprint first: a change between it and the rest then only undoes the chain.
     let sql = member.fingerprint_sql(&reach, added);
     let questions = member.questions();
     let all: Vec<String> = [format!("SELECT {sql}")]

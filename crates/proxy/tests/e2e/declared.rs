@@ -324,7 +324,7 @@ fn sell(stage: &Stage, sale: &[u8]) {
     assert_eq!(left, ["293", "286", "279", "272", "265", "258"]);
 }
 
-/// A function that nobody declared: what it does unseen nobody knows, with a hint or without.
+/// A function without a declaration is not chained, with a hint or without.
 #[test]
 fn a_hinted_call_shares_a_transaction_if_its_function_is_declared() {
     const SELL: &str = "CREATE FUNCTION sell(amount int) RETURNS int LANGUAGE sql AS 'UPDATE stock SET qty = qty - amount RETURNING qty'";

@@ -63,7 +63,7 @@ fn all_that_a_statement_names_is_asked_about() {
             value: String::new(),
         };
         assert_read(&check_sql(&print));
-        // One that comes to be meant instead of the declared one shows, too.
+        // So does another function that the name means now.
         assert!(print.sql.contains("'place_order'"), "{}", print.sql);
     }
 }

@@ -1,4 +1,4 @@
-//! Which texts depend on settings, and that what goes out does not.
+//! Texts that depend on settings; those that Paceline writes do not.
 
 use super::{has_escapes, hides_quotes, keeps_ascii, unescaped};
 use crate::{Expr, parse, quote_literal};
@@ -39,7 +39,7 @@ fn tokens_depend_on_settings_only_where_a_quote_follows() {
     assert!(!hides_quotes(r"select '\\', E'\\'"), "itself escaped");
 }
 
-/// What goes out again means the same under every setting.
+/// Texts that Paceline writes mean the same under every setting.
 #[test]
 fn constants_are_written_so_that_they_depend_on_nothing() {
     let written = |text: &str| {

@@ -1,7 +1,7 @@
-//! The fingerprint: what a plan was made for, as an SQL expression that tells it, and the text that this gave when the
-//! plan was made. A group's statement compares the two in its own transaction: where they differ it does nothing.
+//! The fingerprint: an SQL expression over the facts that a plan was made for, and its value when the
+//! plan was made. A group's statement compares the two in its own transaction: if they differ it does nothing.
 //!
-//! It holds row versions (`xmin`) of everything in the catalog that decides whether and how a statement travels. VACUUM
+//! It holds row versions (`xmin`) of everything in the catalog that decides whether and how a statement is grouped. VACUUM
 //! and ANALYZE do not move them: they update the catalog in place.
 
 use super::Names;
@@ -188,7 +188,7 @@ impl Names {
         let mut parts = vec![super::session::compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
-            // All of the name, in whatever schema: a new one may be meant from then on.
+            // All of the name, in any schema: a new one may be a better match.
             parts.push(format!(
                 "ARRAY(SELECT v.xmin FROM pg_catalog.pg_proc v WHERE v.proname = ANY ({functions}) ORDER BY v.oid)"
             ));

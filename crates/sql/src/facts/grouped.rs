@@ -1,10 +1,10 @@
-//! What a group's own statement may not compute, though it is harmless in a read that is sent as its client wrote it.
+//! Functions and types that a group's own statement must not contain, although a shared read may.
 
 use super::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
 use crate::{Name, quote_literal};
 
-/// Functions of PostgreSQL that tell how a value is stored, which it is otherwise on its way through a group, or that may tell
-/// something by a NOTICE, which nobody could be told.
+/// Functions of PostgreSQL that show how a value is stored, which differs within a group, or that may raise a NOTICE, which no
+/// member would get.
 const TELLING: [&str; 15] = [
     "json_to_tsvector",
     "jsonb_to_tsvector",
@@ -23,8 +23,8 @@ const TELLING: [&str; 15] = [
     "xpath_exists",
 ];
 
-/// How the names of PostgreSQL's types begin whose values are names in the catalog (`regclass`, `regtype`, …), and one more.
-/// A group's statement keeps the constants that it was parsed with, but the next thing of that name may be another one.
+/// Prefix of the names of PostgreSQL's types whose values are names in the catalog (`regclass`, `regtype`, …), and one more type.
+/// A group's statement keeps the constants that it was parsed with, but the name may mean another object later.
 const NAMING: &str = "reg";
 const OF_ROLES: &str = "aclitem";
 
@@ -47,7 +47,7 @@ pub fn no_names_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for one row with one boolean: do none of these functions tell of a group, and take none of them, and no cast to one of
+/// Asks for one row with one boolean: is none of these functions in `TELLING`, and take none of them, and no cast to one of
 /// these types, a constant for a name in the catalog?
 pub fn fits_groups_sql(functions: &[Name], types: &[Name]) -> String {
     let telling = |name: &&Name| TELLING.contains(&name.name.as_str());

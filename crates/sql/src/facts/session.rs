@@ -1,11 +1,11 @@
-//! Settings by which a group would come out otherwise than its members alone. Whoever has set them, and how (SET, a
-//! function, ALTER ROLE, ALTER SYSTEM): a plan is made for the values that it was made under, and the group's statement
-//! compares them. docs/group-settings.md says of every setting why a group with it is exact, or refused.
+//! Settings under which a group would differ from its members alone, set in any way (SET, a function, ALTER ROLE, ALTER SYSTEM).
+//! The group's statement compares their values with those under which its plan was made. docs/group-settings.md says for every
+//! setting why a group is exact under it, or refused.
 
 use crate::escapes::keeps_ascii;
 
-/// Settings that decide what a constant in a group's statement means (it was parsed before), whether values can be sent in
-/// arrays, and what else happens to one member but not to a group, or the other way round.
+/// Settings that decide the value of a constant in a group's statement (which was parsed before), whether values can be sent in
+/// arrays, and what else affects a member but not a group, or the reverse.
 pub const COMPARED: [&str; 14] = [
     "array_nulls",
     "client_encoding",
@@ -24,7 +24,7 @@ pub const COMPARED: [&str; 14] = [
     "xmloption",
 ];
 
-/// The schemas that are searched, without the temporary one: it holds nothing, as who has anything there travels with nobody.
+/// The schemas that are searched, without the temporary one: a client with temporary objects is never in a group.
 const PATH: &str = "pg_catalog.array_remove(pg_catalog.current_schemas(true), \
      pg_catalog.pg_my_temp_schema()::pg_catalog.regnamespace::pg_catalog.text::pg_catalog.name)";
 

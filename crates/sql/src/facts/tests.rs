@@ -1,4 +1,4 @@
-//! Questions as texts. What PostgreSQL answers is for tests with a server.
+//! Questions as texts. Tests with a server check the answers.
 
 use super::{
     Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql, fits_groups_sql, no_names_sql,
@@ -147,7 +147,7 @@ fn what_names_mean_is_watched() {
         }
         assert!(!sql.contains("int4\""), "{sql}");
     }
-    // Groups compare keys, whatever their members' texts hold.
+    // Groups always compare keys.
     let none: [Expr; 0] = [];
     assert!(Names::of(&none).added_sql().contains("'='"));
 }

@@ -1,5 +1,5 @@
-//! Chains: what in one transaction comes out otherwise than in one of each member's own. Constraints that are deferred,
-//! notifications that are equal, settings that functions leave behind.
+//! Chains: what differs between one transaction for all and a transaction for each member. Deferred constraints, equal
+//! notifications, settings that functions change.
 
 use crate::harness::cluster::Cluster;
 use crate::harness::message::{query, unit};
@@ -54,7 +54,7 @@ fn until_chained(stage: &Stage, units: &[Vec<u8>], before: &str, mut round: impl
     });
 }
 
-/// Why a template goes alone, as its users see it.
+/// Why a template runs alone, as its users see it.
 fn reason(stage: &Stage, part: &str) -> String {
     let rows = stage.client().ok("SHOW GROUPS").rows();
     let row = rows
@@ -68,7 +68,7 @@ fn hinted(verb: &str, rest: &str) -> String {
     format!("{verb} /*+ COMMIT_ON_SUCCESS */ {rest}")
 }
 
-/// Each of two rows that refer to one another is refused alone, in whatever order they come.
+/// PostgreSQL refuses each of two rows that refer to one another, in either order.
 #[test]
 fn rows_that_need_one_another_are_refused() {
     let stage = stage("");
@@ -141,7 +141,7 @@ const NOTIFYING: &str = "
     CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('told', 'same'); RETURN new; END $$;
     CREATE FUNCTION told() RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('told', 'same'); RETURN 'told'; END $$";
 
-/// How often a listener has been told of the same since it was asked last.
+/// The number of notifications since the last call.
 fn told(stage: &Stage, listener: &mut RawClient) -> usize {
     stage.direct().ok("NOTIFY told, 'end'");
     let (mut count, mut ended) = (0, false);
@@ -156,7 +156,7 @@ fn told(stage: &Stage, listener: &mut RawClient) -> usize {
     count
 }
 
-/// Each member's notification arrives, whatever sends it.
+/// Each member's notification arrives, from a function, a trigger or a default.
 #[test]
 fn equal_notifications_arrive_one_by_one() {
     for (setup, sql) in [
@@ -278,7 +278,7 @@ fn a_function_that_is_made_later_is_found() {
     assert_eq!(told(&stage, &mut listener), CLIENTS);
 }
 
-/// A constant means what it means when its text comes.
+/// A constant is read under the settings at the time of its text.
 #[test]
 fn a_constant_follows_the_settings_of_the_server() {
     let stage = Stage::on(Cluster::private())
@@ -306,7 +306,7 @@ fn a_constant_follows_the_settings_of_the_server() {
     }
 }
 
-/// A function that sets something sets it for its client, and for nobody else.
+/// A function that changes a setting changes it for its client only.
 #[test]
 fn settings_of_functions_are_their_clients_own() {
     let stage = stage("");
@@ -346,7 +346,7 @@ fn settings_of_functions_are_their_clients_own() {
     }
 }
 
-/// Who declares a trigger's function vouches for it.
+/// A declared function of a trigger may be chained.
 #[test]
 fn a_declared_function_of_a_trigger_shares_a_transaction() {
     let stage = stage("[[group]]\nfunction = \"noted\"\n");

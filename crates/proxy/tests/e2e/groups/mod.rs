@@ -1,6 +1,6 @@
 //! What may make a group come out otherwise than its members would have alone: settings, the language of messages, changes
 //! of the catalog that do not touch a table, constraints that are deferred, what functions do unseen. In each case the
-//! members get what bare PostgreSQL would have told them.
+//! members get the answers of bare PostgreSQL.
 
 mod backslashes;
 mod catalog;
@@ -39,7 +39,7 @@ impl Together<'_> {
         client
     }
 
-    /// They come together, then one by one to bare PostgreSQL. True: they have travelled together, and nobody came back.
+    /// Runs them together, then one by one on bare PostgreSQL, and compares. True: all of them were grouped, and none ran again.
     #[track_caller]
     fn compare(&self, sql: &str, prepared: bool) -> bool {
         println!("{}: {sql}", self.begin);

@@ -1,4 +1,4 @@
-//! Settings: what travels under each of them comes out as it would alone, and where it would not, nothing travels. The
+//! Settings: under each of them a group is exact, or there is none. The
 //! table of docs/group-settings.md says why, setting by setting.
 
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ fn texts_mean_in_a_group_what_they_mean_alone() {
     }
 }
 
-/// Under these nothing travels.
+/// Under these there is no group.
 #[test]
 fn settings_that_refuse() {
     let stage = Stage::for_groups();
@@ -140,7 +140,7 @@ fn settings_that_refuse() {
     }
 }
 
-/// NULL and the text `NULL`, whatever an array makes of them.
+/// NULL and the text `NULL` differ in arrays, too.
 #[test]
 fn a_null_is_no_text() {
     let stage = Stage::for_groups();
@@ -185,7 +185,7 @@ fn a_null_is_no_text() {
     stage.assert_grouped(24, 8);
 }
 
-/// An identifier that is cut, of which PostgreSQL says so to whoever sends it.
+/// PostgreSQL sends a NOTICE about a truncated identifier to each client that uses it.
 #[test]
 fn what_is_said_of_a_text_is_said_to_everybody() {
     let stage = Stage::for_groups();
@@ -206,7 +206,7 @@ fn what_is_said_of_a_text_is_said_to_everybody() {
     }
 }
 
-/// A client whose errors end its session takes nobody along.
+/// A client whose errors end its session ends no other one.
 #[test]
 fn an_error_that_ends_a_session_ends_only_its_own() {
     let stage = Stage::for_groups();
@@ -291,7 +291,7 @@ fn a_reload_reaches_what_was_prepared() {
         .open();
     let mut direct = stage.direct();
     direct.ok(SETUP);
-    // What is not prepared by a client means what it means when it comes.
+    // The constants of a simple query are read when it is sent.
     let sql = "UPDATE v SET n = n + 1, ts = $$2024-07-01 10:00$$, d = $$01/02/03$$ WHERE id = 1 RETURNING n, ts, d";
     let together = Together {
         stage: &stage,

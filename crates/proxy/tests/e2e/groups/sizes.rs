@@ -1,5 +1,5 @@
-//! How values are stored: a group leaves the sizes and the compression that statements alone leave, but for what only the
-//! row versions between have brought about; and a statement that reads them goes alone.
+//! How values are stored: a group leaves the sizes and the compression that statements alone leave, except where only an
+//! intermediate row version would have changed them; and a statement that reads them runs alone.
 
 use super::Together;
 use crate::harness::Stage;
@@ -40,7 +40,7 @@ const WRITES: [&str; 12] = [
     "WITH job AS (DELETE FROM z WHERE id IN (SELECT id FROM z WHERE k = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING *) INSERT INTO done (id, t, u, e, n) SELECT id, t, u || 'x', e, n FROM job",
 ];
 
-/// What values are on their way through a group is not what they are in a row.
+/// Values are stored otherwise within a group than in a row.
 const READING_SIZES: [&str; 5] = [
     "UPDATE z SET n = n + ? WHERE id = 1 RETURNING n, pg_column_size(n)",
     "UPDATE z SET n = n + ?, t = t || 'x' WHERE id = 3 AND pg_column_size(t) < 1000 RETURNING n, pg_column_compression(t)",
