@@ -190,6 +190,8 @@ fn the_reserve_is_for_those_who_wait_for_long() {
     };
     let mut first = stage.client();
     let pid = first.value(PID);
+    // The catalog analysis uses a connection, and may take longer than the reserve's time-out.
+    stage.await_learning();
     first.ok("BEGIN");
     let mut second = stage.client();
     second.ok("BEGIN");
