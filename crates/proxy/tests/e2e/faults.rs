@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use crate::harness::caretaker::signal;
 use crate::harness::cluster::Cluster;
-use crate::harness::gate::lock_waiters;
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
@@ -108,34 +107,100 @@ async fn terminated_backends_under_load() {
     check(&tally, &mut direct);
 }
 
-/// A group that is held up inside PostgreSQL when its server connection is killed.
-fn group_in_flight(kill: impl Fn(&Cluster, &Stage)) {
+/// A backend of a client that waits so; none may for a moment.
+fn waiting_backend(observer: &mut RawClient, wait: &str) -> u32 {
+    let sql = format!("SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE {wait}");
+    let mut pid = 0;
+    until("a backend waits", || {
+        pid = observer.number(&sql);
+        pid != 0
+    });
+    u32::try_from(pid).unwrap()
+}
+
+/// A group that waits for its commit to be confirmed when its server connection is lost.
+fn group_in_flight(kill: impl Fn(&Cluster, u32)) {
     let (cluster, stage) = stage(1);
     if stage.target() == Target::Bare {
         return;
     }
-    let mut gate = Gate::close(&stage);
+    // Transactions that write nothing need no confirmation.
+    let hold = "SELECT pg_advisory_xact_lock(1)";
+    let mut gate = Gate::close_on(&stage, hold, &[hold.to_owned()]);
     let mut clients = stage.clients(8);
     for client in &mut clients {
         gate.submit(client, &query(BUMP));
     }
-    let mut outsider = stage.direct();
-    outsider.ok("BEGIN; UPDATE t SET n = 1000 WHERE id = 1");
-    gate.open();
     let mut observer = stage.direct();
-    until("the group waits inside PostgreSQL", || {
-        lock_waiters(&mut observer) == 1
-    });
-    drop(observer);
-    kill(&cluster, &stage);
+    set_standby(&mut observer, "nobody");
+    gate.open();
+    let pid = waiting_backend(&mut observer, "wait_event = 'SyncRep'");
+    kill(&cluster, pid);
     // PostgreSQL ends every connection before it starts again.
-    while outsider.try_receive().is_ok() {}
+    while observer.try_receive().is_ok() {}
     for client in &mut clients {
         check_told(client);
     }
-    assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 0);
+    set_standby(&mut direct(&stage), "");
+    // It has committed, but nobody may be told so.
+    assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 8);
     until("Paceline serves again", || serves(&stage));
-    assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 1);
+    assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 9);
+}
+
+/// Commits wait for a standby of this name; for none if it is empty.
+fn set_standby(superuser: &mut RawClient, name: &str) {
+    superuser.ok(&format!(
+        "ALTER SYSTEM SET synchronous_standby_names = '{name}'"
+    ));
+    superuser.ok("SELECT pg_reload_conf()");
+    until("the server has read its configuration", || {
+        superuser.value("SHOW synchronous_standby_names") == name
+    });
+}
+
+#[test]
+fn a_group_in_flight_when_its_backend_is_killed() {
+    group_in_flight(|_, pid| signal("KILL", pid));
+}
+
+#[test]
+fn a_group_in_flight_when_the_server_is_killed() {
+    group_in_flight(|cluster, _| {
+        cluster.kill();
+        cluster.restart();
+    });
+}
+
+/// Nothing has been done for them yet: each is served once, or told that its connection failed.
+#[test]
+fn requests_that_wait_for_a_row_when_a_backend_is_killed() {
+    let (_cluster, stage) = stage(1);
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let mut clients = stage.clients(8);
+    let mut outsider = stage.direct();
+    outsider.ok("BEGIN; UPDATE t SET n = 1000 WHERE id = 1");
+    for client in &mut clients {
+        client.send(&query(BUMP));
+    }
+    let pid = waiting_backend(&mut stage.direct(), "wait_event_type = 'Lock'");
+    signal("KILL", pid);
+    // PostgreSQL ends every connection before it starts again.
+    while outsider.try_receive().is_ok() {}
+    let answers = clients.iter_mut().map(RawClient::try_receive);
+    let served = answers.filter(|answer| answer.as_ref().is_ok_and(|first| first.tag == b'C'));
+    let served = i64::try_from(served.count()).unwrap();
+    assert_eq!(
+        direct(&stage).number("SELECT n FROM t WHERE id = 1"),
+        served
+    );
+    until("Paceline serves again", || serves(&stage));
+    assert_eq!(
+        direct(&stage).number("SELECT n FROM t WHERE id = 1"),
+        served + 1
+    );
 }
 
 /// The client was told that its connection failed: an error of class 08 or 57, or the end of the connection.
@@ -169,23 +234,6 @@ fn serves(stage: &Stage) -> bool {
                 .is_ok_and(|message| message.tag == b'C')
         }
     }
-}
-
-#[test]
-fn a_group_in_flight_when_its_backend_is_killed() {
-    group_in_flight(|_, stage| {
-        let pid =
-            direct(stage).value("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
-        signal("KILL", pid.parse().unwrap());
-    });
-}
-
-#[test]
-fn a_group_in_flight_when_the_server_is_killed() {
-    group_in_flight(|cluster, _| {
-        cluster.kill();
-        cluster.restart();
-    });
 }
 
 /// While the server is away: clients get an error in good time, and are served when it is back.
