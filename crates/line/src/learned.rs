@@ -133,7 +133,8 @@ impl Learned {
 
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let asked = self.is_asked(unit, policy);
-        let silence = self.silence.as_ref().ok().filter(|_| asked);
+        let silence = self.silence.as_ref().ok();
+        let silence = silence.filter(|_| asked && self.outlasts_chains());
         let chain = silence.and_then(|_| chain::fits(unit));
         unit.silence = silence.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
@@ -169,6 +170,12 @@ impl Learned {
             },
             would_group: false,
         }
+    }
+
+    /// A chain replaces its members' `statement_timeout`: a shorter one would be exceeded unnoticed.
+    fn outlasts_chains(&self) -> bool {
+        let limit = self.timeouts.statement;
+        limit.is_none_or(|limit| limit >= chain::STATEMENT_MAX)
     }
 
     /// Most units in a group so that none of them times out because of the others.

@@ -1,13 +1,14 @@
 //! How units travel because of what was learned of them, and of what the user allows.
 
 use super::{Learned, Policy, Travel};
-use crate::line::{Keys, Strategy};
+use crate::line::{Keys, Strategy, Timeouts};
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::template::Templates;
 use crate::testing::folding::{INT4, INT8, silence, single, table};
 use crate::testing::messages::client::query;
 use crate::testing::travelling::Travelling;
+use std::time::Duration;
 
 const ALLOWED: Policy = Policy {
     hotspot: true,
@@ -24,7 +25,7 @@ fn learned() -> Learned {
         plain_read: Err("not plain".to_owned()),
         taints: false,
         declared: false,
-        timeouts: crate::line::Timeouts::default(),
+        timeouts: Timeouts::default(),
     }
 }
 
@@ -38,6 +39,23 @@ fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
 
 fn strategy(travel: &Travel) -> Option<Strategy> {
     travel.slip.group.map(|group| group.strategy)
+}
+
+/// Its own limit would be exceeded unnoticed.
+#[test]
+fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
+    for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
+        let limited = Learned {
+            timeouts: Timeouts {
+                statement: Some(Duration::from_millis(limit)),
+                ..Timeouts::default()
+            },
+            ..learned()
+        };
+        let text = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+        let travel = travel(text, &limited, ALLOWED);
+        assert_eq!(strategy(&travel), group, "{limit} ms");
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use paceline_sql::Fingerprint;
 use paceline_sql::chain::{check_sql, is_moved};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,9 @@ mod tests;
 /// wait for something else, such as a slow trigger.
 const PRELUDE: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true), \
      pg_catalog.set_config('statement_timeout', '200ms', true)";
+
+/// The same as a duration.
+pub const STATEMENT_MAX: Duration = Duration::from_millis(200);
 
 /// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
 const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
