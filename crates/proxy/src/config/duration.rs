@@ -153,6 +153,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(paceline_testing::cases(256))]
+
         #[test]
         fn what_is_shown_is_read_back(microseconds in 0u64..10_000_000_000_000) {
             let duration = Duration::from_micros(microseconds);

@@ -10,7 +10,6 @@ use tokio_postgres::{Client, Error};
 
 use crate::harness::driver::connect;
 use crate::harness::raw::RawClient;
-use crate::harness::rng::seed;
 use crate::harness::wait::until;
 use crate::harness::{Rng, Stage};
 
@@ -154,7 +153,7 @@ fn check_edges(direct: &mut RawClient, writes: &[Write]) {
 
 /// The writes of each client, and a stage for them.
 fn plan(clients: usize, each: usize, pool: &str) -> (Stage, Vec<Vec<Write>>) {
-    let mut rng = Rng::new(seed(8_055));
+    let mut rng = Rng::new(paceline_testing::seed());
     let stage = Stage::on_shared()
         .set("hotspot_for_autocommit=true")
         .set(pool)

@@ -11,7 +11,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_postgres::{Client, NoTls};
 
 use crate::harness::raw::RawClient;
-use crate::harness::rng::seed;
 use crate::harness::wait::until_moving;
 use crate::harness::{Rng, Stage};
 
@@ -46,7 +45,7 @@ async fn picked_by_row_lock_with_consumers_beside_paceline() {
 
 /// Moves all orders by one way of picking them. The outsiders, who are not killed, come straight to PostgreSQL.
 fn move_all(picked: &str, outsiders: usize) {
-    let mut rng = Rng::new(seed(4_711));
+    let mut rng = Rng::new(paceline_testing::seed());
     let stage = Stage::on_shared()
         .set("hotspot_for_autocommit=true")
         .set("default_pool_size=3")

@@ -7,7 +7,6 @@ use tokio::task::JoinSet;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::harness::driver::connect;
-use crate::harness::rng::seed;
 use crate::harness::{Rng, Stage};
 
 const STOCK: i64 = 1_000;
@@ -81,7 +80,7 @@ fn check_history(mut sales: Vec<Sale>, left: i64) {
 }
 
 async fn sell_out(shopper: impl Fn(usize) -> Way, outsiders: usize) {
-    let seed = seed(1_000);
+    let seed = paceline_testing::seed();
     let stage = Stage::on_shared()
         .set("hotspot_for_autocommit=true")
         .set("default_pool_size=4")

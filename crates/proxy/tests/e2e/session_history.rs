@@ -4,9 +4,8 @@
 use crate::harness::Stage;
 use crate::harness::message::{bind, close, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
-use crate::harness::rng::{Rng, seed};
+use crate::harness::rng::Rng;
 
-const SEED: u64 = 20_261_121;
 const STEPS: usize = 700;
 
 /// Names that clients give to statements.
@@ -185,7 +184,7 @@ fn draw(rng: &mut Rng, in_block: bool) -> (String, Vec<u8>) {
 
 #[test]
 fn sessions_that_share_servers_are_like_sessions_of_their_own() {
-    let seed = seed(SEED);
+    let seed = paceline_testing::seed();
     let stage = Stage::on_shared()
         .set("default_pool_size=2")
         .set("track_extra_parameters=search_path, role, app.flag")

@@ -2,15 +2,12 @@
 
 use pg_query::NodeEnum;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::{Expr, column_name, for_each_leaf, single_target, tree_of};
 use crate::parser;
 use crate::quote::quote_ident;
 use crate::tree::Record;
 use crate::type_name::TypeName;
-
-const SEED: u64 = 0x5e_ed03;
 
 fn parsed(sql: &str) -> Expr {
     Expr::parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
@@ -330,18 +327,8 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    println!("seed {SEED:#x}");
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(SEED),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config(4_000))]
+    #![proptest_config(paceline_testing::cases(4_000))]
 
     #[test]
     fn any_expression_comes_back_the_same(sql in expression()) {

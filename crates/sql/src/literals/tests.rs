@@ -2,13 +2,10 @@
 
 use pg_query::protobuf::{ScanToken, Token};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::{LiteralKind, Normalized, take_out_literals};
 use crate::parser;
 use crate::quote::quote_literal;
-
-const SEED: u64 = 0x5e_ed01;
 
 fn normalized(sql: &str) -> Normalized {
     take_out_literals(sql, true).unwrap_or_else(|| panic!("not normalised: {sql}"))
@@ -323,18 +320,8 @@ fn pieces() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.concat())
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    println!("seed {SEED:#x}");
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(SEED),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config(6_000))]
+    #![proptest_config(paceline_testing::cases(6_000))]
 
     #[test]
     fn takes_out_exactly_the_literal_tokens(sql in pieces()) {
@@ -348,7 +335,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(paceline_testing::cases(500))]
 
     #[test]
     fn a_quoted_literal_comes_back_as_it_was(text in "[a-z'\\\\é\n ]{0,12}") {

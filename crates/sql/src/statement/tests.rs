@@ -3,12 +3,9 @@
 use std::io::Write as _;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::{Statement, parse};
 use crate::name::Name;
-
-const SEED: u64 = 0x5e_ed02;
 
 fn parsed(sql: &str) -> Statement {
     parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
@@ -176,16 +173,6 @@ fn standard_error_survives_parsing_in_many_threads() {
     assert!(writeln!(std::io::stderr(), "still here").is_ok());
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    println!("seed {SEED:#x}");
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(SEED),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 /// Words of the grammar in any order: mostly nonsense, sometimes a statement.
 fn words() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
@@ -249,7 +236,7 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(config(20_000))]
+    #![proptest_config(paceline_testing::cases(20_000))]
 
     #[test]
     fn no_text_is_fatal(sql in words()) {

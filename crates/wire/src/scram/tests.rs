@@ -212,6 +212,8 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(paceline_testing::cases(256))]
+
     /// By no luck: it is refused in good order.
     #[test]
     fn nobody_gets_in_by_chance(first in anything(), last in anything(), bound: bool) {

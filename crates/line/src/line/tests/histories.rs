@@ -5,7 +5,6 @@ use super::{group, limits};
 use crate::line::{
     Entry, Key, Keys, Landing, Limits, Line, Next, Slip, Strategy as Travel, Ticket, Timeouts,
 };
-use crate::testing;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -535,7 +534,7 @@ fn some_limits() -> impl Strategy<Value = Limits> {
 }
 
 proptest! {
-    #![proptest_config(testing::generated(2_500))]
+    #![proptest_config(paceline_testing::cases(2_500))]
 
     #[test]
     fn a_line_keeps_its_rules_whatever_happens(

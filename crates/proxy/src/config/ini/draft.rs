@@ -158,6 +158,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(paceline_testing::cases(256))]
+
         #[test]
         fn any_text_is_read_back(text in any::<String>()) {
             let document = format!("{0} = {0}", toml_text(&text));

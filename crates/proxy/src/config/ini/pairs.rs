@@ -85,6 +85,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(paceline_testing::cases(256))]
+
         #[test]
         fn what_is_quoted_is_read_back(values in prop::collection::vec("[ -~é']{1,12}", 0..4)) {
             let written: Vec<String> = values.iter().map(|value| format!("k='{}'", value.replace('\'', "''"))).collect();

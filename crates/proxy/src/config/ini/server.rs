@@ -104,6 +104,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(paceline_testing::cases(256))]
+
         #[test]
         fn every_part_is_read_back(user in "[^\0]{1,9}", password in "[^\0]{1,9}", dbname in "[^\0]{1,9}") {
             let server = Server {

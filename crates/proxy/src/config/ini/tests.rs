@@ -457,7 +457,7 @@ fn database_line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(paceline_testing::cases(100))]
     #[test]
     fn an_import_means_the_same(main in main_lines(), databases in prop::collection::vec(database_line(), 0..4)) {
         // What is refused by itself is another test's.

@@ -218,6 +218,8 @@ fn encode(text: &str) -> String {
 }
 
 proptest! {
+    #![proptest_config(paceline_testing::cases(256))]
+
     #[test]
     fn what_is_encoded_is_read_back(user in "[^\0]{1,8}", password in "[^\0]{1,8}", dbname in "[^\0]{1,8}", port in 1u16..) {
         let url = format!("postgres://{}:{}@db:{port}/{}", encode(&user), encode(&password), encode(&dbname));

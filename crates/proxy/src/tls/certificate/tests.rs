@@ -83,6 +83,8 @@ fn every_usual_signature_has_its_hash() {
 }
 
 proptest! {
+    #![proptest_config(paceline_testing::cases(256))]
+
     /// A peer may send anything.
     #[test]
     fn broken_certificates_do_no_harm(at in 0..400_usize, byte: u8, len in 0..500_usize) {

@@ -14,13 +14,11 @@ mod unit;
 mod values;
 
 use crate::harness::raw::RawClient;
-use crate::harness::rng::seed;
 use crate::harness::{Gate, Message, Rng, Stage, assert_same};
 use table::Table;
 use template::Template;
 use unit::Unit;
 
-const SEED: u64 = 20_240_607;
 const CASES: usize = 24;
 
 /// A generated table with generated work on it.
@@ -166,7 +164,7 @@ fn force_custom_plans(stage: &Stage) {
 /// Runs generated cases on `stage`, all of whose `servers` server connections are held up while the units arrive.
 #[track_caller]
 fn check_cases(name: &str, stage: &Stage, servers: usize, grouped_percent: usize) {
-    let seed = seed(SEED) ^ name.bytes().map(u64::from).sum::<u64>();
+    let seed = paceline_testing::seed() ^ name.bytes().map(u64::from).sum::<u64>();
     force_custom_plans(stage);
     let mut bare = stage.direct();
     bare.ok(table::DOMAINS);

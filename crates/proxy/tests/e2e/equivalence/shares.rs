@@ -11,11 +11,9 @@ use super::{cases, question};
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
 use crate::harness::reply::transcript;
-use crate::harness::rng::seed;
 use crate::harness::stage::Target;
 use crate::harness::{Reply, Rng, Stage};
 
-const SEED: u64 = 20_250_118;
 const CASES: usize = 5;
 const READERS: usize = 16;
 /// Questions of each.
@@ -212,7 +210,7 @@ fn shared(stage: &Stage) -> (i64, i64) {
 
 #[test]
 fn shares_while_a_writer_writes() {
-    let seed = seed(SEED);
+    let seed = paceline_testing::seed();
     let stage = Stage::on_shared().set("default_pool_size=1").open();
     let mut bare = stage.direct();
     bare.ok(question::SETUP);

@@ -14,12 +14,10 @@ use super::values::Value;
 use super::{cases, force_custom_plans};
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
-use crate::harness::rng::seed;
 use crate::harness::stage::Target;
 use crate::harness::together::sorted;
 use crate::harness::{Gate, Reply, Rng, Stage, assert_same};
 
-const SEED: u64 = 20_250_117;
 const CASES: usize = 16;
 
 /// A queue and who comes to it.
@@ -371,7 +369,7 @@ impl Dealt {
 
 #[test]
 fn takes_on_one_server() {
-    let seed = seed(SEED);
+    let seed = paceline_testing::seed();
     let stage = Stage::for_groups();
     force_custom_plans(&stage);
     let mut bare = stage.direct();

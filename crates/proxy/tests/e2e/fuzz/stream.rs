@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use super::mutate::mutated;
 use super::{corpus, keep, long_run};
-use crate::harness::rng::seed;
 use crate::harness::stage::Target;
 use crate::harness::wait::LIMIT;
 use crate::harness::{Rng, Stage, until};
@@ -31,7 +30,7 @@ const DATABASE: &[u8] = b"DATABASE";
 
 #[test]
 fn streams() {
-    let mut rng = Rng::new(seed(1));
+    let mut rng = Rng::new(paceline_testing::seed());
     let mut stage = Stage::on_shared()
         .set(&format!("default_pool_size={POOL_SIZE}"))
         .set("hotspot_for_autocommit=true")

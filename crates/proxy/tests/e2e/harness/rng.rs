@@ -36,13 +36,3 @@ impl Rng {
         &items[self.below(items.len())]
     }
 }
-
-/// The seed of this run: `PACELINE_SEED`, else `default`. Printed first, so that a failure can be repeated.
-pub(crate) fn seed(default: u64) -> u64 {
-    let seed = std::env::var("PACELINE_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default);
-    println!("PACELINE_SEED={seed}");
-    seed
-}
