@@ -3,7 +3,7 @@
 use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
 use crate::strategy::{GroupPlan, chain, pipeline, share};
 use crate::unit::Unit;
-use paceline_sql::Effect;
+use paceline_sql::{Effect, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(test)]
@@ -22,6 +22,11 @@ pub struct Learned {
     pub plain_read: Result<(), String>,
     /// Calls functions that may change the session.
     pub taints: bool,
+    /// What it may do with sequences.
+    pub sequences: SequenceUse,
+    /// It may read the last number of a sequence where its text does not say so, as far as the catalog tells: in a group it would
+    /// be another member's.
+    pub reads_numbers: bool,
     /// Calls a function that the configuration declares: it travels as if it carried the hint.
     pub declared: bool,
     /// The time-outs that are in force under these settings.
@@ -89,6 +94,8 @@ impl Learned {
             plan: Err(why.clone()),
             plain_read: Err(why),
             taints: true,
+            sequences: SequenceUse::ANY,
+            reads_numbers: true,
             declared: false,
             timeouts: Timeouts::default(),
         }
@@ -97,6 +104,7 @@ impl Learned {
     /// How `unit` travels; notes in it what its group will have to know of it.
     pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
         unit.taints = self.taints && unit.template.calls_functions();
+        unit.sequences = self.sequences;
         match unit.template.effect() {
             Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
                 self.travel_write(unit, policy)
@@ -128,7 +136,10 @@ impl Learned {
 
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
         let asked = self.is_asked(unit, policy);
-        let chain = if asked { chain::fits(unit) } else { None };
+        let chain = match asked && !self.reads_numbers {
+            true => chain::fits(unit),
+            false => None,
+        };
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));

@@ -15,6 +15,7 @@ mod keep;
 mod named;
 mod outward;
 mod repeat;
+mod sequences;
 
 use crate::server::ServerSide;
 use crate::session::Session;
@@ -29,9 +30,10 @@ use expect::Expect;
 use journal::Journal;
 pub use keep::{Keeping, StatePolicy};
 use named::Moved;
-use paceline_sql::{Hints, Kept, SessionChange};
+use paceline_sql::{Hints, Kept, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
 use repeat::Repeat;
+pub(crate) use sequences::DISCARD as DISCARD_SEQUENCES;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -109,6 +111,10 @@ pub struct Ride {
     repeat: Repeat,
     /// The wrap of the ride's first unit.
     wrap: Wrap,
+    /// What the ride's first unit may do with sequences, while it is under way.
+    first_uses: Option<SequenceUse>,
+    /// See [`Ride::has_strange_numbers`].
+    strange_numbers: bool,
     /// The server said that it ends the connection.
     fatal: bool,
     saw_error: bool,
@@ -245,6 +251,8 @@ impl Ride {
             reported: BTreeMap::new(),
             repeat: Repeat::default(),
             wrap,
+            first_uses: None,
+            strange_numbers: false,
             fatal: false,
             saw_error: false,
             errors: Vec::new(),

@@ -1,6 +1,8 @@
 //! What Paceline knows of the far end of a server connection: which statements are prepared there, which
 //! settings are in force. Pure; the socket is elsewhere.
 
+use crate::ride::DISCARD_SEQUENCES as DISCARD;
+use crate::sequences::{SequenceState, SequenceToken};
 use crate::settings::Settings;
 use crate::template::Template;
 use bytes::BytesMut;
@@ -33,6 +35,8 @@ pub struct ServerSide {
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
     pub spent: bool,
+    /// Whose numbers of sequences it remembers.
+    pub sequences: SequenceState,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit.
@@ -116,6 +120,7 @@ impl ServerSide {
             strewn: false,
             limited: false,
             spent: false,
+            sequences: SequenceState::Clean,
             reported: BTreeMap::new(),
             leftovers: Vec::new(),
         }
@@ -284,8 +289,14 @@ impl ServerSide {
         self.settings.id == settings.id && !self.tainted && !self.strewn && !self.limited
     }
 
-    /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
-    pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
+    /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client. Numbers of sequences
+    /// that a client with the token `reader` must not read are forgotten on this occasion.
+    pub fn adopt(
+        &mut self,
+        settings: &Arc<Settings>,
+        reader: SequenceToken,
+        out: &mut BytesMut,
+    ) -> bool {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);
         if std::mem::take(&mut self.limited) {
             // What a client has set of them comes after.
@@ -302,9 +313,13 @@ impl ServerSide {
         }
         self.settings = Arc::clone(settings);
         self.tainted = false;
-        let Some(sql) = sql else {
+        let Some(mut sql) = sql else {
             return false;
         };
+        if !self.sequences.is_readable(reader) {
+            sql.push_str(DISCARD);
+            self.sequences = SequenceState::Clean;
+        }
         // A simple query drops the unnamed statement.
         self.unnamed = None;
         frontend::write_query(out, &sql);
@@ -426,7 +441,7 @@ mod tests {
         server.ensure(statement(1), &mut out);
         server.upset();
         assert_eq!(server.take_leftovers().len(), 1);
-        assert!(server.adopt(&none, &mut out));
+        assert!(server.adopt(&none, SequenceToken::default(), &mut out));
         assert!(server.ensure(statement(1), &mut out).parsed);
         server.leave(b"mine");
         server.upset();

@@ -1,12 +1,13 @@
 //! A client's session as far as it must follow the client across servers: prepared statements and settings; and
 //! what Paceline does with each unit the client sends.
 
+use crate::sequences::SequenceToken;
 use crate::settings::Settings;
 use crate::show::{Console, Show};
 use crate::template::{Template, Templates, without_bare_hints};
 use crate::unit::{Form, Unit, Values};
 use bytes::{Bytes, BytesMut};
-use paceline_sql::Effect;
+use paceline_sql::{Effect, SequenceUse};
 use paceline_wire::backend::{Status, tag as back};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
 use paceline_wire::reader::Reader;
@@ -30,6 +31,8 @@ pub struct Session {
     pub settings: Arc<Settings>,
     /// Settings the session began with: what RESET goes back to.
     pub base: Arc<Settings>,
+    /// Names the server connection on which it has drawn numbers of sequences last.
+    pub sequences: SequenceToken,
 }
 
 /// What to do with a unit.
@@ -57,6 +60,7 @@ impl Session {
             prepared: HashMap::new(),
             base: Arc::clone(&settings),
             settings,
+            sequences: SequenceToken::default(),
         }
     }
 
@@ -211,6 +215,7 @@ impl Session {
             plan: None,
             tally: None,
             taints: false,
+            sequences: SequenceUse::ANY,
         })
     }
 
@@ -281,6 +286,7 @@ impl Session {
             plan: None,
             tally: None,
             taints: false,
+            sequences: SequenceUse::ANY,
         })
     }
 

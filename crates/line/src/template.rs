@@ -1,6 +1,6 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
-use paceline_sql::{Effect, Literal, LiteralKind, Named, Statement};
+use paceline_sql::{Effect, Literal, LiteralKind, Named, SequenceUse, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -119,6 +119,18 @@ impl Template {
     /// It is not looked at because it only changes rows (see [`BULK_BYTES_MIN`]).
     pub fn is_bulk(&self) -> bool {
         self.statement.is_none() && is_bulk(&self.text)
+    }
+
+    /// What it may do with sequences, by its text.
+    pub fn sequences(&self) -> SequenceUse {
+        let statement = self.statement.as_ref();
+        statement.map_or(SequenceUse::ANY, |statement| statement.sequences)
+    }
+
+    /// Its text reads the last number of a sequence.
+    pub fn reads_numbers(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_none_or(|statement| statement.reads_numbers)
     }
 
     /// It calls functions, or nobody knows.

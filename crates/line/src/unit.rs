@@ -5,7 +5,7 @@ use crate::strategy::GroupPlan;
 use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
-use paceline_sql::Literal;
+use paceline_sql::{Literal, SequenceUse};
 use paceline_wire::frontend::BindValues;
 use paceline_wire::{Frames, Header, WireError, frontend::tag};
 use std::sync::Arc;
@@ -117,6 +117,8 @@ pub struct Unit {
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.
     pub taints: bool,
+    /// What it may do with sequences, as far as that is known.
+    pub sequences: SequenceUse,
 }
 
 impl Unit {

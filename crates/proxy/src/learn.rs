@@ -24,7 +24,9 @@ use paceline_line::unit::Unit;
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
-use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
+use paceline_sql::{
+    Effect, Expr, Insert, Name, SequenceUse, Statement, TableFacts, Update, facts, merge,
+};
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
@@ -157,17 +159,41 @@ async fn ask(
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     let declared = ask_declared(conn, &statement.functions, declared).await?;
+    let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
-        facts::foreign_functions_sql(&statement.functions),
-        facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
+        facts::foreign_functions_sql(functions),
+        facts::harmless_sql(functions, operators, &[], &[]),
+        facts::harmless_sql(functions, operators, &[], &VALUES_OF_ROWS),
         facts::plain_types_sql(&statement.casts_to),
-        facts::plain_tables_sql(&statement.relations),
         facts::no_hidden_calls_sql(&statement.fields),
+        facts::plain_tables_sql(&statement.relations),
+        facts::quiet_tables_sql(&statement.relations),
+        facts::no_numbers_read_sql(&statement.relations, functions),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
-    let taints = answers.next().unwrap_or(true);
-    let plain = answers.all(|yes| yes);
+    let yes: Vec<bool> = answers
+        .iter()
+        .map(|rows| first(rows) == Some("t"))
+        .collect();
+    let &[
+        taints,
+        harmless,
+        values,
+        types,
+        fields,
+        tables,
+        quiet,
+        unread,
+    ] = yes.as_slice()
+    else {
+        return Ok(Learned::refused(NOT_DESCRIBED));
+    };
+    let plain = harmless && types && fields && tables;
+    let sequences = match statement.effect {
+        Effect::Read if plain => SequenceUse::NONE,
+        Effect::Write if values && types && fields && quiet => SequenceUse::DRAWS,
+        _ => SequenceUse::ANY,
+    };
     let plan = match statement.names_moment {
         true => Err(MOMENT.to_owned()),
         false => ask_plan(conn, template, statement, &declared, templates).await?,
@@ -186,6 +212,8 @@ async fn ask(
         plain_read,
         taints,
         timeouts: Timeouts::default(),
+        sequences,
+        reads_numbers: !unread,
     })
 }
 
@@ -309,6 +337,12 @@ async fn ask_take(
     let mut questions = vec![picking, taking, changing];
     questions.push(facts::apart_sql(&take.relation, &assigned));
     questions.extend(onto.map(|name| facts::apart_sql(name, &[])));
+    let tables_named: Vec<Name> = [Some(&take.relation), onto]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    questions.push(facts::no_numbers_read_sql(&tables_named, &[]));
     let answers = conn.query(&questions.join("; ")).await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));
@@ -359,8 +393,9 @@ async fn ask_insert(
         false => "SELECT true".to_owned(),
     };
     let apart = facts::apart_sql(&insert.relation, &[]);
+    let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
     let answers = conn
-        .query(&format!("{harmless}; {apart}; {serial}"))
+        .query(&format!("{harmless}; {apart}; {serial}; {unread}"))
         .await?;
     if answers.iter().any(|rows| first(rows) != Some("t")) {
         return Ok(Err(FOREIGN.to_owned()));

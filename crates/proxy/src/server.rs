@@ -12,6 +12,7 @@ use crate::stream::Stream;
 use crate::tls::Keyring;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use paceline_line::sequences::{SequenceState, SequenceToken};
 use paceline_line::server::ServerSide;
 use paceline_line::settings::Settings;
 use paceline_wire::auth::{Login, Progress};
@@ -292,8 +293,18 @@ impl ServerConn {
 
     /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.
     pub(crate) async fn adopt(&mut self, settings: &Arc<Settings>) -> Result<(), ServerError> {
+        let anybody = self.side.sequences.token();
+        self.adopt_for(settings, anybody).await
+    }
+
+    /// The same for a client with this token, which reads no numbers of others afterwards if there was anything to do.
+    pub(crate) async fn adopt_for(
+        &mut self,
+        settings: &Arc<Settings>,
+        reader: SequenceToken,
+    ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
-        if !self.side.adopt(settings, &mut out) {
+        if !self.side.adopt(settings, reader, &mut out) {
             return Ok(());
         }
         self.stream.write_all(&mut out).await?;
@@ -309,6 +320,7 @@ impl ServerConn {
             None => Ok(()),
             Some(error) => {
                 self.side.tainted = true;
+                self.side.sequences = SequenceState::Mixed;
                 Err(ServerError::Refused(error))
             }
         }

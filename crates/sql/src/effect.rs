@@ -58,6 +58,8 @@ pub enum SessionChange {
     ResetAll,
     /// `DISCARD ALL`
     DiscardAll,
+    /// `DISCARD SEQUENCES`
+    DiscardSequences,
     /// `DEALLOCATE ALL`
     DeallocateAll,
     /// `DEALLOCATE name`
@@ -93,6 +95,11 @@ pub enum SessionChange {
 }
 
 impl SessionChange {
+    /// The session forgets the numbers of sequences after it.
+    pub fn discards_sequences(&self) -> bool {
+        matches!(self, Self::DiscardSequences | Self::DiscardAll)
+    }
+
     /// All prepared statements are gone after it.
     pub fn drops_statements(&self) -> bool {
         matches!(self, Self::DeallocateAll | Self::DiscardAll)
@@ -192,9 +199,11 @@ fn is_off(option: &DefElem) -> bool {
 fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
     let change = match statement {
         NodeEnum::VariableSetStmt(set) => return changes_of_set(set),
-        NodeEnum::DiscardStmt(discard) if discard.target() == DiscardMode::DiscardAll => {
-            SessionChange::DiscardAll
-        }
+        NodeEnum::DiscardStmt(discard) => match discard.target() {
+            DiscardMode::DiscardAll => SessionChange::DiscardAll,
+            DiscardMode::DiscardSequences => SessionChange::DiscardSequences,
+            _ => return Vec::new(),
+        },
         NodeEnum::DeallocateStmt(deallocate) if deallocate.isall => SessionChange::DeallocateAll,
         NodeEnum::DeallocateStmt(deallocate) => SessionChange::Deallocate {
             name: deallocate.name.clone(),
@@ -304,7 +313,6 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         | "query_to_xml_and_xmlschema"
         | "ts_stat"
         | "ts_rewrite" => Some(SessionChange::Taint),
-        "currval" | "lastval" => Some(SessionChange::Pin(Kept::Sequence)),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
             Some(SessionChange::Pin(Kept::ReplicationSlot))
         }

@@ -4,10 +4,12 @@
 //! The same questions make the *fingerprint*, which a fold compares again inside its own transaction: DDL
 //! that has come between changes it.
 
+mod numbers;
 #[cfg(test)]
 mod tests;
 
 use crate::{Name, quote_ident, quote_literal};
+pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 
 /// Asks for one row: `lock_timeout` and `statement_timeout` in milliseconds; 0 is no limit.
 pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \

@@ -11,6 +11,7 @@ use crate::name::Name;
 use crate::named::{self, Named};
 use crate::parser::{self, NotParsed};
 use crate::references;
+use crate::sequences::{self, SequenceUse};
 use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
@@ -51,6 +52,10 @@ pub struct Statement {
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
     pub needs_constants: bool,
+    /// What it may do with numbers of sequences that its session remembers.
+    pub sequences: SequenceUse,
+    /// It calls `lastval` or `currval` by name.
+    pub reads_numbers: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
 }
@@ -85,6 +90,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
+        sequences: sequences::of_statements(&statements),
+        reads_numbers: sequences::reads_by_name(&tree),
         named: named::of_statements(sql, &statements),
         effect,
     })

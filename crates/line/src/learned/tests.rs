@@ -22,6 +22,8 @@ fn learned() -> Learned {
         plan: Err("no shape".to_owned()),
         plain_read: Err("not plain".to_owned()),
         taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
         declared: false,
         timeouts: crate::line::Timeouts::default(),
     }

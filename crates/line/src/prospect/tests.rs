@@ -42,6 +42,8 @@ fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
         plan,
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
         declared: false,
         timeouts: crate::line::Timeouts::default(),
     }

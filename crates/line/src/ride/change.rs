@@ -4,10 +4,13 @@ use super::keep::Keeping;
 use super::{Desk, Expect, Portal, Ride};
 use crate::ride::inward::Pass;
 use crate::ride::repeat::Repeat;
+use crate::sequences::SequenceState;
 use crate::settings::Settings;
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql, set_to};
+use paceline_sql::{
+    Effect, Hints, Kept, Named, SequenceUse, SessionChange, set_config_sql, set_to,
+};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::{self, BindNames, BindValues};
@@ -106,6 +109,8 @@ impl Ride {
             SessionChange::RollbackTo { name } => {
                 desk.put_in_force(self.journal.roll_back_to(name));
             }
+            // Noted when it was sent.
+            SessionChange::DiscardSequences => {}
             SessionChange::SetTo { .. } | SessionChange::Next => {}
         }
     }
@@ -169,6 +174,9 @@ impl Ride {
                     }
                 }
                 SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, desk),
+                SessionChange::DiscardAll | SessionChange::DiscardSequences => {
+                    desk.server.sequences = SequenceState::Mixed;
+                }
                 _ => {}
             }
         }
@@ -208,6 +216,7 @@ impl Ride {
         self.status_before = self.status;
         self.wrap = super::Wrap::No;
         self.repeat = Repeat::No;
+        self.first_uses = None;
         if self.status != Status::Idle {
             return;
         }
@@ -228,7 +237,7 @@ impl Ride {
             .insert(name.to_owned(), value.to_owned());
         if matches!(
             self.expect.front(),
-            Some(Expect::OwnQuery | Expect::Asking(_))
+            Some(Expect::OwnQuery | Expect::Discarding | Expect::Asking(_))
         ) {
             return Pass::Swallow;
         }
@@ -271,6 +280,12 @@ impl Ride {
             sets: sets.flat_map(|c| with_value(c, bind.rest)).collect(),
         };
         self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// What the execution of a portal may do with sequences.
+    pub(super) fn portal_uses(&self, portal: &[u8]) -> SequenceUse {
+        let portal = self.portals.get(portal);
+        portal.map_or(SequenceUse::ANY, |portal| portal.template.sequences())
     }
 
     /// What the execution of a portal changes, and its hints.

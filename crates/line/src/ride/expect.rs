@@ -22,6 +22,8 @@ pub(super) enum Expect {
     Deallocate,
     /// Paceline's own `Query`: nothing of its answer reaches the client unless it fails.
     OwnQuery,
+    /// Paceline's own `Query` that forgets what others have drawn from sequences.
+    Discarding,
     /// Paceline's own end of a hinted transaction.
     Ending,
     /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
@@ -118,6 +120,7 @@ impl Expect {
             Self::Query { .. }
                 | Self::Deallocate
                 | Self::OwnQuery
+                | Self::Discarding
                 | Self::Ending
                 | Self::Restoring
                 | Self::Asking(_)
@@ -133,6 +136,7 @@ impl Expect {
         matches!(
             self,
             Self::OwnQuery
+                | Self::Discarding
                 | Self::Ending
                 | Self::Restoring
                 | Self::Asking(_)

@@ -179,7 +179,13 @@ impl Ride {
             }
             (
                 _,
-                Some(Expect::OwnQuery | Expect::Ending | Expect::Restoring | Expect::Asking(_)),
+                Some(
+                    Expect::OwnQuery
+                    | Expect::Discarding
+                    | Expect::Ending
+                    | Expect::Restoring
+                    | Expect::Asking(_),
+                ),
             ) => Pass::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
                 backend::write_command_complete(to_client, "DEALLOCATE");
@@ -249,6 +255,10 @@ impl Ride {
         if let Some(Expect::Asking(question)) = self.expect.front_mut() {
             let question = std::mem::take(question);
             self.unanswered(&question, desk);
+            return Pass::Swallow;
+        }
+        if let Some(Expect::Discarding) = self.expect.front() {
+            self.strange_numbers = true;
             return Pass::Swallow;
         }
         self.end_failed_copy(desk);
@@ -350,7 +360,7 @@ impl Ride {
             self.answered_unasked(desk);
         }
         match expected {
-            Some(Expect::OwnQuery) => return Ok(Pass::Swallow),
+            Some(Expect::OwnQuery | Expect::Discarding) => return Ok(Pass::Swallow),
             Some(Expect::Asking(_)) => return Ok(Pass::Swallow),
             Some(Expect::Then {
                 query,

@@ -89,7 +89,7 @@ impl Ride {
         }
         match desk.state.keeping {
             Keeping::Pin => return self.pin(kept),
-            Keeping::Warn if !kept.is_passing() => {
+            Keeping::Warn => {
                 self.warned.push(kept);
                 let message = format!("{kept} is lost at the end of the transaction");
                 ErrorResponse::warning("01000", message)
@@ -127,7 +127,7 @@ impl Ride {
             return None;
         }
         changes.iter().find_map(|change| match change {
-            SessionChange::Pin(kept) if !kept.is_passing() => Some(*kept),
+            SessionChange::Pin(kept) => Some(*kept),
             _ => None,
         })
     }

@@ -7,7 +7,7 @@ use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, SessionChange};
+use paceline_sql::{Kept, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -32,8 +32,11 @@ impl Ride {
         }
         match frame.tag {
             tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
-            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => {
-                self.mid_unit = true
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
+                if !self.mid_unit =>
+            {
+                self.begins_messages(desk, out);
+                self.mid_unit = true;
             }
             _ => {}
         }
@@ -66,6 +69,8 @@ impl Ride {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
                 if !self.portal_by_name(portal, desk, out) {
                     let (changes, hints) = self.what_portal_does(portal, desk);
+                    self.draws(self.portal_uses(portal), desk);
+                    self.discards_sequences(&changes, false, desk);
                     let drops = changes.iter().any(SessionChange::drops_statements);
                     self.pass(frame, Expect::Execute { changes, hints }, out);
                     if drops {
@@ -74,6 +79,7 @@ impl Ride {
                 }
             }
             tag::FUNCTION_CALL => {
+                self.uses_sequences(SequenceUse::ANY, desk, out);
                 desk.server.tainted = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
@@ -104,6 +110,7 @@ impl Ride {
         desk.server.unnamed = None;
         desk.session.close_unnamed();
         let Ok(text) = Reader::new(frame.body()).str() else {
+            self.uses_sequences(SequenceUse::ANY, desk, out);
             let (changes, hints) = desk.what_it_does(None);
             return self.pass(
                 frame,
@@ -123,6 +130,7 @@ impl Ride {
                 (plain, template)
             }
         };
+        self.uses_sequences(template.sequences(), desk, out);
         if self.query_by_name(&plain, &template, desk, out) {
             return;
         }
@@ -140,6 +148,7 @@ impl Ride {
             self.expect.push_back(Expect::Deallocate);
             return;
         }
+        self.discards_sequences(&changes, single, desk);
         match plain {
             Cow::Borrowed(_) => out.put_slice(frame.bytes),
             Cow::Owned(plain) => frontend::write_query(out, &plain),

@@ -8,6 +8,7 @@ mod named;
 mod passing;
 mod prepared;
 mod repeat;
+mod sequences;
 mod settings;
 mod stage;
 mod underway;

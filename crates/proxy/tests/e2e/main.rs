@@ -51,6 +51,7 @@ mod session_history;
 mod session_keeping;
 mod session_leftovers;
 mod session_names;
+mod session_sequences;
 mod session_state;
 mod share;
 mod shared_reads;

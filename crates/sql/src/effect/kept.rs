@@ -17,8 +17,6 @@ pub enum Kept {
     Prepared,
     /// `LOAD`
     Library,
-    /// `currval` and `lastval`
-    Sequence,
     /// The seed of `random()`.
     Seed,
     /// A setting whose name or value the text does not tell.
@@ -81,11 +79,6 @@ impl Kept {
             Kept::Library | Kept::Seed | Kept::Dblink | Kept::Limit | Kept::ReplicationSlot
         )
     }
-
-    /// It may well be meant for one transaction only: nobody is warned of it, and it is never refused.
-    pub fn is_passing(self) -> bool {
-        self == Kept::Sequence
-    }
 }
 
 /// As a message names it.
@@ -98,7 +91,6 @@ impl fmt::Display for Kept {
             Kept::AdvisoryLock => "an advisory lock of the session",
             Kept::Prepared => "PREPARE",
             Kept::Library => "LOAD",
-            Kept::Sequence => "the last value of a sequence",
             Kept::Seed => "the seed of random()",
             Kept::Setting => "a setting that the text does not tell",
             Kept::Dblink => "a dblink connection",

@@ -86,7 +86,6 @@ fn others() {
         "CREATE TABLE t AS SELECT 1",
         "DISCARD PLANS",
         "DISCARD TEMP",
-        "DISCARD SEQUENCES",
         "EXECUTE a(1)",
         "DECLARE c CURSOR FOR SELECT 1",
         "CLOSE c",
@@ -183,6 +182,10 @@ fn settings_go_back() {
     );
     assert_eq!(changes("RESET ALL"), [SessionChange::ResetAll]);
     assert_eq!(changes("DISCARD ALL"), [SessionChange::DiscardAll]);
+    assert_eq!(
+        changes("DISCARD SEQUENCES"),
+        [SessionChange::DiscardSequences]
+    );
     assert_eq!(changes("DEALLOCATE ALL"), [SessionChange::DeallocateAll]);
     assert_eq!(
         changes("DEALLOCATE PREPARE a"),
@@ -214,8 +217,6 @@ fn what_binds_a_client_to_its_server() {
         "LOAD 'x'",
         "SET seed = 0.5",
         "SELECT setseed(0.5)",
-        "SELECT currval('s')",
-        "SELECT lastval()",
         "SELECT pg_advisory_lock(1)",
         "SELECT PG_CATALOG.pg_try_advisory_lock(1, 2)",
         "SELECT set_config('a', b, false) FROM t",
