@@ -107,6 +107,12 @@ pub struct Ride {
     unseen: Unseen,
     /// Settings that the server has reported since the session was idle, as they were before.
     reported: BTreeMap<String, Option<String>>,
+    /// Settings that the text has set since the session was idle.
+    touched: Vec<String>,
+    /// Settings that the server is to be asked for when the session is idle.
+    asked: Vec<String>,
+    /// `RESET ALL` has been carried out since the session was idle.
+    resets_all: bool,
     /// May the ride's first unit be carried out once more?
     repeat: Repeat,
     /// The wrap of the ride's first unit.
@@ -249,6 +255,9 @@ impl Ride {
             warned: Vec::new(),
             unseen: Unseen::default(),
             reported: BTreeMap::new(),
+            touched: Vec::new(),
+            asked: Vec::new(),
+            resets_all: false,
             repeat: Repeat::default(),
             wrap,
             first_uses: None,
@@ -268,7 +277,7 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.rests() && self.kept.is_empty() && !self.stays
+        self.rests() && self.kept.is_empty() && self.asked.is_empty() && !self.stays
     }
 
     /// The client has got only the beginning of a message.

@@ -3,7 +3,7 @@
 
 use crate::ride::DISCARD_SEQUENCES as DISCARD;
 use crate::sequences::{SequenceState, SequenceToken};
-use crate::settings::Settings;
+use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
@@ -104,6 +104,19 @@ impl<'a> From<&'a Template> for Preparable<'a> {
             types: &template.types,
         }
     }
+}
+
+/// What a server reports, and no client sets by this name.
+pub(crate) fn is_no_setting(name: &str) -> bool {
+    const REPORTED_ONLY: [&str; 6] = [
+        "server_version",
+        "server_encoding",
+        "integer_datetimes",
+        "in_hot_standby",
+        "is_superuser",
+        "session_authorization",
+    ];
+    REPORTED_ONLY.contains(&name)
 }
 
 impl ServerSide {
@@ -278,6 +291,13 @@ impl ServerSide {
         std::mem::take(&mut self.leftovers)
     }
 
+    /// The value of a setting (in lower case), if the server reports it.
+    pub fn reports(&self, name: &str) -> Option<&str> {
+        let mut all = self.reported.iter();
+        let (_, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        (!is_no_setting(name)).then_some(value)
+    }
+
     /// The path that the server reports (from PostgreSQL 18 on) names the temporary schema, whoever has set it.
     pub fn names_temporaries(&self) -> bool {
         let path = self.reported.get("search_path");
@@ -289,14 +309,14 @@ impl ServerSide {
         self.settings.id == settings.id && !self.tainted && !self.strewn && !self.limited
     }
 
-    /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client. Numbers of sequences
+    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
     /// that a client with the token `reader` must not read are forgotten on this occasion.
     pub fn adopt(
         &mut self,
         settings: &Arc<Settings>,
         reader: SequenceToken,
         out: &mut BytesMut,
-    ) -> bool {
+    ) -> usize {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);
         if std::mem::take(&mut self.limited) {
             // What a client has set of them comes after.
@@ -314,7 +334,7 @@ impl ServerSide {
         self.settings = Arc::clone(settings);
         self.tainted = false;
         let Some(mut sql) = sql else {
-            return false;
+            return 0;
         };
         if !self.sequences.is_readable(reader) {
             sql.push_str(DISCARD);
@@ -322,8 +342,15 @@ impl ServerSide {
         }
         // A simple query drops the unnamed statement.
         self.unnamed = None;
+        if sql.is_ascii() {
+            frontend::write_query(out, &sql);
+            return 1;
+        }
+        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
+        let encoding = settings.own_sql(&[CLIENT_ENCODING]);
+        frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
         frontend::write_query(out, &sql);
-        true
+        2
     }
 }
 
@@ -441,7 +468,7 @@ mod tests {
         server.ensure(statement(1), &mut out);
         server.upset();
         assert_eq!(server.take_leftovers().len(), 1);
-        assert!(server.adopt(&none, SequenceToken::default(), &mut out));
+        assert_eq!(server.adopt(&none, SequenceToken::default(), &mut out), 1);
         assert!(server.ensure(statement(1), &mut out).parsed);
         server.leave(b"mine");
         server.upset();

@@ -16,7 +16,16 @@ pub struct Settings {
 }
 
 /// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
-const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+
+/// The SQL by which a session gives up its role.
+const NO_ROLE: &str = "SET ROLE NONE";
+
+const SEARCH_PATH: &str = "search_path";
+pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
+
+/// Set before all others.
+const FIRST: [&str; 2] = [CLIENT_ENCODING, SEARCH_PATH];
 
 impl Settings {
     /// Nothing is set.
@@ -26,7 +35,7 @@ impl Settings {
 
     /// The client's text is UTF-8, as far as its settings tell.
     pub fn is_utf8(&self) -> bool {
-        let encoding = self.sets.get("client_encoding");
+        let encoding = self.sets.get(CLIENT_ENCODING);
         encoding.is_none_or(|sql| {
             let sql = sql.to_ascii_lowercase();
             sql.contains("utf8") || sql.contains("utf-8")
@@ -48,9 +57,20 @@ impl Settings {
         self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
     }
 
-    /// SQL that sets those that are wanted, identities last: who takes another one has no role any more.
+    /// Settings whose SQL is more than ASCII: what it means depends on the encoding.
+    pub fn encoded(&self) -> impl Iterator<Item = &str> {
+        let encoded = self.sets.iter().filter(|(_, sql)| !sql.is_ascii());
+        encoded.map(|(name, _)| name.as_str())
+    }
+
+    /// SQL that sets those that are wanted: first the encoding and the search path, by which others are read, and identities last,
+    /// as who takes another one has no role any more.
     fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
-        let ordinary = self.sets.iter().filter(|(name, _)| !is_identity(name));
+        let first = FIRST.iter();
+        let first = first.filter_map(|name| self.sets.get_key_value(*name));
+        let others = self.sets.iter();
+        let others = others.filter(|(name, _)| !is_identity(name) && !FIRST.contains(&&***name));
+        let ordinary = first.chain(others);
         let identities = IDENTITY
             .iter()
             .filter_map(|name| self.sets.get_key_value(*name));
@@ -142,7 +162,11 @@ impl SettingsBook {
         let mut sets = settings.sets.clone();
         match change {
             SessionChange::Set { name, sql } => {
-                sets.insert(name.clone(), sql.clone());
+                let sql = match is_identity(name) {
+                    true => sql.clone(),
+                    false => as_identity(&sets, sql),
+                };
+                sets.insert(name.clone(), sql);
                 give_up_role(&mut sets, name);
             }
             SessionChange::Reset { name } => {
@@ -179,7 +203,7 @@ impl SettingsBook {
         let settings = Arc::new(Settings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             name_temporaries: sets
-                .get("search_path")
+                .get(SEARCH_PATH)
                 .is_some_and(|sql| sql.to_ascii_lowercase().contains("pg_temp")),
             sets: sets.clone(),
         });
@@ -190,6 +214,22 @@ impl SettingsBook {
 
 fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)
+}
+
+/// The SQL that sets something, as who sets it: only this identity may be allowed to, or allowed no longer to be another one.
+fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
+    let taken = IDENTITY.iter().filter_map(|name| sets.get(*name));
+    let taken: Vec<&str> = taken
+        .map(String::as_str)
+        .filter(|sql| *sql != NO_ROLE)
+        .collect();
+    match taken.is_empty() {
+        true => sql.to_owned(),
+        false => format!(
+            "{}; {sql}; RESET SESSION AUTHORIZATION; RESET ROLE",
+            taken.join("; ")
+        ),
+    }
 }
 
 /// Who takes another identity has no role any more.

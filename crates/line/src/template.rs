@@ -1,6 +1,6 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
-use paceline_sql::{Effect, Literal, LiteralKind, Named, SequenceUse, Statement};
+use paceline_sql::{Effect, Literal, LiteralKind, Name, Named, SequenceUse, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -133,10 +133,18 @@ impl Template {
         statement.is_none_or(|statement| statement.reads_numbers)
     }
 
-    /// It calls functions, or nobody knows.
+    /// It calls functions that may be a user's own, or nobody knows.
     pub fn calls_functions(&self) -> bool {
         let statement = self.statement.as_ref();
-        statement.is_none_or(|statement| !statement.functions.is_empty())
+        let own = |name: &Name| {
+            // Both are told by their arguments.
+            let settings = ["set_config", "current_setting"].contains(&name.name.as_str());
+            match name.schema.as_deref() {
+                None => !settings,
+                Some(schema) => schema != "pg_catalog",
+            }
+        };
+        statement.is_none_or(|statement| statement.functions.iter().any(own))
     }
 
     /// What it does.

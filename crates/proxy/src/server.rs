@@ -304,14 +304,15 @@ impl ServerConn {
         reader: SequenceToken,
     ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
-        if !self.side.adopt(settings, reader, &mut out) {
+        let mut queries = self.side.adopt(settings, reader, &mut out);
+        if queries == 0 {
             return Ok(());
         }
         self.stream.write_all(&mut out).await?;
         let mut refused = None;
-        loop {
+        while queries > 0 {
             match self.message().await? {
-                (tag::READY_FOR_QUERY, _) => break,
+                (tag::READY_FOR_QUERY, _) => queries -= 1,
                 (tag::ERROR_RESPONSE, message) => refused = Some(message),
                 _ => {}
             }

@@ -4,6 +4,7 @@
 //! asks the catalog about [`Statement::functions`](crate::Statement::functions).
 
 mod kept;
+mod set_config;
 mod setting;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,9 @@ use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtK
 use crate::name::Name;
 use crate::tree::Record;
 pub use kept::Kept;
-use setting::{changes_of_plain_calls, changes_of_set};
+use set_config::changes_of_plain_calls;
+pub use set_config::{Bound, SetConfig};
+use setting::changes_of_set;
 pub use setting::{set_config_sql, set_to};
 
 /// What a text does to data and session.
@@ -42,12 +45,12 @@ pub enum SessionChange {
         /// A text that sets it again.
         sql: String,
     },
-    /// A setting takes the value of a parameter, which lasts (see [`set_to`]).
-    SetTo {
+    /// A call whose parameters tell what it sets.
+    SetTo(SetConfig),
+    /// A setting may have another value, which the server must be asked for when the transaction is over.
+    SetUnknown {
         /// The setting, in lower case.
         name: String,
-        /// The number of the parameter, from 1; it is a text.
-        parameter: usize,
     },
     /// A setting goes back to its default.
     Reset {
@@ -304,8 +307,7 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
             Some(SessionChange::LetGo)
         }
-        "set_config" if is_true(call.list("args").nth(2)) => None,
-        "set_config" => Some(SessionChange::Pin(Kept::Setting)),
+        "set_config" => set_config::change_of_call(call),
         "setseed" => Some(SessionChange::Pin(Kept::Seed)),
         // They carry out a text.
         "query_to_xml"
@@ -318,15 +320,4 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         }
         _ => None,
     }
-}
-
-/// Whether an argument is the constant `true`, given by position.
-fn is_true(argument: Option<&Record>) -> bool {
-    let Some(value) = argument
-        .filter(|node| node.kind == "AConst")
-        .and_then(|node| node.record("val"))
-    else {
-        return false;
-    };
-    value.kind == "Boolean" && value.number("boolval") != 0
 }

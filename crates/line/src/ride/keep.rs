@@ -138,6 +138,7 @@ impl Ride {
         if question.kinds.is_empty() && question.settings.is_empty() {
             return;
         }
+        self.asked.clear();
         // They would be taken for the client's.
         self.close_leftovers(desk, to_server);
         frontend::write_query(to_server, &question.sql());
@@ -156,10 +157,12 @@ impl Ride {
             _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
             _ => Vec::new(),
         };
-        let settings = match self.unseen {
-            Unseen::Nothing => Vec::new(),
-            Unseen::Called | Unseen::Anything => desk.state.extra.clone(),
-        };
+        let mut settings = self.asked.clone();
+        if self.unseen != Unseen::Nothing {
+            let extra = desk.state.extra.iter();
+            let further: Vec<_> = extra.filter(|name| !settings.contains(name)).collect();
+            settings.extend(further.into_iter().cloned());
+        }
         Question { kinds, settings }
     }
 
@@ -167,6 +170,9 @@ impl Ride {
     pub(super) fn unanswered(&mut self, question: &Question, desk: &mut Desk<'_>) {
         desk.server.tainted = true;
         question.kinds.iter().for_each(|kept| self.pin(*kept));
+        if desk.state.keeping == Keeping::Pin {
+            self.asked.clone_from(&question.settings);
+        }
     }
 
     /// The server has answered.
@@ -182,9 +188,14 @@ impl Ride {
             }
         }
         for (name, value) in question.settings.iter().zip(&mut values) {
-            if let Some(value) = value.and_then(|value| std::str::from_utf8(value).ok()) {
-                let changes = set_to(name, Some(value));
-                changes.iter().for_each(|change| desk.set_unseen(change));
+            match value.map(std::str::from_utf8) {
+                Some(Ok(value)) => {
+                    let changes = set_to(name, Some(value));
+                    changes.iter().for_each(|change| desk.set_unseen(change));
+                }
+                // In an encoding that cannot be kept as text.
+                Some(Err(_)) if desk.state.keeping == Keeping::Pin => self.pin(Kept::Setting),
+                Some(Err(_)) | None => {}
             }
         }
     }
