@@ -16,8 +16,9 @@ mod named;
 mod outward;
 mod repeat;
 mod sequences;
+mod shape;
 
-use crate::server::ServerSide;
+use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::show::Console;
@@ -97,6 +98,8 @@ pub struct Ride {
     journal: Journal,
     /// What the client keeps this server for beyond its transaction.
     kept: Vec<Kept>,
+    /// That it keeps this server has been noted.
+    noted: bool,
     /// The client keeps this server whatever it does (`pool_mode` session).
     stays: bool,
     /// Its text has prepared a statement that cannot move.
@@ -113,6 +116,10 @@ pub struct Ride {
     asked: Vec<String>,
     /// `RESET ALL` has been carried out since the session was idle.
     resets_all: bool,
+    /// A statement is being described, whose columns the client knows.
+    describing: bool,
+    /// What the client has sent since.
+    held_back: VecDeque<Bytes>,
     /// May the ride's first unit be carried out once more?
     repeat: Repeat,
     /// The wrap of the ride's first unit.
@@ -135,6 +142,10 @@ pub struct Ride {
 #[derive(Debug)]
 struct Portal {
     template: Arc<Template>,
+    /// The statement has a name, by which it may be executed again.
+    named: bool,
+    /// Under which the server has it.
+    key: Option<StatementKey>,
     /// What it sets, where a value decides.
     sets: Vec<SessionChange>,
 }
@@ -250,6 +261,7 @@ impl Ride {
             portals: HashMap::new(),
             journal: Journal::default(),
             kept: Vec::new(),
+            noted: false,
             stays: false,
             prepares: false,
             warned: Vec::new(),
@@ -258,6 +270,8 @@ impl Ride {
             touched: Vec::new(),
             asked: Vec::new(),
             resets_all: false,
+            describing: false,
+            held_back: VecDeque::new(),
             repeat: Repeat::default(),
             wrap,
             first_uses: None,
@@ -297,12 +311,20 @@ impl Ride {
     /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
     /// unit that is relayed as it arrives.
     pub fn awaits_client(&self) -> bool {
-        self.copy_in || !self.expect.iter().any(Expect::is_boundary)
+        self.copy_in || (!self.describing && !self.expect.iter().any(Expect::is_boundary))
     }
 
     /// The transaction status.
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// The client keeps its server beyond its transaction, which nobody has noted.
+    pub fn take_pin(&mut self) -> bool {
+        let noted = std::mem::take(&mut self.noted) && !self.kept.is_empty();
+        let keeps = self.rests() && !self.kept.is_empty() && !self.stays;
+        self.noted = noted || keeps;
+        keeps && !noted
     }
 
     /// What the client keeps its server for.

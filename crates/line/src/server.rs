@@ -5,10 +5,12 @@ use crate::ride::DISCARD_SEQUENCES as DISCARD;
 use crate::sequences::{SequenceState, SequenceToken};
 use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
+use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// In front of the names under which Paceline prepares statements on servers.
@@ -20,6 +22,8 @@ pub struct ServerSide {
     /// Prepared statements, with the time of their last use.
     prepared: FxHashMap<StatementKey, u64>,
     uses: u64,
+    /// The columns of prepared statements, as far as the server has described them.
+    shapes: FxHashMap<StatementKey, Shape>,
     /// Since somebody has counted them.
     parses: u64,
     prepared_max: usize,
@@ -63,6 +67,19 @@ impl StatementKey {
     /// Its name on servers.
     pub fn name(self) -> String {
         format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
+    }
+}
+
+/// Stands for the names and types of a statement's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape(u64);
+
+impl Shape {
+    /// Of columns by name, type and type modifier.
+    pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        columns.for_each(|column| column.hash(&mut hasher));
+        Self(hasher.finish())
     }
 }
 
@@ -125,6 +142,7 @@ impl ServerSide {
         Self {
             prepared: FxHashMap::default(),
             uses: 0,
+            shapes: FxHashMap::default(),
             parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
@@ -183,6 +201,7 @@ impl ServerSide {
         }
         .write(out);
         self.prepared.insert(key, self.uses);
+        self.shapes.remove(&key);
         self.parses += 1;
         Ensured {
             key,
@@ -201,6 +220,27 @@ impl ServerSide {
         self.leftovers.swap_remove(place);
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
         Some(Closed { key, retired: true })
+    }
+
+    /// The columns of a prepared statement, if they are known.
+    pub fn shape(&self, key: StatementKey) -> Option<Shape> {
+        self.shapes.get(&key).copied()
+    }
+
+    /// Are the columns of the unit's own statement there known to be those that its client takes its rows for?
+    pub fn fits(&self, unit: &Unit) -> bool {
+        let key = self.key(unit.template.statement_id);
+        let there = || self.shape(key).filter(|_| self.prepared.contains_key(&key));
+        unit.shape.is_none_or(|shape| there() == Some(shape))
+    }
+
+    /// The server has described a prepared statement.
+    pub fn has_shape(&mut self, key: StatementKey, shape: Shape) {
+        // What was closed long ago is forgotten on this occasion.
+        if self.shapes.len() > 2 * self.prepared_max {
+            self.shapes.retain(|key, _| self.prepared.contains_key(key));
+        }
+        self.shapes.insert(key, shape);
     }
 
     fn make_room(&mut self, out: &mut BytesMut) -> Option<Closed> {
@@ -255,6 +295,7 @@ impl ServerSide {
     /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn forget_all(&mut self) {
         self.prepared.clear();
+        self.shapes.clear();
         self.unnamed = None;
     }
 

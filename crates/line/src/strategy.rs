@@ -181,6 +181,9 @@ impl Batch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
+        if !strategy.rewrites() && !members.iter().all(|unit| server.fits(unit)) {
+            return None;
+        }
         let before = out.len();
         let kind = Self::write(strategy, members, chain, server, out);
         if kind.is_none() && out.len() > before {

@@ -1,5 +1,6 @@
 //! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
 
+use crate::server::Shape;
 use crate::settings::Settings;
 use crate::strategy::GroupPlan;
 use crate::tally::Tally;
@@ -117,6 +118,8 @@ pub struct Unit {
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.
     pub taints: bool,
+    /// The columns that its client takes its rows for, unless they are described to it now.
+    pub shape: Option<Shape>,
     /// What it may do with sequences, as far as that is known.
     pub sequences: SequenceUse,
 }

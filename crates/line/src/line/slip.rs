@@ -136,6 +136,11 @@ impl Strategy {
     pub fn reads(self) -> bool {
         matches!(self, Self::Pipeline | Self::Share)
     }
+
+    /// Another statement takes the place of its units' own.
+    pub fn rewrites(self) -> bool {
+        matches!(self, Self::Fold | Self::Take | Self::Merge)
+    }
 }
 
 /// What the line must know of a unit.

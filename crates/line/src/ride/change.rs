@@ -5,7 +5,7 @@ use super::{Desk, Expect, Portal, Progress, Ride};
 use crate::ride::inward::Pass;
 use crate::ride::repeat::Repeat;
 use crate::sequences::SequenceState;
-use crate::server::is_no_setting;
+use crate::server::{StatementKey, is_no_setting};
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
@@ -323,7 +323,12 @@ impl Ride {
     }
 
     /// The client bound values to a statement.
-    pub(super) fn open_portal(&mut self, bind: &BindNames<'_>, template: &Arc<Template>) {
+    pub(super) fn open_portal(
+        &mut self,
+        bind: &BindNames<'_>,
+        template: &Arc<Template>,
+        key: Option<StatementKey>,
+    ) {
         let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
         let sets = match template.effect() {
             Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
@@ -333,6 +338,8 @@ impl Ride {
         };
         let portal = Portal {
             template: Arc::clone(template),
+            named: !bind.statement.is_empty(),
+            key,
             sets,
         };
         self.portals.insert(bind.portal.into(), portal);

@@ -1,6 +1,7 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
 use super::keep::{Question, Refusal};
+use super::shape::Described;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
@@ -65,8 +66,14 @@ pub(super) enum Expect {
     /// The client's `Bind` of a statement that the server has.
     Bind {
         key: Option<StatementKey>,
+        /// The client may know the columns of the statement from before.
+        described: bool,
     },
-    Describe,
+    Describe(Option<Described>),
+    /// Paceline's own `Describe` of a statement whose columns the client knows.
+    Shape {
+        key: StatementKey,
+    },
     Execute {
         changes: Vec<SessionChange>,
         hints: Hints,
@@ -142,6 +149,7 @@ impl Expect {
                 | Self::Asking(_)
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
+                | Self::Shape { .. }
         )
     }
 

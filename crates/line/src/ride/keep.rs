@@ -39,6 +39,8 @@ pub(super) enum Refusal {
     Keeps(Kept),
     /// The client has prepared too many statements.
     Full,
+    /// The statement has other columns than the client was told of.
+    OtherColumns,
 }
 
 impl Refusal {
@@ -54,6 +56,11 @@ impl Refusal {
                     "A client may have {CLIENT_STATEMENTS_MAX} prepared statements at a time."
                 ))
                 .with_hint("Close or DEALLOCATE those that are no longer used."),
+            // PostgreSQL's own words.
+            Self::OtherColumns => {
+                ErrorResponse::error("0A000", "cached plan must not change result type")
+                    .of_routine("RevalidateCachedQuery")
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From the client to the server.
 
 use super::expect::Says;
+use super::shape::Described;
 use super::{Desk, Expect, Ride};
 use crate::server::{NAME_PREFIX, StatementKey};
 use crate::session::Undo;
@@ -20,12 +21,15 @@ use std::sync::Arc;
 pub(super) struct Known {
     pub(super) name: Vec<u8>,
     /// If it is shared with other clients.
-    key: Option<StatementKey>,
+    pub(super) key: Option<StatementKey>,
 }
 
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
     pub fn client_message(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        if self.hold_back(frame) {
+            return;
+        }
         if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
             self.skipping = true;
             return;
@@ -54,12 +58,23 @@ impl Ride {
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
-                Ok(bind) => self.bind(bind, desk, out),
-                Err(_) => self.pass(frame, Expect::Bind { key: None }, out),
+                Ok(bind) => {
+                    if !self.checks_shape(bind.statement, frame, desk, out) {
+                        self.bind(bind, desk, out);
+                    }
+                }
+                Err(_) => self.pass(
+                    frame,
+                    Expect::Bind {
+                        key: None,
+                        described: false,
+                    },
+                    out,
+                ),
             },
             tag::DESCRIBE => match Target::read(frame.body()) {
                 Ok(target) => self.describe(target, desk, out),
-                Err(_) => self.pass(frame, Expect::Describe, out),
+                Err(_) => self.pass(frame, Expect::Describe(None), out),
             },
             tag::CLOSE => match Target::read(frame.body()) {
                 Ok(target) => self.close(target, desk, out),
@@ -226,8 +241,12 @@ impl Ride {
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         let Known { name, key } = self.make_known(bind.statement, desk, out);
+        let mut described = false;
         match desk.session.statement(bind.statement) {
-            Some(template) => self.open_portal(&bind, template),
+            Some(template) => {
+                described = desk.session.shape(template.statement_id).is_some();
+                self.open_portal(&bind, template, key);
+            }
             None => drop(self.portals.remove(bind.portal)),
         }
         BindNames {
@@ -235,18 +254,30 @@ impl Ride {
             ..bind
         }
         .write(out);
-        self.expect.push_back(Expect::Bind { key });
+        self.expect.push_back(Expect::Bind { key, described });
     }
 
     fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        match target {
-            Target::Portal(_) => target.write(out, tag::DESCRIBE),
-            Target::Statement(name) => {
-                let Known { name, .. } = self.make_known(name, desk, out);
-                Target::Statement(&name).write(out, tag::DESCRIBE);
+        let described = match target {
+            Target::Portal(portal) => {
+                target.write(out, tag::DESCRIBE);
+                let portal = self.portals.get(portal).filter(|portal| portal.named);
+                portal.map(|portal| Described {
+                    statement: portal.template.statement_id,
+                    key: portal.key,
+                })
             }
-        }
-        self.expect.push_back(Expect::Describe);
+            Target::Statement(name) => {
+                let Known { name: own, key } = self.make_known(name, desk, out);
+                Target::Statement(&own).write(out, tag::DESCRIBE);
+                let template = desk.session.statement(name).filter(|_| !name.is_empty());
+                template.map(|template| Described {
+                    statement: template.statement_id,
+                    key,
+                })
+            }
+        };
+        self.expect.push_back(Expect::Describe(described));
     }
 
     fn close(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {

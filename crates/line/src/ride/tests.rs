@@ -10,5 +10,6 @@ mod prepared;
 mod repeat;
 mod sequences;
 mod settings;
+mod shape;
 mod stage;
 mod underway;

@@ -47,6 +47,7 @@ mod row_waits;
 mod scripts;
 mod seeing;
 mod sell_out;
+mod session_drivers;
 mod session_history;
 mod session_keeping;
 mod session_leftovers;

@@ -165,6 +165,9 @@ impl Relay<'_> {
     fn pause(&mut self) {
         let (status, sent) = (self.ride.status(), self.ride.forwarded());
         let pool = &self.client.pool;
+        if self.ride.take_pin() {
+            pool.stats.pinned();
+        }
         self.meter.pause(Instant::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
     }
