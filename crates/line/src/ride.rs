@@ -116,6 +116,8 @@ pub struct Ride {
     asked: Vec<String>,
     /// `RESET ALL` has been carried out since the session was idle.
     resets_all: bool,
+    /// See [`Ride::first_unit_describes`].
+    first_describes: bool,
     /// A statement is being described, whose columns the client knows.
     describing: bool,
     /// What the client has sent since.
@@ -271,6 +273,7 @@ impl Ride {
             asked: Vec::new(),
             resets_all: false,
             describing: false,
+            first_describes: false,
             held_back: VecDeque::new(),
             repeat: Repeat::default(),
             wrap,

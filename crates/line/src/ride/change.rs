@@ -236,6 +236,7 @@ impl Ride {
         self.wrap = super::Wrap::No;
         self.repeat = Repeat::No;
         self.first_uses = None;
+        self.first_describes = false;
         if self.status != Status::Idle {
             return;
         }

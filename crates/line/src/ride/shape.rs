@@ -20,6 +20,11 @@ pub(super) struct Described {
 }
 
 impl Ride {
+    /// The ride's first unit is one statement, and asks for its columns: then it reads the rows by those.
+    pub fn first_unit_describes(&mut self) {
+        self.first_describes = true;
+    }
+
     /// The client binds a statement: what the server has must have the columns that the client knows. True: the message waits
     /// until the server has said so.
     pub(super) fn checks_shape(
@@ -30,7 +35,8 @@ impl Ride {
         out: &mut BytesMut,
     ) -> bool {
         let template = desk.session.statement(name).filter(|_| !name.is_empty());
-        let Some(template) = template.cloned() else {
+        let template = template.filter(|_| !self.first_describes).cloned();
+        let Some(template) = template else {
             return false;
         };
         let Some(known) = desk.session.shape(template.statement_id) else {
@@ -105,10 +111,8 @@ impl Ride {
 
 /// What a client goes by when it reads rows: names and types, but not the format.
 fn read_shape(frame: Frame<'_>) -> Shape {
-    let fields = match frame.tag {
-        tag::ROW_DESCRIPTION => backend::read_fields(frame.body()).unwrap_or_default(),
-        _ => Vec::new(),
-    };
-    let columns = fields.iter();
-    Shape::of(columns.map(|field| (&*field.name, field.type_oid, field.type_modifier)))
+    match frame.tag {
+        tag::ROW_DESCRIPTION => Shape::of(backend::columns(frame.body())),
+        _ => Shape::of(std::iter::empty()),
+    }
 }

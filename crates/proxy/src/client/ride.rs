@@ -267,6 +267,9 @@ impl<'a> Relay<'a> {
         {
             ride.first_unit_uses(uses);
         }
+        if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
+            ride.first_unit_describes();
+        }
         let query = known.filter(|known| matches!(known.form, Form::Simple));
         let mut relay = Self::new(client, conn, ride, start);
         relay.to_server = to_server;
