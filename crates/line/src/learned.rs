@@ -135,6 +135,10 @@ impl Learned {
     }
 
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
+        if self.timeouts.transaction.is_some() {
+            // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
+            return alone_or(None).in_its_place(unit, policy);
+        }
         let asked = self.is_asked(unit, policy);
         let chain = match asked && !self.reads_numbers {
             true => chain::fits(unit),

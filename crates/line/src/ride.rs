@@ -9,6 +9,7 @@
 mod change;
 mod copy;
 mod expect;
+mod idle;
 mod inward;
 mod journal;
 mod keep;
@@ -28,6 +29,7 @@ use crate::unit::Form;
 use bytes::{Bytes, BytesMut};
 use change::Unseen;
 use expect::Expect;
+use idle::InForce;
 use journal::Journal;
 pub use keep::{Keeping, StatePolicy};
 use named::Moved;
@@ -116,6 +118,8 @@ pub struct Ride {
     asked: Vec<String>,
     /// `RESET ALL` has been carried out since the session was idle.
     resets_all: bool,
+    /// `idle_session_timeout`.
+    idle_timeout: InForce,
     /// See [`Ride::first_unit_describes`].
     first_describes: bool,
     /// A statement is being described, whose columns the client knows.
@@ -273,6 +277,7 @@ impl Ride {
             asked: Vec::new(),
             resets_all: false,
             describing: false,
+            idle_timeout: InForce::Off,
             first_describes: false,
             held_back: VecDeque::new(),
             repeat: Repeat::default(),

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
@@ -41,6 +42,8 @@ pub struct ServerSide {
     pub spent: bool,
     /// Whose numbers of sequences it remembers.
     pub sequences: SequenceState,
+    /// The server's default for `idle_session_timeout`, which was turned off for this connection.
+    pub idle_default: Duration,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit.
@@ -152,6 +155,7 @@ impl ServerSide {
             limited: false,
             spent: false,
             sequences: SequenceState::Clean,
+            idle_default: Duration::ZERO,
             reported: BTreeMap::new(),
             leftovers: Vec::new(),
         }
@@ -303,6 +307,7 @@ impl ServerSide {
     pub fn discarded(&mut self, none: Arc<Settings>) {
         *self = Self {
             parses: self.parses,
+            idle_default: self.idle_default,
             reported: std::mem::take(&mut self.reported),
             ..Self::new(none, self.prepared_max)
         };

@@ -1,9 +1,10 @@
 //! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
 
-use paceline_sql::SessionChange;
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// A set of settings; equal sets are one object with one id.
 #[derive(Debug)]
@@ -13,6 +14,57 @@ pub struct Settings {
     sets: BTreeMap<String, String>,
     /// See [`Settings::name_temporaries`].
     name_temporaries: bool,
+    /// See [`Settings::idle_session_timeout`].
+    idle_session_timeout: IdleTimeout,
+}
+
+/// What a client has set of `idle_session_timeout`. It is never in force on an idle server connection: Paceline itself
+/// limits the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleTimeout {
+    /// Nothing: the default of the server counts.
+    NotSet,
+    /// Something that the server is yet to be asked for, where it is in force.
+    Unread,
+    /// This; zero is no limit.
+    Is(Duration),
+}
+
+impl IdleTimeout {
+    fn of(sql: Option<&String>) -> Self {
+        let Some(sql) = sql else {
+            return Self::NotSet;
+        };
+        let read = sql
+            .strip_prefix(IDLE_TIMEOUT_READ)
+            .and_then(|ms| ms.parse().ok());
+        read.map_or(Self::Unread, |ms| Self::Is(Duration::from_millis(ms)))
+    }
+}
+
+/// In front of the milliseconds that the server has shown for `idle_session_timeout`. It is no SQL: no client says it, and no server
+/// is told.
+const IDLE_TIMEOUT_READ: &str = "idle for milliseconds: ";
+
+/// What stands for `idle_session_timeout` when the server has shown its value.
+pub fn idle_timeout_sql(value: Duration) -> String {
+    format!("{IDLE_TIMEOUT_READ}{}", value.as_millis())
+}
+
+/// Milliseconds as PostgreSQL shows them: a whole number and the largest unit that fits.
+pub fn read_milliseconds(text: &str) -> Option<Duration> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = match unit {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(unit).map(Duration::from_millis)
 }
 
 /// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
@@ -21,6 +73,7 @@ pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 /// The SQL by which a session gives up its role.
 const NO_ROLE: &str = "SET ROLE NONE";
 
+const TRANSACTION_TIMEOUT: &str = "transaction_timeout";
 const SEARCH_PATH: &str = "search_path";
 pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
 
@@ -52,6 +105,11 @@ impl Settings {
         self.name_temporaries
     }
 
+    /// How long the client may be idle outside a transaction, as far as it has said so itself.
+    pub fn idle_session_timeout(&self) -> IdleTimeout {
+        self.idle_session_timeout
+    }
+
     /// SQL that sets again what the client has set of these.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
         self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
@@ -75,7 +133,7 @@ impl Settings {
             .iter()
             .filter_map(|name| self.sets.get_key_value(*name));
         let all = ordinary.chain(identities);
-        all.filter(|(name, _)| wanted(name))
+        all.filter(|(name, _)| wanted(name) && *name != IDLE_SESSION_TIMEOUT)
             .map(|(_, sql)| format!("{sql}; "))
             .collect()
     }
@@ -107,6 +165,13 @@ impl Settings {
             // What the last client has set must not cut this short.
             sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
         }
+        if tainted || from.sets.contains_key(TRANSACTION_TIMEOUT) {
+            // Servers before PostgreSQL 17 do not know it.
+            sql.push_str(
+                "SELECT pg_catalog.set_config('transaction_timeout', '0', false) \
+                 WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL; ",
+            );
+        }
         if tainted {
             // What a function or DO may have left behind besides settings.
             sql.push_str(
@@ -137,6 +202,7 @@ impl Default for SettingsBook {
                 id: 0,
                 sets: BTreeMap::new(),
                 name_temporaries: false,
+                idle_session_timeout: IdleTimeout::NotSet,
             }),
             next_id: AtomicU64::new(1),
         }
@@ -162,7 +228,7 @@ impl SettingsBook {
         let mut sets = settings.sets.clone();
         match change {
             SessionChange::Set { name, sql } => {
-                let sql = match is_identity(name) {
+                let sql = match is_identity(name) || name == IDLE_SESSION_TIMEOUT {
                     true => sql.clone(),
                     false => as_identity(&sets, sql),
                 };
@@ -205,6 +271,7 @@ impl SettingsBook {
             name_temporaries: sets
                 .get(SEARCH_PATH)
                 .is_some_and(|sql| sql.to_ascii_lowercase().contains("pg_temp")),
+            idle_session_timeout: IdleTimeout::of(sets.get(IDLE_SESSION_TIMEOUT)),
             sets: sets.clone(),
         });
         known.insert(sets, Arc::downgrade(&settings));

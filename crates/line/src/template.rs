@@ -133,6 +133,12 @@ impl Template {
         statement.is_none_or(|statement| statement.reads_numbers)
     }
 
+    /// It may show `idle_session_timeout`, as far as its text tells.
+    pub fn shows_idle_timeout(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_some_and(|statement| statement.shows_idle_timeout)
+    }
+
     /// It calls functions that may be a user's own, or nobody knows.
     pub fn calls_functions(&self) -> bool {
         let statement = self.statement.as_ref();

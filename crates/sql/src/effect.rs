@@ -6,6 +6,7 @@
 mod kept;
 mod set_config;
 mod setting;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,8 @@ use set_config::changes_of_plain_calls;
 pub use set_config::{Bound, SetConfig};
 use setting::changes_of_set;
 pub use setting::{set_config_sql, set_to};
+pub use shown::IDLE_SESSION_TIMEOUT;
+pub(crate) use shown::shows;
 
 /// What a text does to data and session.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -35,7 +35,9 @@ mod value;
 
 pub use bulk::only_changes_rows;
 pub use call::Call;
-pub use effect::{Bound, Effect, Kept, SessionChange, SetConfig, set_config_sql, set_to};
+pub use effect::{
+    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, SessionChange, SetConfig, set_config_sql, set_to,
+};
 pub use expr::Expr;
 pub use facts::{Column, TableFacts};
 pub use hints::{Hints, strip_bare_hints};

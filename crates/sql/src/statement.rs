@@ -56,6 +56,8 @@ pub struct Statement {
     pub sequences: SequenceUse,
     /// It calls `lastval` or `currval` by name.
     pub reads_numbers: bool,
+    /// It may show `idle_session_timeout`, as far as its text tells.
+    pub shows_idle_timeout: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
 }
@@ -92,6 +94,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         needs_constants,
         sequences: sequences::of_statements(&statements),
         reads_numbers: sequences::reads_by_name(&tree),
+        shows_idle_timeout: effect::shows(&tree, effect::IDLE_SESSION_TIMEOUT),
         named: named::of_statements(sql, &statements),
         effect,
     })

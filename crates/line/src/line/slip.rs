@@ -107,6 +107,8 @@ pub struct Timeouts {
     pub lock: Option<Duration>,
     /// `statement_timeout`, from the time at which PostgreSQL alone would have started the statement.
     pub statement: Option<Duration>,
+    /// `transaction_timeout` (PostgreSQL 17), which ends the connection: no write travels with others under it.
+    pub transaction: Option<Duration>,
 }
 
 impl Strategy {

@@ -41,7 +41,7 @@ pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChang
 }
 
 /// The server is to be asked what this setting has become.
-fn asks(asked: &mut Vec<String>, name: &str) {
+pub(super) fn asks(asked: &mut Vec<String>, name: &str) {
     if !asked.iter().any(|known| known == name) {
         asked.push(name.to_owned());
     }
@@ -100,6 +100,7 @@ impl Ride {
     }
 
     fn apply(&mut self, change: &SessionChange, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
+        self.idle_timeout_moves(change);
         match change {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
             SessionChange::LetGo => self.unit.lets_go = true,
@@ -244,6 +245,7 @@ impl Ride {
         self.take_reported_values(desk);
         self.follow_reported(desk);
         self.let_go_of_settings(&unit);
+        self.turn_off_idle_timeout(desk, to_server);
         self.ask(&unit, desk, to_server);
         self.unseen = Unseen::Nothing;
     }

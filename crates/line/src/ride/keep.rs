@@ -1,11 +1,12 @@
 //! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
 
 use super::change::Unseen;
+use super::idle::read_idle_timeout;
 use super::{Desk, Expect, Progress, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::BytesMut;
-use paceline_sql::{Kept, SessionChange, quote_literal, set_to};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, SessionChange, quote_literal, set_to};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 
@@ -80,7 +81,13 @@ impl Question {
             let name = quote_literal(name);
             format!("pg_catalog.current_setting({name}, true)")
         });
-        let columns: Vec<String> = kinds.chain(settings).collect();
+        let off = self
+            .settings
+            .iter()
+            .any(|name| name == IDLE_SESSION_TIMEOUT);
+        let off =
+            off.then(|| format!("pg_catalog.set_config('{IDLE_SESSION_TIMEOUT}', '0', false)"));
+        let columns: Vec<String> = kinds.chain(settings).chain(off).collect();
         format!("SELECT {}", columns.join(", "))
     }
 }
@@ -197,7 +204,10 @@ impl Ride {
         for (name, value) in question.settings.iter().zip(&mut values) {
             match value.map(std::str::from_utf8) {
                 Some(Ok(value)) => {
-                    let changes = set_to(name, Some(value));
+                    let changes = match name.as_str() {
+                        IDLE_SESSION_TIMEOUT => read_idle_timeout(value),
+                        name => set_to(name, Some(value)),
+                    };
                     changes.iter().for_each(|change| desk.set_unseen(change));
                 }
                 // In an encoding that cannot be kept as text.

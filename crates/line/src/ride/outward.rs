@@ -40,6 +40,7 @@ impl Ride {
                 if !self.mid_unit =>
             {
                 self.begins_messages(desk, out);
+                self.message_shows_idle_timeout(frame, desk, out);
                 self.mid_unit = true;
             }
             _ => {}
@@ -146,6 +147,7 @@ impl Ride {
             }
         };
         self.uses_sequences(template.sequences(), desk, out);
+        self.shows_idle_timeout(&template, desk, out);
         if self.query_by_name(&plain, &template, desk, out) {
             return;
         }

@@ -54,6 +54,7 @@ mod session_leftovers;
 mod session_names;
 mod session_sequences;
 mod session_state;
+mod session_timeouts;
 mod share;
 mod shared_reads;
 mod tidy;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use paceline_wire::Header;
 use paceline_wire::frontend::tag;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 impl Relay<'_> {
@@ -122,9 +122,7 @@ impl Relay<'_> {
     /// Waits until one of the two can be read or written, and reads.
     pub(super) async fn wait(&mut self) -> Result<(), (Fate, End)> {
         let phase = self.phase();
-        if let Some(clock) = &mut self.clock {
-            clock.turn(phase, std::mem::take(&mut self.heard));
-        }
+        self.turn_clock(phase);
         // Between the units of a transaction.
         let quiet = self.ride.is_quiet() && self.to_server.is_empty();
         if quiet {
@@ -159,6 +157,19 @@ impl Relay<'_> {
         match up {
             Some(why) => Err((Fate::Drop, self.time_is_up(phase, why))),
             None => self.read(wants_client),
+        }
+    }
+
+    fn turn_clock(&mut self, phase: Phase) {
+        let idle_max = match phase {
+            Phase::Idle => self.client.idle_session_timeout(),
+            Phase::IdleInTransaction | Phase::Running => Duration::ZERO,
+        };
+        if self.clock.is_none() && !idle_max.is_zero() {
+            self.clock = Some(Clock::new(&self.client.pool.terms()));
+        }
+        if let Some(clock) = &mut self.clock {
+            clock.turn(phase, std::mem::take(&mut self.heard), idle_max);
         }
     }
 
