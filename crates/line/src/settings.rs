@@ -1,6 +1,6 @@
 //! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
 
-use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, is_of_a_user, known_sql};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -241,16 +241,30 @@ impl SettingsBook {
                     None => sets.remove(name),
                 };
                 give_up_role(&mut sets, name);
+                know(&mut sets, [name]);
             }
             SessionChange::ResetAll => {
                 // It leaves identities as they are now.
                 sets.retain(|name, _| is_identity(name));
                 let back = base.sets.iter().filter(|(name, _)| !is_identity(name));
                 sets.extend(back.map(|(name, sql)| (name.clone(), sql.clone())));
+                know(&mut sets, settings.sets.keys());
             }
-            SessionChange::DiscardAll => return Arc::clone(base),
+            SessionChange::DiscardAll => {
+                sets.clone_from(&base.sets);
+                know(&mut sets, settings.sets.keys());
+            }
+            SessionChange::Known { name } => know(&mut sets, [name]),
             _ => return Arc::clone(settings),
         }
+        self.intern(sets)
+    }
+
+    /// What a transaction goes back to that comes to nothing: the settings `before`, but the session still knows the names of a user's
+    /// own that `after` has.
+    pub fn rolled_back(&self, before: &Arc<Settings>, after: &Settings) -> Arc<Settings> {
+        let mut sets = before.sets.clone();
+        know(&mut sets, after.sets.keys());
         self.intern(sets)
     }
 
@@ -276,6 +290,18 @@ impl SettingsBook {
         });
         known.insert(sets, Arc::downgrade(&settings));
         settings
+    }
+}
+
+/// Names of a user's own that follow a client whose values are gone; PostgreSQL shows an empty text for them instead of NULL.
+const KNOWN_NAMES_MAX: usize = 64;
+
+/// The session knows those of these names that are a user's own.
+fn know<'a>(sets: &mut BTreeMap<String, String>, names: impl IntoIterator<Item = &'a String>) {
+    for name in names {
+        if is_of_a_user(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
+            sets.insert(name.clone(), known_sql(name));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub use kept::Kept;
 use set_config::changes_of_plain_calls;
 pub use set_config::{Bound, SetConfig};
 use setting::changes_of_set;
-pub use setting::{set_config_sql, set_to};
+pub use setting::{is_of_a_user, known_sql, set_config_sql, set_to};
 pub use shown::IDLE_SESSION_TIMEOUT;
 pub(crate) use shown::shows;
 
@@ -58,6 +58,11 @@ pub enum SessionChange {
     /// A setting goes back to its default.
     Reset {
         /// The setting, in lower case.
+        name: String,
+    },
+    /// The session knows this name of a user's own from now on, though its value ends with the transaction.
+    Known {
+        /// The name, in lower case.
         name: String,
     },
     /// `RESET ALL`
@@ -321,6 +326,9 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
             Some(SessionChange::Pin(Kept::ReplicationSlot))
         }
+        "pg_replication_origin_session_setup" => Some(SessionChange::Pin(Kept::ReplicationOrigin)),
+        // Its name up to PostgreSQL 14, and from 15 on.
+        "pg_start_backup" | "pg_backup_start" => Some(SessionChange::Pin(Kept::Backup)),
         _ => None,
     }
 }

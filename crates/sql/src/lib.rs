@@ -36,7 +36,8 @@ mod value;
 pub use bulk::only_changes_rows;
 pub use call::Call;
 pub use effect::{
-    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, SessionChange, SetConfig, set_config_sql, set_to,
+    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, SessionChange, SetConfig, is_of_a_user, known_sql,
+    set_config_sql, set_to,
 };
 pub use expr::Expr;
 pub use facts::{Column, TableFacts};

@@ -89,7 +89,7 @@ impl Ride {
             b"ROLLBACK\0" => {
                 self.resets_all = false;
                 if !changes.iter().any(to_savepoint) {
-                    desk.put_in_force(self.journal.roll_back());
+                    desk.go_back_to(self.journal.roll_back());
                 }
             }
             _ => {}
@@ -108,15 +108,16 @@ impl Ride {
             SessionChange::Deallocate { name } => desk.server.forget_name(name),
             SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
-            SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
-                self.set(change, desk);
-            }
+            SessionChange::Set { .. }
+            | SessionChange::Reset { .. }
+            | SessionChange::ResetAll
+            | SessionChange::Known { .. } => self.set(change, desk),
             SessionChange::Savepoint { name } => {
                 self.journal.savepoint(name, &desk.session.settings);
             }
             SessionChange::Release { name } => self.journal.release(name),
             SessionChange::RollbackTo { name } => {
-                desk.put_in_force(self.journal.roll_back_to(name));
+                desk.go_back_to(self.journal.roll_back_to(name));
             }
             // Noted when it was sent.
             SessionChange::DiscardSequences => {}
@@ -171,9 +172,11 @@ impl Ride {
 
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
         self.lose_all(desk);
-        let base = Arc::clone(&desk.session.base);
+        let base = &desk.session.base;
         self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
-        desk.put_in_force(Some(base));
+        let all = SessionChange::DiscardAll;
+        let settings = desk.book.after(&desk.session.settings, base, &all);
+        desk.put_in_force(Some(settings));
         desk.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
         self.kept.clear();
     }
@@ -208,7 +211,7 @@ impl Ride {
             return;
         }
         match self.unit.failed {
-            true => desk.put_in_force(self.journal.roll_back()),
+            true => desk.go_back_to(self.journal.roll_back()),
             false => self.journal.commit(),
         }
     }
@@ -396,6 +399,13 @@ impl Desk<'_> {
             self.server.settings = Arc::clone(&settings);
             self.session.settings = settings;
         }
+    }
+
+    /// A rollback has put these settings in force, if they were others.
+    fn go_back_to(&mut self, before: Option<Arc<Settings>>) {
+        let current = &self.session.settings;
+        let settings = before.map(|before| self.book.rolled_back(&before, current));
+        self.put_in_force(settings);
     }
 
     /// A setting whose change the text did not tell.

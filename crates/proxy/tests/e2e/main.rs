@@ -55,6 +55,7 @@ mod session_names;
 mod session_sequences;
 mod session_state;
 mod session_timeouts;
+mod session_walk;
 mod share;
 mod shared_reads;
 mod tidy;

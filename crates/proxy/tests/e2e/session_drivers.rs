@@ -199,6 +199,8 @@ const SPOKEN: [Spoken; 22] = [
                 "SELECT t.oid, t.typname, t.typelem, t.typdelim, t.typinput, r.rngsubtype, t.typtype, t.typbasetype\nFROM pg_type as t\n\
                  LEFT JOIN pg_range as r ON oid = rngtypid\nWHERE\n t.typname IN ('int2', 'int4', 'hstore') ORDER BY t.oid",
             ),
+            Simple(";"),
+            Simple("SET SESSION AUTHORIZATION DEFAULT"),
             Simple("DISCARD ALL"),
         ],
     ),
@@ -213,6 +215,7 @@ const SPOKEN: [Spoken; 22] = [
             Simple("SET TIME ZONE 'UTC'"),
             Simple("SET ROLE NONE"),
             Simple("SET CONSTRAINTS ALL IMMEDIATE"),
+            Simple("SET CONSTRAINTS ALL DEFERRED"),
             Simple("SELECT oid, typarray FROM pg_type WHERE typname = 'hstore'"),
             Simple("SELECT 1"),
             Simple("SAVEPOINT \"s1_x1\""),
@@ -253,6 +256,7 @@ const SPOKEN: [Spoken; 22] = [
         "quaint/src/connector/postgres: new; tokio-postgres",
         &[
             Simple("SET search_path = \"public\";\nSET NAMES 'UTF8';"),
+            Simple("SET search_path = \"public\";\n"),
             Simple("SELECT version()"),
             Simple("DEALLOCATE ALL"),
             Simple("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),

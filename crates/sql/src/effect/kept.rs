@@ -27,6 +27,10 @@ pub enum Kept {
     Limit,
     /// A temporary replication slot.
     ReplicationSlot,
+    /// A replication origin of the session.
+    ReplicationOrigin,
+    /// An online backup, which ends with its session.
+    Backup,
     /// A statement that is not UTF-8.
     NotText,
 }
@@ -76,7 +80,13 @@ impl Kept {
     pub fn can_be_discarded(self) -> bool {
         !matches!(
             self,
-            Kept::Library | Kept::Seed | Kept::Dblink | Kept::Limit | Kept::ReplicationSlot
+            Kept::Library
+                | Kept::Seed
+                | Kept::Dblink
+                | Kept::Limit
+                | Kept::ReplicationSlot
+                | Kept::ReplicationOrigin
+                | Kept::Backup
         )
     }
 }
@@ -96,6 +106,8 @@ impl fmt::Display for Kept {
             Kept::Dblink => "a dblink connection",
             Kept::Limit => "set_limit()",
             Kept::ReplicationSlot => "a temporary replication slot",
+            Kept::ReplicationOrigin => "a replication origin of the session",
+            Kept::Backup => "an online backup",
             Kept::NotText => "a statement that is not UTF-8",
         })
     }

@@ -1,6 +1,6 @@
 //! What calls of `set_config` do to settings: what their arguments are decides, and whether each is made exactly once.
 
-use super::setting::{OF_THE_TRANSACTION, set_to, temporaries};
+use super::setting::{OF_THE_TRANSACTION, SEED, changes_of_local, is_of_a_user, set_to};
 use super::{Kept, SessionChange};
 use crate::name::Name;
 use crate::tree::Record;
@@ -84,9 +84,10 @@ fn of_call(
 ) -> Vec<SessionChange> {
     match (local, value) {
         _ if OF_THE_TRANSACTION.contains(&name.as_str()) => Vec::new(),
+        _ if name == SEED => vec![SessionChange::Pin(Kept::Seed)],
         (Some(Some(true)), value) => {
             let values = [value.flatten().unwrap_or_default().to_owned()];
-            temporaries(&name, &values).into_iter().collect()
+            changes_of_local(&name, &values)
         }
         (Some(_), Some(value)) => set_to(&name, value),
         _ => vec![SessionChange::SetUnknown { name }],
@@ -169,12 +170,22 @@ pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
     let named = argument(call, 0, "setting_name").and_then(of_argument);
     let local = argument(call, 2, "is_local").and_then(of_argument);
     let is_local = matches!(&local, Some(Argument::Constant(Some(text))) if read_bool(text.as_bytes()) == Some(true));
-    match named {
-        _ if is_local => None,
-        Some(Argument::Constant(Some(name))) => Some(SessionChange::SetUnknown {
-            name: name.to_ascii_lowercase(),
-        }),
-        _ => Some(SessionChange::Pin(Kept::Setting)),
+    let name = match named {
+        Some(Argument::Constant(Some(name))) => name.to_ascii_lowercase(),
+        // The name may be one that lasts; its value does not.
+        Some(name @ Argument::Parameter(_)) if is_local => {
+            return Some(SessionChange::SetTo(SetConfig {
+                name,
+                value: Argument::Constant(None),
+                local: local?,
+            }));
+        }
+        _ => return (!is_local).then_some(SessionChange::Pin(Kept::Setting)),
+    };
+    match name.as_str() {
+        SEED => Some(SessionChange::Pin(Kept::Seed)),
+        _ if is_local && !is_of_a_user(&name) => None,
+        _ => Some(SessionChange::SetUnknown { name }),
     }
 }
 

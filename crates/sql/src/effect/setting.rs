@@ -19,7 +19,7 @@ pub(super) const OF_THE_TRANSACTION: [&str; 3] = [
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     let name = set.name.to_ascii_lowercase();
     if set.is_local {
-        return temporaries(&name, &values_of(set)).into_iter().collect();
+        return changes_of_local(&name, &values_of(set));
     }
     let change = match set.kind() {
         VariableSetKind::VarResetAll => SessionChange::ResetAll,
@@ -36,6 +36,32 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     };
     vec![change]
 }
+
+/// What lasts of a value that ends with its transaction.
+pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChange> {
+    let known = is_of_a_user(name).then(|| SessionChange::Known {
+        name: name.to_owned(),
+    });
+    let seed = (name == SEED).then_some(SessionChange::Pin(Kept::Seed));
+    let also = temporaries(name, values);
+    known.into_iter().chain(seed).chain(also).collect()
+}
+
+/// A name that PostgreSQL makes where it does not know it, and never forgets in that session; or one of an extension.
+pub fn is_of_a_user(name: &str) -> bool {
+    name.contains('.')
+}
+
+/// SQL that makes PostgreSQL know such a name. Its value is the default.
+pub fn known_sql(name: &str) -> String {
+    let name = quote_literal(name);
+    format!(
+        "SELECT pg_catalog.set_config({name}, '', true) WHERE pg_catalog.current_setting({name}, true) IS NULL"
+    )
+}
+
+/// The setting that begins a sequence of random numbers.
+pub(super) const SEED: &str = "seed";
 
 /// `SET SESSION CHARACTERISTICS AS TRANSACTION …` sets the defaults of what it names.
 fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
@@ -112,7 +138,7 @@ fn special(name: &str, values: &[String]) -> Option<SessionChange> {
             sql: "SET ROLE NONE".to_owned(),
         }),
         // A seed starts a sequence that only this session's server goes on with.
-        "seed" => Some(SessionChange::Pin(Kept::Seed)),
+        SEED => Some(SessionChange::Pin(Kept::Seed)),
         _ => None,
     }
 }

@@ -32,8 +32,8 @@ fn reads() {
         "WITH a AS (SELECT 1) SELECT * FROM a UNION SELECT 2 ORDER BY 1 LIMIT 3",
         "SELECT pg_advisory_xact_lock(1)",
         "SELECT pg_try_advisory_xact_lock_shared(1)",
-        "SELECT set_config('a.b', 'c', true)",
-        "SELECT set_config('a.b', f(1), true) FROM t",
+        "SELECT set_config('work_mem', '64kB', true)",
+        "SELECT set_config('work_mem', f(1), true) FROM t",
         "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
         "SELECT other.set_config('a.b', 'c', false)",
         "SELECT 'pg_temp.a', pg_temp FROM t",
@@ -385,7 +385,10 @@ fn parameters_may_be_the_arguments_of_a_call() {
         }
     }
     let local = [Some(&b"c.d"[..]), Some(b"x"), Some(&[1][..])];
-    assert_eq!(bound("SELECT set_config($1, $2, $3)", &local), []);
+    let known = SessionChange::Known {
+        name: "c.d".to_owned(),
+    };
+    assert_eq!(bound("SELECT set_config($1, $2, $3)", &local), [known]);
     let null = [Some(&b"c.d"[..]), None];
     assert!(matches!(
         bound("SELECT set_config($1, $2, false)", &null)[..],
@@ -487,4 +490,50 @@ fn an_unlock_may_let_go() {
     ] {
         assert_eq!(changes(sql), [SessionChange::LetGo], "{sql}");
     }
+}
+
+#[test]
+fn what_no_reset_takes_away_stays_with_its_client_until_the_connection_ends() {
+    for (sql, kept) in [
+        ("SELECT pg_backup_start('b', true)", Kept::Backup),
+        ("SELECT pg_start_backup('b', true, false)", Kept::Backup),
+        (
+            "SELECT pg_replication_origin_session_setup('o')",
+            Kept::ReplicationOrigin,
+        ),
+        ("SELECT ext.dblink_connect('c', 'dbname=x')", Kept::Dblink),
+        ("SELECT set_limit(0.5)", Kept::Limit),
+        (
+            "SELECT pg_create_physical_replication_slot('s', false, true)",
+            Kept::ReplicationSlot,
+        ),
+        ("SET LOCAL seed = 0.5", Kept::Seed),
+        ("SELECT set_config('Seed', '0.5', true)", Kept::Seed),
+        (
+            "SELECT set_config('seed', x::text, false) FROM t",
+            Kept::Seed,
+        ),
+    ] {
+        let pin = Effect::Session(vec![SessionChange::Pin(kept)]);
+        assert_eq!(effect(sql), pin, "{sql}");
+        assert!(!kept.can_be_discarded(), "{sql}");
+    }
+}
+
+#[test]
+fn a_local_value_of_a_users_own_name_makes_the_name_known() {
+    let known = || SessionChange::Known {
+        name: "app.x".to_owned(),
+    };
+    for sql in [
+        "SET LOCAL App.X = 1",
+        "SELECT set_config('app.x', '1', true)",
+    ] {
+        assert_eq!(effect(sql), Effect::Session(vec![known()]), "{sql}");
+    }
+    let asked = SessionChange::SetUnknown {
+        name: "app.x".to_owned(),
+    };
+    let sql = "SELECT set_config('app.x', y, true) FROM t";
+    assert_eq!(effect(sql), Effect::Session(vec![asked]));
 }
