@@ -4,7 +4,7 @@ use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
 use crate::strategy::chain::{self, Silence};
 use crate::strategy::{GroupPlan, pipeline, share};
 use crate::unit::Unit;
-use paceline_sql::Effect;
+use paceline_sql::{Effect, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -26,6 +26,11 @@ pub struct Learned {
     pub plain_read: Result<(), String>,
     /// Calls functions that may change the session.
     pub taints: bool,
+    /// What it may do with sequences.
+    pub sequences: SequenceUse,
+    /// It may read the last number of a sequence where its text does not say so, as far as the catalog tells: in a group it would
+    /// be another member's.
+    pub reads_numbers: bool,
     /// Calls a function that the configuration declares: it travels as if it carried the hint.
     pub declared: bool,
     /// The time-outs that are in force under these settings.
@@ -94,6 +99,8 @@ impl Learned {
             silence: Err(why.clone()),
             plain_read: Err(why),
             taints: true,
+            sequences: SequenceUse::ANY,
+            reads_numbers: true,
             declared: false,
             timeouts: Timeouts::default(),
         }
@@ -102,6 +109,7 @@ impl Learned {
     /// How `unit` travels; notes in it what its group will have to know of it.
     pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
         unit.taints = self.taints && unit.template.calls_functions();
+        unit.sequences = self.sequences;
         match unit.template.effect() {
             Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
                 self.travel_write(unit, policy)
@@ -132,9 +140,13 @@ impl Learned {
     }
 
     fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
+        if self.timeouts.transaction.is_some() {
+            // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
+            return alone_or(None).in_its_place(unit, policy);
+        }
         let asked = self.is_asked(unit, policy);
         let silence = self.silence.as_ref().ok();
-        let silence = silence.filter(|_| asked && self.outlasts_chains());
+        let silence = silence.filter(|_| asked && !self.reads_numbers && self.outlasts_chains());
         let chain = silence.and_then(|_| chain::fits(unit));
         unit.silence = silence.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.

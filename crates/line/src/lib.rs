@@ -7,6 +7,7 @@ pub mod learned;
 pub mod line;
 pub mod prospect;
 pub mod ride;
+pub mod sequences;
 pub mod server;
 pub mod session;
 pub mod settings;

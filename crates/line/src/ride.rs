@@ -9,6 +9,7 @@
 mod change;
 mod copy;
 mod expect;
+mod idle;
 mod inward;
 mod journal;
 mod keep;
@@ -16,8 +17,10 @@ mod named;
 mod outward;
 mod reading;
 mod repeat;
+mod sequences;
+mod shape;
 
-use crate::server::ServerSide;
+use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::show::Console;
@@ -27,12 +30,14 @@ use crate::unit::Form;
 use bytes::{Bytes, BytesMut};
 use change::Unseen;
 use expect::Expect;
+use idle::InForce;
 use journal::Journal;
 pub use keep::{Keeping, StatePolicy};
 use named::Moved;
-use paceline_sql::{Hints, Kept, SessionChange};
+use paceline_sql::{Hints, Kept, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
 use repeat::Repeat;
+pub(crate) use sequences::DISCARD as DISCARD_SEQUENCES;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -96,6 +101,8 @@ pub struct Ride {
     journal: Journal,
     /// What the client keeps this server for beyond its transaction.
     kept: Vec<Kept>,
+    /// That it keeps this server has been noted.
+    noted: bool,
     /// The client keeps this server whatever it does (`pool_mode` session).
     stays: bool,
     /// Its text has prepared a statement that cannot move.
@@ -106,10 +113,28 @@ pub struct Ride {
     unseen: Unseen,
     /// Settings that the server has reported since the session was idle, as they were before.
     reported: BTreeMap<String, Option<String>>,
+    /// Settings that the text has set since the session was idle.
+    touched: Vec<String>,
+    /// Settings that the server is to be asked for when the session is idle.
+    asked: Vec<String>,
+    /// `RESET ALL` has been carried out since the session was idle.
+    resets_all: bool,
+    /// `idle_session_timeout`.
+    idle_timeout: InForce,
+    /// See [`Ride::first_unit_describes`].
+    first_describes: bool,
+    /// A statement is being described, whose columns the client knows.
+    describing: bool,
+    /// What the client has sent since.
+    held_back: VecDeque<Bytes>,
     /// May the ride's first unit be carried out once more?
     repeat: Repeat,
     /// The wrap of the ride's first unit.
     wrap: Wrap,
+    /// What the ride's first unit may do with sequences, while it is under way.
+    first_uses: Option<SequenceUse>,
+    /// See [`Ride::has_strange_numbers`].
+    strange_numbers: bool,
     /// The server said that it ends the connection.
     fatal: bool,
     saw_error: bool,
@@ -124,6 +149,10 @@ pub struct Ride {
 #[derive(Debug)]
 struct Portal {
     template: Arc<Template>,
+    /// The statement has a name, by which it may be executed again.
+    named: bool,
+    /// Under which the server has it.
+    key: Option<StatementKey>,
     /// What it sets, where a value decides.
     sets: Vec<SessionChange>,
 }
@@ -239,13 +268,23 @@ impl Ride {
             portals: HashMap::new(),
             journal: Journal::default(),
             kept: Vec::new(),
+            noted: false,
             stays: false,
             prepares: false,
             warned: Vec::new(),
             unseen: Unseen::default(),
             reported: BTreeMap::new(),
+            touched: Vec::new(),
+            asked: Vec::new(),
+            resets_all: false,
+            describing: false,
+            idle_timeout: InForce::Off,
+            first_describes: false,
+            held_back: VecDeque::new(),
             repeat: Repeat::default(),
             wrap,
+            first_uses: None,
+            strange_numbers: false,
             fatal: false,
             saw_error: false,
             errors: Vec::new(),
@@ -261,7 +300,7 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.rests() && self.kept.is_empty() && !self.stays
+        self.rests() && self.kept.is_empty() && self.asked.is_empty() && !self.stays
     }
 
     /// The client has got only the beginning of a message.
@@ -281,12 +320,20 @@ impl Ride {
     /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
     /// unit that is relayed as it arrives.
     pub fn awaits_client(&self) -> bool {
-        self.copy_in || !self.expect.iter().any(Expect::is_boundary)
+        self.copy_in || (!self.describing && !self.expect.iter().any(Expect::is_boundary))
     }
 
     /// The transaction status.
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// The client keeps its server beyond its transaction, which nobody has noted.
+    pub fn take_pin(&mut self) -> bool {
+        let noted = std::mem::take(&mut self.noted) && !self.kept.is_empty();
+        let keeps = self.rests() && !self.kept.is_empty() && !self.stays;
+        self.noted = noted || keeps;
+        keeps && !noted
     }
 
     /// What the client keeps its server for.

@@ -1,14 +1,19 @@
 //! What Paceline knows of the far end of a server connection: which statements are prepared there, which
 //! settings are in force. Pure; the socket is elsewhere.
 
-use crate::settings::Settings;
+use crate::ride::DISCARD_SEQUENCES as DISCARD;
+use crate::sequences::{SequenceState, SequenceToken};
+use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
+use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::backend;
 use paceline_wire::frontend::{self, Target, tag};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
@@ -19,6 +24,8 @@ pub struct ServerSide {
     /// Prepared statements, with the time of their last use.
     prepared: FxHashMap<StatementKey, u64>,
     uses: u64,
+    /// The columns of prepared statements, as far as the server has described them.
+    shapes: FxHashMap<StatementKey, Shape>,
     /// Since somebody has counted them.
     parses: u64,
     prepared_max: usize,
@@ -34,6 +41,10 @@ pub struct ServerSide {
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
     pub spent: bool,
+    /// Whose numbers of sequences it remembers.
+    pub sequences: SequenceState,
+    /// The server's default for `idle_session_timeout`, which was turned off for this connection.
+    pub idle_default: Duration,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit.
@@ -60,6 +71,19 @@ impl StatementKey {
     /// Its name on servers.
     pub fn name(self) -> String {
         format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
+    }
+}
+
+/// Stands for the names and types of a statement's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape(u64);
+
+impl Shape {
+    /// Of columns by name, type and type modifier.
+    pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        columns.for_each(|column| column.hash(&mut hasher));
+        Self(hasher.finish())
     }
 }
 
@@ -103,12 +127,26 @@ impl<'a> From<&'a Template> for Preparable<'a> {
     }
 }
 
+/// What a server reports, and no client sets by this name.
+pub(crate) fn is_no_setting(name: &str) -> bool {
+    const REPORTED_ONLY: [&str; 6] = [
+        "server_version",
+        "server_encoding",
+        "integer_datetimes",
+        "in_hot_standby",
+        "is_superuser",
+        "session_authorization",
+    ];
+    REPORTED_ONLY.contains(&name)
+}
+
 impl ServerSide {
     /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
     pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
         Self {
             prepared: FxHashMap::default(),
             uses: 0,
+            shapes: FxHashMap::default(),
             parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
@@ -117,6 +155,8 @@ impl ServerSide {
             strewn: false,
             limited: false,
             spent: false,
+            sequences: SequenceState::Clean,
+            idle_default: Duration::ZERO,
             reported: BTreeMap::new(),
             leftovers: Vec::new(),
         }
@@ -166,6 +206,7 @@ impl ServerSide {
         }
         .write(out);
         self.prepared.insert(key, self.uses);
+        self.shapes.remove(&key);
         self.parses += 1;
         Ensured {
             key,
@@ -184,6 +225,27 @@ impl ServerSide {
         self.leftovers.swap_remove(place);
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
         Some(Closed { key, retired: true })
+    }
+
+    /// The columns of a prepared statement, if they are known.
+    pub fn shape(&self, key: StatementKey) -> Option<Shape> {
+        self.shapes.get(&key).copied()
+    }
+
+    /// Are the columns of the unit's own statement there known to be those that its client takes its rows for?
+    pub fn fits(&self, unit: &Unit) -> bool {
+        let key = self.key(unit.template.statement_id);
+        let there = || self.shape(key).filter(|_| self.prepared.contains_key(&key));
+        unit.shape.is_none_or(|shape| there() == Some(shape))
+    }
+
+    /// The server has described a prepared statement.
+    pub fn has_shape(&mut self, key: StatementKey, shape: Shape) {
+        // What was closed long ago is forgotten on this occasion.
+        if self.shapes.len() > 2 * self.prepared_max {
+            self.shapes.retain(|key, _| self.prepared.contains_key(key));
+        }
+        self.shapes.insert(key, shape);
     }
 
     fn make_room(&mut self, out: &mut BytesMut) -> Option<Closed> {
@@ -238,6 +300,7 @@ impl ServerSide {
     /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn forget_all(&mut self) {
         self.prepared.clear();
+        self.shapes.clear();
         self.unnamed = None;
     }
 
@@ -245,6 +308,7 @@ impl ServerSide {
     pub fn discarded(&mut self, none: Arc<Settings>) {
         *self = Self {
             parses: self.parses,
+            idle_default: self.idle_default,
             reported: std::mem::take(&mut self.reported),
             ..Self::new(none, self.prepared_max)
         };
@@ -272,6 +336,13 @@ impl ServerSide {
     /// Names to close before anything else.
     pub fn take_leftovers(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.leftovers)
+    }
+
+    /// The value of a setting (in lower case), if the server reports it.
+    pub fn reports(&self, name: &str) -> Option<&str> {
+        let mut all = self.reported.iter();
+        let (_, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        (!is_no_setting(name)).then_some(value)
     }
 
     /// The path that the server reports (from PostgreSQL 18 on) names the temporary schema, whoever has set it.
@@ -306,8 +377,14 @@ impl ServerSide {
         self.settings.id == settings.id && !self.tainted && !self.strewn && !self.limited
     }
 
-    /// Writes what puts `settings` in force. True: a `Query` was written, its answer is not for any client.
-    pub fn adopt(&mut self, settings: &Arc<Settings>, out: &mut BytesMut) -> bool {
+    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
+    /// that a client with the token `reader` must not read are forgotten on this occasion.
+    pub fn adopt(
+        &mut self,
+        settings: &Arc<Settings>,
+        reader: SequenceToken,
+        out: &mut BytesMut,
+    ) -> usize {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);
         if std::mem::take(&mut self.limited) {
             // What a client has set of them comes after.
@@ -324,13 +401,24 @@ impl ServerSide {
         }
         self.settings = Arc::clone(settings);
         self.tainted = false;
-        let Some(sql) = sql else {
-            return false;
+        let Some(mut sql) = sql else {
+            return 0;
         };
+        if !self.sequences.is_readable(reader) {
+            sql.push_str(DISCARD);
+            self.sequences = SequenceState::Clean;
+        }
         // A simple query drops the unnamed statement.
         self.unnamed = None;
+        if sql.is_ascii() {
+            frontend::write_query(out, &sql);
+            return 1;
+        }
+        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
+        let encoding = settings.own_sql(&[CLIENT_ENCODING]);
+        frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
         frontend::write_query(out, &sql);
-        true
+        2
     }
 }
 
@@ -448,7 +536,7 @@ mod tests {
         server.ensure(statement(1), &mut out);
         server.upset();
         assert_eq!(server.take_leftovers().len(), 1);
-        assert!(server.adopt(&none, &mut out));
+        assert_eq!(server.adopt(&none, SequenceToken::default(), &mut out), 1);
         assert!(server.ensure(statement(1), &mut out).parsed);
         server.leave(b"mine");
         server.upset();

@@ -1,16 +1,19 @@
 //! A client's session as far as it must follow the client across servers: prepared statements and settings; and
 //! what Paceline does with each unit the client sends.
 
+use crate::sequences::SequenceToken;
+use crate::server::Shape;
 use crate::settings::Settings;
 use crate::show::{Console, Show};
 use crate::template::{Template, Templates, without_bare_hints};
 use crate::unit::{Form, Unit, Values};
 use bytes::{Bytes, BytesMut};
-use paceline_sql::Effect;
+use paceline_sql::{Effect, SequenceUse};
 use paceline_wire::backend::{Status, tag as back};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,15 +24,22 @@ mod tests;
 /// Most prepared statements of one client; one more is refused.
 pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
+/// Descriptions that are kept however few statements a client has.
+const DESCRIBED_MIN: usize = 16;
+
 /// A client's session.
 #[derive(Debug)]
 pub struct Session {
     /// Statements the client prepared, by its own names; the unnamed one under the empty name.
     prepared: HashMap<Box<[u8]>, Arc<Template>>,
+    /// The columns of statements, by their ids, that the client was told of and has by a name.
+    described: FxHashMap<u64, Shape>,
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Settings the session began with: what RESET goes back to.
     pub base: Arc<Settings>,
+    /// Names the server connection on which it has drawn numbers of sequences last.
+    pub sequences: SequenceToken,
 }
 
 /// What to do with a unit.
@@ -55,8 +65,10 @@ impl Session {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             prepared: HashMap::new(),
+            described: FxHashMap::default(),
             base: Arc::clone(&settings),
             settings,
+            sequences: SequenceToken::default(),
         }
     }
 
@@ -99,6 +111,22 @@ impl Session {
         }
     }
 
+    /// The client knows the columns of a statement that has a name.
+    pub fn describe(&mut self, statement: u64, shape: Shape) {
+        // What it has closed is forgotten on this occasion.
+        if self.described.len() > 2 * self.prepared.len() + DESCRIBED_MIN {
+            let there: FxHashSet<u64> = self.prepared.values().map(|t| t.statement_id).collect();
+            self.described
+                .retain(|statement, _| there.contains(statement));
+        }
+        self.described.insert(statement, shape);
+    }
+
+    /// The columns of this statement, if the client was told of them.
+    pub fn shape(&self, statement: u64) -> Option<Shape> {
+        self.described.get(&statement).copied()
+    }
+
     /// What [`Session::prepare`] or [`Session::close`] did has not taken place.
     pub fn undo(&mut self, undo: Undo) {
         match undo.previous {
@@ -117,6 +145,7 @@ impl Session {
     /// The client dropped all statements.
     pub fn close_all(&mut self) {
         self.prepared.clear();
+        self.described.clear();
     }
 
     /// A simple query destroys the unnamed statement.
@@ -212,6 +241,8 @@ impl Session {
             silence: None,
             tally: None,
             taints: false,
+            shape: None,
+            sequences: SequenceUse::ANY,
         })
     }
 
@@ -269,6 +300,8 @@ impl Session {
             }
             None => Arc::clone(self.statement(names.statement)?),
         };
+        let relies = parse.is_none() && describe.is_none() && !names.statement.is_empty();
+        let shape = self.shape(template.statement_id).filter(|_| relies);
         let offset = names.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         Some(Unit {
             values: Values::Bound(BindValues::read(names.rest, offset).ok()?),
@@ -283,6 +316,8 @@ impl Session {
             silence: None,
             tally: None,
             taints: false,
+            shape,
+            sequences: SequenceUse::ANY,
         })
     }
 

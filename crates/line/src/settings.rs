@@ -1,9 +1,10 @@
 //! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
 
-use paceline_sql::SessionChange;
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, is_of_a_user, known_sql};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// A set of settings; equal sets are one object with one id.
 #[derive(Debug)]
@@ -13,10 +14,71 @@ pub struct Settings {
     sets: BTreeMap<String, String>,
     /// See [`Settings::name_temporaries`].
     name_temporaries: bool,
+    /// See [`Settings::idle_session_timeout`].
+    idle_session_timeout: IdleTimeout,
+}
+
+/// What a client has set of `idle_session_timeout`. It is never in force on an idle server connection: Paceline itself
+/// limits the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleTimeout {
+    /// Nothing: the default of the server counts.
+    NotSet,
+    /// Something that the server is yet to be asked for, where it is in force.
+    Unread,
+    /// This; zero is no limit.
+    Is(Duration),
+}
+
+impl IdleTimeout {
+    fn of(sql: Option<&String>) -> Self {
+        let Some(sql) = sql else {
+            return Self::NotSet;
+        };
+        let read = sql
+            .strip_prefix(IDLE_TIMEOUT_READ)
+            .and_then(|ms| ms.parse().ok());
+        read.map_or(Self::Unread, |ms| Self::Is(Duration::from_millis(ms)))
+    }
+}
+
+/// In front of the milliseconds that the server has shown for `idle_session_timeout`. It is no SQL: no client says it, and no server
+/// is told.
+const IDLE_TIMEOUT_READ: &str = "idle for milliseconds: ";
+
+/// What stands for `idle_session_timeout` when the server has shown its value.
+pub fn idle_timeout_sql(value: Duration) -> String {
+    format!("{IDLE_TIMEOUT_READ}{}", value.as_millis())
+}
+
+/// Milliseconds as PostgreSQL shows them: a whole number and the largest unit that fits.
+pub fn read_milliseconds(text: &str) -> Option<Duration> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = match unit {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(unit).map(Duration::from_millis)
 }
 
 /// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
-const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
+
+/// The SQL by which a session gives up its role.
+const NO_ROLE: &str = "SET ROLE NONE";
+
+const TRANSACTION_TIMEOUT: &str = "transaction_timeout";
+const SEARCH_PATH: &str = "search_path";
+pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
+
+/// Set before all others.
+const FIRST: [&str; 2] = [CLIENT_ENCODING, SEARCH_PATH];
 
 impl Settings {
     /// Nothing is set.
@@ -26,7 +88,7 @@ impl Settings {
 
     /// The client's text is UTF-8, as far as its settings tell.
     pub fn is_utf8(&self) -> bool {
-        let encoding = self.sets.get("client_encoding");
+        let encoding = self.sets.get(CLIENT_ENCODING);
         encoding.is_none_or(|sql| {
             let sql = sql.to_ascii_lowercase();
             sql.contains("utf8") || sql.contains("utf-8")
@@ -43,19 +105,35 @@ impl Settings {
         self.name_temporaries
     }
 
+    /// How long the client may be idle outside a transaction, as far as it has said so itself.
+    pub fn idle_session_timeout(&self) -> IdleTimeout {
+        self.idle_session_timeout
+    }
+
     /// SQL that sets again what the client has set of these.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
         self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
     }
 
-    /// SQL that sets those that are wanted, identities last: who takes another one has no role any more.
+    /// Settings whose SQL is more than ASCII: what it means depends on the encoding.
+    pub fn encoded(&self) -> impl Iterator<Item = &str> {
+        let encoded = self.sets.iter().filter(|(_, sql)| !sql.is_ascii());
+        encoded.map(|(name, _)| name.as_str())
+    }
+
+    /// SQL that sets those that are wanted: first the encoding and the search path, by which others are read, and identities last,
+    /// as who takes another one has no role any more.
     fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
-        let ordinary = self.sets.iter().filter(|(name, _)| !is_identity(name));
+        let first = FIRST.iter();
+        let first = first.filter_map(|name| self.sets.get_key_value(*name));
+        let others = self.sets.iter();
+        let others = others.filter(|(name, _)| !is_identity(name) && !FIRST.contains(&&***name));
+        let ordinary = first.chain(others);
         let identities = IDENTITY
             .iter()
             .filter_map(|name| self.sets.get_key_value(*name));
         let all = ordinary.chain(identities);
-        all.filter(|(name, _)| wanted(name))
+        all.filter(|(name, _)| wanted(name) && *name != IDLE_SESSION_TIMEOUT)
             .map(|(_, sql)| format!("{sql}; "))
             .collect()
     }
@@ -87,6 +165,13 @@ impl Settings {
             // What the last client has set must not cut this short.
             sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
         }
+        if tainted || from.sets.contains_key(TRANSACTION_TIMEOUT) {
+            // Servers before PostgreSQL 17 do not know it.
+            sql.push_str(
+                "SELECT pg_catalog.set_config('transaction_timeout', '0', false) \
+                 WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL; ",
+            );
+        }
         if tainted {
             // What a function or DO may have left behind besides settings.
             sql.push_str(
@@ -117,6 +202,7 @@ impl Default for SettingsBook {
                 id: 0,
                 sets: BTreeMap::new(),
                 name_temporaries: false,
+                idle_session_timeout: IdleTimeout::NotSet,
             }),
             next_id: AtomicU64::new(1),
         }
@@ -142,7 +228,11 @@ impl SettingsBook {
         let mut sets = settings.sets.clone();
         match change {
             SessionChange::Set { name, sql } => {
-                sets.insert(name.clone(), sql.clone());
+                let sql = match is_identity(name) || name == IDLE_SESSION_TIMEOUT {
+                    true => sql.clone(),
+                    false => as_identity(&sets, sql),
+                };
+                sets.insert(name.clone(), sql);
                 give_up_role(&mut sets, name);
             }
             SessionChange::Reset { name } => {
@@ -151,16 +241,30 @@ impl SettingsBook {
                     None => sets.remove(name),
                 };
                 give_up_role(&mut sets, name);
+                know(&mut sets, [name]);
             }
             SessionChange::ResetAll => {
                 // It leaves identities as they are now.
                 sets.retain(|name, _| is_identity(name));
                 let back = base.sets.iter().filter(|(name, _)| !is_identity(name));
                 sets.extend(back.map(|(name, sql)| (name.clone(), sql.clone())));
+                know(&mut sets, settings.sets.keys());
             }
-            SessionChange::DiscardAll => return Arc::clone(base),
+            SessionChange::DiscardAll => {
+                sets.clone_from(&base.sets);
+                know(&mut sets, settings.sets.keys());
+            }
+            SessionChange::Known { name } => know(&mut sets, [name]),
             _ => return Arc::clone(settings),
         }
+        self.intern(sets)
+    }
+
+    /// What a transaction goes back to that comes to nothing: the settings `before`, but the session still knows the names of a user's
+    /// own that `after` has.
+    pub fn rolled_back(&self, before: &Arc<Settings>, after: &Settings) -> Arc<Settings> {
+        let mut sets = before.sets.clone();
+        know(&mut sets, after.sets.keys());
         self.intern(sets)
     }
 
@@ -179,8 +283,9 @@ impl SettingsBook {
         let settings = Arc::new(Settings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             name_temporaries: sets
-                .get("search_path")
+                .get(SEARCH_PATH)
                 .is_some_and(|sql| sql.to_ascii_lowercase().contains("pg_temp")),
+            idle_session_timeout: IdleTimeout::of(sets.get(IDLE_SESSION_TIMEOUT)),
             sets: sets.clone(),
         });
         known.insert(sets, Arc::downgrade(&settings));
@@ -188,8 +293,36 @@ impl SettingsBook {
     }
 }
 
+/// Names of a user's own that follow a client whose values are gone; PostgreSQL shows an empty text for them instead of NULL.
+const KNOWN_NAMES_MAX: usize = 64;
+
+/// The session knows those of these names that are a user's own.
+fn know<'a>(sets: &mut BTreeMap<String, String>, names: impl IntoIterator<Item = &'a String>) {
+    for name in names {
+        if is_of_a_user(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
+            sets.insert(name.clone(), known_sql(name));
+        }
+    }
+}
+
 fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)
+}
+
+/// The SQL that sets something, as who sets it: only this identity may be allowed to, or allowed no longer to be another one.
+fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
+    let taken = IDENTITY.iter().filter_map(|name| sets.get(*name));
+    let taken: Vec<&str> = taken
+        .map(String::as_str)
+        .filter(|sql| *sql != NO_ROLE)
+        .collect();
+    match taken.is_empty() {
+        true => sql.to_owned(),
+        false => format!(
+            "{}; {sql}; RESET SESSION AUTHORIZATION; RESET ROLE",
+            taken.join("; ")
+        ),
+    }
 }
 
 /// Who takes another identity has no role any more.

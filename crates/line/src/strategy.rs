@@ -20,6 +20,7 @@ mod wary;
 
 use crate::learned::Learned;
 use crate::line::{GroupId, Keys, Strategy};
+use crate::sequences::SequenceState;
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
@@ -160,6 +161,17 @@ enum Kind {
     Several(several::Batch),
 }
 
+impl Kind {
+    /// Its members may draw numbers of sequences, by defaults or triggers if not by their texts. (Plain reads reach neither, and
+    /// an UPDATE does not fold on a table with triggers.)
+    fn may_draw(&self) -> bool {
+        match self {
+            Self::Pipeline(_) | Self::Share(_) | Self::Fold(_) => false,
+            Self::Chain(_) | Self::Deal(_) | Self::Upsert(_) | Self::Several(_) => true,
+        }
+    }
+}
+
 impl Batch {
     /// Writes the messages of a group. Every member has the same [`crate::line::GroupId`], and their settings are in
     /// force on the server. `None`: this group cannot travel together after all.
@@ -170,7 +182,9 @@ impl Batch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        if !members.iter().all(|unit| is_read(unit, server)) {
+        let fits =
+            |unit: &&Unit| is_read(unit, server) && (strategy.rewrites() || server.fits(unit));
+        if !members.iter().all(fits) {
             return None;
         }
         let before = out.len();
@@ -179,6 +193,9 @@ impl Batch {
             // What was written is not sent, and the server does not get to know the statements in it.
             out.truncate(before);
             server.retire_all();
+        }
+        if kind.as_ref().is_some_and(Kind::may_draw) {
+            server.sequences = SequenceState::Mixed;
         }
         kind.map(Self)
     }

@@ -1,6 +1,6 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
-use paceline_sql::{Effect, Literal, LiteralKind, Named, Statement};
+use paceline_sql::{Effect, Literal, LiteralKind, Name, Named, SequenceUse, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -127,10 +127,36 @@ impl Template {
         self.statement.is_none() && is_bulk(&self.text)
     }
 
-    /// It calls functions, or nobody knows.
+    /// What it may do with sequences, by its text.
+    pub fn sequences(&self) -> SequenceUse {
+        let statement = self.statement.as_ref();
+        statement.map_or(SequenceUse::ANY, |statement| statement.sequences)
+    }
+
+    /// Its text reads the last number of a sequence.
+    pub fn reads_numbers(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_none_or(|statement| statement.reads_numbers)
+    }
+
+    /// It may show `idle_session_timeout`, as far as its text tells.
+    pub fn shows_idle_timeout(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_some_and(|statement| statement.shows_idle_timeout)
+    }
+
+    /// It calls functions that may be a user's own, or nobody knows.
     pub fn calls_functions(&self) -> bool {
         let statement = self.statement.as_ref();
-        statement.is_none_or(|statement| !statement.functions.is_empty())
+        let own = |name: &Name| {
+            // Both are told by their arguments.
+            let settings = ["set_config", "current_setting"].contains(&name.name.as_str());
+            match name.schema.as_deref() {
+                None => !settings,
+                Some(schema) => schema != "pg_catalog",
+            }
+        };
+        statement.is_none_or(|statement| statement.functions.iter().any(own))
     }
 
     /// What it does.

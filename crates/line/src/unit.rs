@@ -1,12 +1,13 @@
 //! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
 
+use crate::server::Shape;
 use crate::settings::Settings;
 use crate::strategy::GroupPlan;
 use crate::strategy::chain::Silence;
 use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
-use paceline_sql::Literal;
+use paceline_sql::{Literal, SequenceUse};
 use paceline_wire::frontend::BindValues;
 use paceline_wire::{Frames, Header, WireError, frontend::tag};
 use std::sync::Arc;
@@ -120,6 +121,10 @@ pub struct Unit {
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.
     pub taints: bool,
+    /// The columns that its client takes its rows for, unless they are described to it now.
+    pub shape: Option<Shape>,
+    /// What it may do with sequences, as far as that is known.
+    pub sequences: SequenceUse,
 }
 
 impl Unit {

@@ -19,13 +19,15 @@ use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
+use paceline_line::settings::IdleTimeout;
 use paceline_line::template::Template;
 use paceline_line::unit::{Boundary, Form, Scanner, Unit};
 use paceline_wire::{ErrorResponse, Frames, WireError};
-use silence::Silence;
+use silence::{Silence, SilenceMax};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
@@ -147,17 +149,45 @@ impl Client {
                 // An idle client keeps no buffer.
                 self.input = BytesMut::new();
             }
-            Silence::begin(&mut self.silence, self.pool.terms().client_idle_timeout);
+            let limit = self.silence_max();
+            Silence::begin(
+                &mut self.silence,
+                limit.map_or(Duration::ZERO, |limit| limit.time),
+            );
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => ready?,
                 () = Silence::is_too_long(&mut self.silence) => {
-                    return Err(End::Told(crate::trip::timed_out("client_idle_timeout")));
+                    return Err(limit.map_or(End::Left, SilenceMax::end));
                 }
                 summons = summoned(&mut self.summons) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
             self.proxy.busy_poll.heard();
+        }
+    }
+
+    /// How long the client may say nothing, if that is limited.
+    fn silence_max(&self) -> Option<SilenceMax> {
+        let own = SilenceMax {
+            time: self.idle_session_timeout(),
+            is_session: true,
+        };
+        let configured = SilenceMax {
+            time: self.pool.terms().client_idle_timeout,
+            is_session: false,
+        };
+        let limits = [own, configured].into_iter();
+        let limits = limits.filter(|limit| !limit.time.is_zero());
+        limits.min_by_key(|limit| limit.time)
+    }
+
+    /// `idle_session_timeout`, which Paceline enforces in the server's place; zero is for ever.
+    fn idle_session_timeout(&self) -> Duration {
+        match self.session.settings.idle_session_timeout() {
+            IdleTimeout::NotSet => self.pool.idle_default(),
+            IdleTimeout::Unread => Duration::ZERO,
+            IdleTimeout::Is(time) => time,
         }
     }
 

@@ -26,7 +26,9 @@ use paceline_sql::facts::{Fingerprint, Names, session};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
-use paceline_sql::{Effect, Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
+use paceline_sql::{
+    Effect, Expr, Insert, Name, SequenceUse, Statement, TableFacts, Update, facts, merge,
+};
 use paceline_wire::backend::{self, Field};
 use silence::ask_silence;
 use std::sync::Arc;
@@ -170,17 +172,41 @@ async fn ask(
 ) -> Result<Learned, ServerError> {
     let vouched = declared;
     let declared = ask_declared(conn, &statement.functions, vouched).await?;
+    let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
-        facts::foreign_functions_sql(&statement.functions),
-        facts::harmless_sql(&statement.functions, &statement.operators, &[], &[]),
+        facts::foreign_functions_sql(functions),
+        facts::harmless_sql(functions, operators, &[], &[]),
+        facts::harmless_sql(functions, operators, &[], &VALUES_OF_ROWS),
         facts::plain_types_sql(&statement.casts_to),
-        facts::plain_tables_sql(&statement.relations),
         facts::no_hidden_calls_sql(&statement.fields),
+        facts::plain_tables_sql(&statement.relations),
+        facts::quiet_tables_sql(&statement.relations),
+        facts::no_numbers_read_sql(&statement.relations, functions),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    let mut answers = answers.iter().map(|rows| first(rows) == Some("t"));
-    let taints = answers.next().unwrap_or(true);
-    let plain = answers.all(|yes| yes);
+    let yes: Vec<bool> = answers
+        .iter()
+        .map(|rows| first(rows) == Some("t"))
+        .collect();
+    let &[
+        taints,
+        harmless,
+        values,
+        types,
+        fields,
+        tables,
+        quiet,
+        unread,
+    ] = yes.as_slice()
+    else {
+        return Ok(Learned::refused(NOT_DESCRIBED));
+    };
+    let plain = harmless && types && fields && tables;
+    let sequences = match statement.effect {
+        Effect::Read if plain => SequenceUse::NONE,
+        Effect::Write if values && types && fields && quiet => SequenceUse::DRAWS,
+        _ => SequenceUse::ANY,
+    };
     let parsed_alone = why_parsed_alone(statement);
     let (plan, silence) = match parsed_alone.map(str::to_owned).or(unsupported) {
         Some(why) => (Err(why.clone()), Err(why)),
@@ -207,6 +233,8 @@ async fn ask(
         plain_read,
         taints,
         timeouts: Timeouts::default(),
+        sequences,
+        reads_numbers: !unread,
     })
 }
 
@@ -347,6 +375,9 @@ async fn ask_take(
     questions.push(facts::no_names_sql(&take.relation));
     let of_onto = |name| [facts::apart_sql(name, &[]), facts::no_names_sql(name)];
     questions.extend(onto.into_iter().flat_map(of_onto));
+    let relations = [Some(&take.relation), onto].into_iter().flatten();
+    let relations: Vec<Name> = relations.cloned().collect();
+    questions.push(facts::no_numbers_read_sql(&relations, &[]));
     let exprs = take.picking().into_iter().chain(take.changing());
     let names = Names::of(exprs);
     let Some(print) = ask_names(conn, &names, &questions).await? else {
@@ -403,8 +434,10 @@ async fn ask_insert(
     };
     let apart = facts::apart_sql(&insert.relation, &[]);
     let nameless = facts::no_names_sql(&insert.relation);
+    let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
     let names = Names::of(values);
-    let Some(print) = ask_names(conn, &names, &[harmless, apart, nameless, serial]).await? else {
+    let questions = [harmless, apart, nameless, serial, unread];
+    let Some(print) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     table.fingerprint = table.fingerprint.and(&print);

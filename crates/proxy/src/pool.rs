@@ -52,7 +52,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
 /// The rows of all that leave, each once.
@@ -100,6 +100,8 @@ pub(crate) struct Pool {
     over: Arc<Notify>,
     /// More is known of a template.
     learned_more: Notify,
+    /// The server's default for `idle_session_timeout`, in milliseconds, when a connection was opened last.
+    idle_default_ms: AtomicU64,
     /// Units that were neither a single read nor a single write, and got a server connection.
     pub(crate) leases: AtomicU64,
     /// How large its groups were.
@@ -208,6 +210,7 @@ impl Pool {
             look_again: Notify::new(),
             over,
             learned_more: Notify::new(),
+            idle_default_ms: AtomicU64::new(0),
             leases: AtomicU64::new(0),
             sizes: GroupSizes::default(),
             clients: AtomicUsize::new(0),
@@ -220,6 +223,11 @@ impl Pool {
     /// What holds for it now; other terms may take their place at any time.
     pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
         self.terms.load()
+    }
+
+    /// How long a client may be idle that has not said so itself; zero is for ever.
+    pub(crate) fn idle_default(&self) -> Duration {
+        Duration::from_millis(self.idle_default_ms.load(Ordering::Relaxed))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -121,8 +121,17 @@ impl Presence {
 /// The value of `application_name` in settings, as far as their SQL tells it.
 pub(crate) fn application_name(settings: &Settings) -> String {
     let sql = settings.sql_of("application_name").unwrap_or_default();
-    let value = sql.split_once(" TO ").or_else(|| sql.split_once('='));
-    let value = value.map_or("", |(_, value)| value.trim().trim_end_matches(';'));
+    // As the client has said it, or as the server has reported it.
+    let called = sql
+        .split_once("set_config('application_name', ")
+        .and_then(|(_, value)| value.rsplit_once(", false)"));
+    let value = match called {
+        Some((value, _)) => value,
+        None => {
+            let value = sql.split_once(" TO ").or_else(|| sql.split_once('='));
+            value.map_or("", |(_, value)| value.trim().trim_end_matches(';'))
+        }
+    };
     let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     match (inside('\''), inside('"')) {
         (Some(text), _) => text.replace("''", "'"),

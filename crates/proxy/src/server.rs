@@ -12,8 +12,10 @@ use crate::stream::Stream;
 use crate::tls::Keyring;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use paceline_line::sequences::{SequenceState, SequenceToken};
 use paceline_line::server::ServerSide;
-use paceline_line::settings::Settings;
+use paceline_line::settings::{Settings, read_milliseconds};
+use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::startup::{self, Startup};
@@ -166,21 +168,55 @@ impl ServerConn {
         pass: &Pass,
         none: Arc<Settings>,
         prepared_max: usize,
+        more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
         let stream = connect(address).await?;
         let encrypted = stream.is_encrypted();
-        let first = Self::log_in_on(stream, address, pass, &none, prepared_max).await;
-        match first {
+        let fresh = |stream| Self::new(stream, address, &none, prepared_max);
+        match fresh(stream).logged_in(address, pass, more).await {
             Err(refusal) if refusal.is_of_authorization() => {
                 match address.connect_otherwise(encrypted).await {
-                    Some(stream) => {
-                        Self::log_in_on(stream, address, pass, &none, prepared_max).await
-                    }
+                    Some(stream) => fresh(stream).logged_in(address, pass, more).await,
                     None => Err(refusal),
                 }
             }
             other => other,
         }
+    }
+
+    /// Opens a connection that may be idle for as long as the pool keeps it: no default of the role, the database or the server
+    /// ends it (`idle_session_timeout`, which PostgreSQL has from 14 on). It remembers the default, which counts for clients.
+    async fn open_for_pool(
+        address: &Arc<Address>,
+        pass: &Pass,
+        none: Arc<Settings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
+        const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
+        let mut conn = Self::open(address, pass, Arc::clone(&none), prepared_max, &[]).await?;
+        let default = conn.idle_default().await?;
+        if default.is_zero() {
+            return Ok(conn);
+        }
+        conn.say_goodbye();
+        let mut conn = Self::open(address, pass, none, prepared_max, &OFF).await?;
+        conn.side.idle_default = default;
+        Ok(conn)
+    }
+
+    /// After how long of idleness the server would end the session; zero is never.
+    async fn idle_default(&mut self) -> Result<Duration, ServerError> {
+        let question = format!("SELECT pg_catalog.current_setting('{IDLE_SESSION_TIMEOUT}', true)");
+        let answer = match self.query(&question).await {
+            Ok(answer) => answer,
+            // What PostgreSQL is not need not know its settings.
+            Err(ServerError::Refused(_)) => return Ok(Duration::ZERO),
+            Err(error) => return Err(error),
+        };
+        let value = answer
+            .first()
+            .and_then(|rows| rows.first()?.first()?.as_deref());
+        Ok(value.and_then(read_milliseconds).unwrap_or_default())
     }
 
     /// Nobody has logged in on it.
@@ -204,20 +240,18 @@ impl ServerConn {
         }
     }
 
-    async fn log_in_on(
-        stream: Stream,
-        address: &Arc<Address>,
+    async fn logged_in(
+        mut self,
+        address: &Address,
         pass: &Pass,
-        none: &Arc<Settings>,
-        prepared_max: usize,
+        more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
-        let mut conn = Self::new(stream, address, none, prepared_max);
-        conn.log_in(address, pass).await?;
-        conn.card = ServerCard::new(&conn.stream, conn.key.process);
-        Ok(conn)
+        self.log_in(address, pass, more).await?;
+        self.card = ServerCard::new(&self.stream, self.key.process);
+        Ok(self)
     }
 
-    /// The same within a time; zero is for ever.
+    /// Connects and logs in within a time; zero is for ever.
     pub(crate) async fn open_within(
         limit: Duration,
         address: &Arc<Address>,
@@ -225,18 +259,27 @@ impl ServerConn {
         none: Arc<Settings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
-        let opening = Self::open(address, pass, none, prepared_max);
+        let opening = Self::open_for_pool(address, pass, none, prepared_max);
         let opened = within(limit, opening).await;
         opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 
-    async fn log_in(&mut self, address: &Address, pass: &Pass) -> Result<(), ServerError> {
+    async fn log_in(
+        &mut self,
+        address: &Address,
+        pass: &Pass,
+        more: &[(&str, &str)],
+    ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
         let mut parameters = vec![
             ("user".to_owned(), address.user.clone()),
             ("database".to_owned(), address.database.clone()),
         ];
         parameters.extend(address.startup.iter().cloned());
+        let more = more
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        parameters.extend(more);
         let startup = Startup {
             minor: 0,
             parameters,
@@ -301,15 +344,26 @@ impl ServerConn {
 
     /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.
     pub(crate) async fn adopt(&mut self, settings: &Arc<Settings>) -> Result<(), ServerError> {
+        let anybody = self.side.sequences.token();
+        self.adopt_for(settings, anybody).await
+    }
+
+    /// The same for a client with this token, which reads no numbers of others afterwards if there was anything to do.
+    pub(crate) async fn adopt_for(
+        &mut self,
+        settings: &Arc<Settings>,
+        reader: SequenceToken,
+    ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
-        if !self.side.adopt(settings, &mut out) {
+        let mut queries = self.side.adopt(settings, reader, &mut out);
+        if queries == 0 {
             return Ok(());
         }
         self.stream.write_all(&mut out).await?;
         let mut refused = None;
-        loop {
+        while queries > 0 {
             match self.message().await? {
-                (tag::READY_FOR_QUERY, _) => break,
+                (tag::READY_FOR_QUERY, _) => queries -= 1,
                 (tag::ERROR_RESPONSE, message) => refused = Some(message),
                 _ => {}
             }
@@ -318,6 +372,7 @@ impl ServerConn {
             None => Ok(()),
             Some(error) => {
                 self.side.tainted = true;
+                self.side.sequences = SequenceState::Mixed;
                 Err(ServerError::Refused(error))
             }
         }

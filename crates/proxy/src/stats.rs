@@ -38,6 +38,8 @@ pub(crate) struct Stats {
     waits: DurationCounts,
     /// Connections that units were given, each alone or with its group.
     assignments: AtomicU64,
+    /// Connections that clients have kept beyond a transaction.
+    pins: AtomicU64,
     /// Bytes from clients.
     received: AtomicU64,
     /// Bytes to clients.
@@ -93,6 +95,16 @@ impl Stats {
     pub(crate) fn departed(&self, waits: impl ExactSizeIterator<Item = Duration>) {
         add(&self.assignments, u64::from(waits.len() > 0));
         waits.for_each(|wait| self.waits.count(1, micros(wait)));
+    }
+
+    /// A client keeps its connection beyond its transaction.
+    pub(crate) fn pinned(&self) {
+        add(&self.pins, 1);
+    }
+
+    /// How often clients have kept their connections.
+    pub(crate) fn pins(&self) -> u64 {
+        load(&self.pins)
     }
 
     /// Bytes went to and fro between Paceline and clients.

@@ -4,7 +4,9 @@
 //! asks the catalog about [`Statement::functions`](crate::Statement::functions).
 
 mod kept;
+mod set_config;
 mod setting;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +16,12 @@ use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtK
 use crate::name::Name;
 use crate::tree::Record;
 pub use kept::Kept;
-use setting::{changes_of_plain_calls, changes_of_set};
-pub use setting::{set_config_sql, set_to};
+use set_config::changes_of_plain_calls;
+pub use set_config::{Bound, SetConfig};
+use setting::changes_of_set;
+pub use setting::{is_of_a_user, known_sql, set_config_sql, set_to};
+pub use shown::IDLE_SESSION_TIMEOUT;
+pub(crate) use shown::shows;
 
 /// What a text does to data and session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,22 +48,29 @@ pub enum SessionChange {
         /// A text that sets it again.
         sql: String,
     },
-    /// A setting takes the value of a parameter, which lasts (see [`set_to`]).
-    SetTo {
+    /// A call whose parameters tell what it sets.
+    SetTo(SetConfig),
+    /// A setting may have another value, which the server must be asked for when the transaction is over.
+    SetUnknown {
         /// The setting, in lower case.
         name: String,
-        /// The number of the parameter, from 1; it is a text.
-        parameter: usize,
     },
     /// A setting goes back to its default.
     Reset {
         /// The setting, in lower case.
         name: String,
     },
+    /// The session knows this name of a user's own from now on, though its value ends with the transaction.
+    Known {
+        /// The name, in lower case.
+        name: String,
+    },
     /// `RESET ALL`
     ResetAll,
     /// `DISCARD ALL`
     DiscardAll,
+    /// `DISCARD SEQUENCES`
+    DiscardSequences,
     /// `DEALLOCATE ALL`
     DeallocateAll,
     /// `DEALLOCATE name`
@@ -93,6 +106,11 @@ pub enum SessionChange {
 }
 
 impl SessionChange {
+    /// The session forgets the numbers of sequences after it.
+    pub fn discards_sequences(&self) -> bool {
+        matches!(self, Self::DiscardSequences | Self::DiscardAll)
+    }
+
     /// All prepared statements are gone after it.
     pub fn drops_statements(&self) -> bool {
         matches!(self, Self::DeallocateAll | Self::DiscardAll)
@@ -192,9 +210,11 @@ fn is_off(option: &DefElem) -> bool {
 fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
     let change = match statement {
         NodeEnum::VariableSetStmt(set) => return changes_of_set(set),
-        NodeEnum::DiscardStmt(discard) if discard.target() == DiscardMode::DiscardAll => {
-            SessionChange::DiscardAll
-        }
+        NodeEnum::DiscardStmt(discard) => match discard.target() {
+            DiscardMode::DiscardAll => SessionChange::DiscardAll,
+            DiscardMode::DiscardSequences => SessionChange::DiscardSequences,
+            _ => return Vec::new(),
+        },
         NodeEnum::DeallocateStmt(deallocate) if deallocate.isall => SessionChange::DeallocateAll,
         NodeEnum::DeallocateStmt(deallocate) => SessionChange::Deallocate {
             name: deallocate.name.clone(),
@@ -295,8 +315,7 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
             Some(SessionChange::LetGo)
         }
-        "set_config" if is_true(call.list("args").nth(2)) => None,
-        "set_config" => Some(SessionChange::Pin(Kept::Setting)),
+        "set_config" => set_config::change_of_call(call),
         "setseed" => Some(SessionChange::Pin(Kept::Seed)),
         // They carry out a text.
         "query_to_xml"
@@ -304,21 +323,12 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         | "query_to_xml_and_xmlschema"
         | "ts_stat"
         | "ts_rewrite" => Some(SessionChange::Taint),
-        "currval" | "lastval" => Some(SessionChange::Pin(Kept::Sequence)),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
             Some(SessionChange::Pin(Kept::ReplicationSlot))
         }
+        "pg_replication_origin_session_setup" => Some(SessionChange::Pin(Kept::ReplicationOrigin)),
+        // Its name up to PostgreSQL 14, and from 15 on.
+        "pg_start_backup" | "pg_backup_start" => Some(SessionChange::Pin(Kept::Backup)),
         _ => None,
     }
-}
-
-/// Whether an argument is the constant `true`, given by position.
-fn is_true(argument: Option<&Record>) -> bool {
-    let Some(value) = argument
-        .filter(|node| node.kind == "AConst")
-        .and_then(|node| node.record("val"))
-    else {
-        return false;
-    };
-    value.kind == "Boolean" && value.number("boolval") != 0
 }

@@ -7,6 +7,7 @@
 mod fingerprint;
 mod grouped;
 mod names;
+mod numbers;
 pub mod session;
 #[cfg(test)]
 mod tests;
@@ -23,10 +24,13 @@ pub(crate) use names::NOT_IN_C;
 pub use names::Names;
 
 use crate::{Name, quote_ident, quote_literal};
+pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 
-/// Asks for one row: `lock_timeout` and `statement_timeout` in milliseconds; 0 is no limit.
+/// Asks for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds; 0 is no limit, and so is NULL
+/// before PostgreSQL 17.
 pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \
-     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8";
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('transaction_timeout', true)::pg_catalog.interval))::pg_catalog.int8";
 
 /// A table, or a partitioned table with its whole tree of partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

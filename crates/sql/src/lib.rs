@@ -28,6 +28,7 @@ mod parser;
 mod quote;
 mod references;
 mod row_wait;
+mod sequences;
 mod statement;
 pub mod take;
 mod tree;
@@ -37,7 +38,10 @@ mod value;
 
 pub use bulk::only_changes_rows;
 pub use call::Call;
-pub use effect::{Effect, Kept, SessionChange, set_config_sql, set_to};
+pub use effect::{
+    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, SessionChange, SetConfig, is_of_a_user, known_sql,
+    set_config_sql, set_to,
+};
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;
 pub use facts::{Column, Fingerprint, TableFacts};
@@ -51,6 +55,7 @@ pub use parser::NotParsed;
 pub use quote::{quote_ident, quote_literal};
 pub use references::text_names_moment as names_moment;
 pub use row_wait::UNCHECKED_WAIT_MS;
+pub use sequences::SequenceUse;
 pub use statement::{Statement, parse};
 pub use take::Take;
 pub use type_name::TypeName;

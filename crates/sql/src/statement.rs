@@ -12,6 +12,7 @@ use crate::name::Name;
 use crate::named::{self, Named};
 use crate::parser::{self, NotParsed};
 use crate::references;
+use crate::sequences::{self, SequenceUse};
 use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
@@ -56,6 +57,12 @@ pub struct Statement {
     /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
     /// its literals as parameters.
     pub needs_constants: bool,
+    /// What it may do with numbers of sequences that its session remembers.
+    pub sequences: SequenceUse,
+    /// It calls `lastval` or `currval` by name.
+    pub reads_numbers: bool,
+    /// It may show `idle_session_timeout`, as far as its text tells.
+    pub shows_idle_timeout: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
 }
@@ -92,6 +99,9 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
+        sequences: sequences::of_statements(&statements),
+        reads_numbers: sequences::reads_by_name(&tree),
+        shows_idle_timeout: effect::shows(&tree, effect::IDLE_SESSION_TIMEOUT),
         named: named::of_statements(sql, &statements),
         effect,
     })

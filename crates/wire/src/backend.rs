@@ -132,6 +132,21 @@ pub struct Field {
     pub type_modifier: i32,
 }
 
+/// The columns of a `RowDescription` up to the first that cannot be read: name, type, type modifier.
+pub fn columns(body: &[u8]) -> impl Iterator<Item = (&[u8], u32, i32)> {
+    let mut r = Reader::new(body);
+    let count = r.count().unwrap_or(0);
+    (0..count).map_while(move |_| {
+        let name = r.cstr().ok()?;
+        r.bytes(6).ok()?;
+        let type_oid = r.u32().ok()?;
+        r.i16().ok()?;
+        let modifier = r.i32().ok()?;
+        r.i16().ok()?;
+        Some((name, type_oid, modifier))
+    })
+}
+
 /// Reads the body of a `RowDescription`.
 pub fn read_fields(body: &[u8]) -> Result<Vec<Field>, WireError> {
     let mut r = Reader::new(body);

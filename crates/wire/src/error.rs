@@ -54,6 +54,8 @@ pub struct ErrorResponse {
     pub detail: Option<String>,
     /// A whole sentence that says what to do.
     pub hint: Option<String>,
+    /// The routine of PostgreSQL's that raises this error: drivers go by the names of some.
+    pub routine: Option<&'static str>,
 }
 
 impl ErrorResponse {
@@ -65,6 +67,7 @@ impl ErrorResponse {
             message: message.into(),
             detail: None,
             hint: None,
+            routine: None,
         }
     }
 
@@ -88,6 +91,13 @@ impl ErrorResponse {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says which routine of PostgreSQL's raises this error.
+    #[must_use]
+    pub fn of_routine(mut self, routine: &'static str) -> Self {
+        self.routine = Some(routine);
         self
     }
 
@@ -127,6 +137,9 @@ impl ErrorResponse {
             }
             if let Some(hint) = &self.hint {
                 field(b'H', hint);
+            }
+            if let Some(routine) = self.routine {
+                field(b'R', routine);
             }
             out.put_u8(0);
         });

@@ -24,6 +24,8 @@ fn learned() -> Learned {
         silence: Ok(silence(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
         taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
         declared: false,
         timeouts: Timeouts::default(),
     }
@@ -165,4 +167,17 @@ fn consumers_that_share_no_statement_have_no_queue() {
         );
         assert!(chained.slip.barrier && unit.plan.is_none());
     }
+}
+
+/// PostgreSQL ends the connection of a transaction that takes too long: the other members would take part in it.
+#[test]
+fn no_write_travels_with_others_under_a_transaction_timeout() {
+    let hinted = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+    let mut known = learned();
+    known.timeouts.transaction = Some(Duration::from_secs(1));
+    let limited = travel(hinted, &known, ALLOWED);
+    assert_eq!((strategy(&limited), limited.slip.barrier), (None, true));
+    known.timeouts.transaction = None;
+    let unlimited = travel(hinted, &known, ALLOWED);
+    assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
 }

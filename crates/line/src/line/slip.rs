@@ -107,6 +107,8 @@ pub struct Timeouts {
     pub lock: Option<Duration>,
     /// `statement_timeout`, from the time at which PostgreSQL alone would have started the statement.
     pub statement: Option<Duration>,
+    /// `transaction_timeout` (PostgreSQL 17), which ends the connection: no write travels with others under it.
+    pub transaction: Option<Duration>,
 }
 
 impl Strategy {
@@ -135,6 +137,11 @@ impl Strategy {
     /// Its units change nothing: they may be sent again, and left at any time.
     pub fn reads(self) -> bool {
         matches!(self, Self::Pipeline | Self::Share)
+    }
+
+    /// Another statement takes the place of its units' own.
+    pub fn rewrites(self) -> bool {
+        matches!(self, Self::Fold | Self::Take | Self::Merge)
     }
 }
 

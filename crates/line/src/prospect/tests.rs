@@ -43,6 +43,8 @@ fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
         silence: Ok(silence(&Templates::default())),
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
         declared: false,
         timeouts: crate::line::Timeouts::default(),
     }

@@ -1,13 +1,15 @@
 //! What the client's statements change in its session, as they complete.
 
 use super::keep::Keeping;
-use super::{Desk, Expect, Portal, Ride};
+use super::{Desk, Expect, Portal, Progress, Ride};
 use crate::ride::inward::Pass;
 use crate::ride::repeat::Repeat;
-use crate::settings::Settings;
+use crate::sequences::SequenceState;
+use crate::server::{StatementKey, is_no_setting};
+use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql, set_to};
+use paceline_sql::{Bound, Effect, Hints, Kept, Named, SequenceUse, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::{self, BindNames, BindValues};
@@ -25,16 +27,6 @@ pub(super) enum Unseen {
     Anything,
 }
 
-/// Parameters that a server reports and no client sets by their name.
-const NOT_SET: [&str; 6] = [
-    "server_version",
-    "server_encoding",
-    "integer_datetimes",
-    "in_hot_standby",
-    "is_superuser",
-    "session_authorization",
-];
-
 /// Takes what the text's next statement changes.
 pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChange> {
     match changes.iter().position(|c| *c == SessionChange::Next) {
@@ -45,6 +37,22 @@ pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChang
             first.truncate(place);
             first
         }
+    }
+}
+
+/// The server is to be asked what this setting has become.
+pub(super) fn asks(asked: &mut Vec<String>, name: &str) {
+    if !asked.iter().any(|known| known == name) {
+        asked.push(name.to_owned());
+    }
+}
+
+/// The bytes of the client's texts mean something else afterwards.
+fn changes_encoding(change: &SessionChange) -> bool {
+    match change {
+        SessionChange::Set { name, .. } | SessionChange::Reset { name } => name == CLIENT_ENCODING,
+        SessionChange::ResetAll => true,
+        _ => false,
     }
 }
 
@@ -78,8 +86,11 @@ impl Ride {
         let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
         match command {
             b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.journal.commit(),
-            b"ROLLBACK\0" if !changes.iter().any(to_savepoint) => {
-                desk.put_in_force(self.journal.roll_back());
+            b"ROLLBACK\0" => {
+                self.resets_all = false;
+                if !changes.iter().any(to_savepoint) {
+                    desk.go_back_to(self.journal.roll_back());
+                }
             }
             _ => {}
         }
@@ -89,6 +100,7 @@ impl Ride {
     }
 
     fn apply(&mut self, change: &SessionChange, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
+        self.idle_timeout_moves(change);
         match change {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
             SessionChange::LetGo => self.unit.lets_go = true,
@@ -96,17 +108,21 @@ impl Ride {
             SessionChange::Deallocate { name } => desk.server.forget_name(name),
             SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
-            SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
-                self.set(change, desk);
-            }
+            SessionChange::Set { .. }
+            | SessionChange::Reset { .. }
+            | SessionChange::ResetAll
+            | SessionChange::Known { .. } => self.set(change, desk),
             SessionChange::Savepoint { name } => {
                 self.journal.savepoint(name, &desk.session.settings);
             }
             SessionChange::Release { name } => self.journal.release(name),
             SessionChange::RollbackTo { name } => {
-                desk.put_in_force(self.journal.roll_back_to(name));
+                desk.go_back_to(self.journal.roll_back_to(name));
             }
-            SessionChange::SetTo { .. } | SessionChange::Next => {}
+            // Noted when it was sent.
+            SessionChange::DiscardSequences => {}
+            SessionChange::SetUnknown { name } => asks(&mut self.asked, name),
+            SessionChange::SetTo(_) | SessionChange::Next => {}
         }
     }
 
@@ -122,6 +138,16 @@ impl Ride {
     fn set(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
         let session = &mut *desk.session;
         self.journal.changes(&session.settings);
+        match change {
+            SessionChange::Set { name, .. } => self.touches(name),
+            SessionChange::ResetAll => self.resets_all = true,
+            _ => {}
+        }
+        if changes_encoding(change) {
+            for name in session.settings.encoded() {
+                asks(&mut self.asked, name);
+            }
+        }
         // The server went back to its own default, not to the client's.
         self.unit.taken_away.extend(session.base.taken_away(change));
         let settings = desk.book.after(&session.settings, &session.base, change);
@@ -146,9 +172,11 @@ impl Ride {
 
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
         self.lose_all(desk);
-        let base = Arc::clone(&desk.session.base);
+        let base = &desk.session.base;
         self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
-        desk.put_in_force(Some(base));
+        let all = SessionChange::DiscardAll;
+        let settings = desk.book.after(&desk.session.settings, base, &all);
+        desk.put_in_force(Some(settings));
         desk.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
         self.kept.clear();
     }
@@ -169,6 +197,9 @@ impl Ride {
                     }
                 }
                 SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, desk),
+                SessionChange::DiscardAll | SessionChange::DiscardSequences => {
+                    desk.server.sequences = SequenceState::Mixed;
+                }
                 _ => {}
             }
         }
@@ -180,7 +211,7 @@ impl Ride {
             return;
         }
         match self.unit.failed {
-            true => desk.put_in_force(self.journal.roll_back()),
+            true => desk.go_back_to(self.journal.roll_back()),
             false => self.journal.commit(),
         }
     }
@@ -208,11 +239,16 @@ impl Ride {
         self.status_before = self.status;
         self.wrap = super::Wrap::No;
         self.repeat = Repeat::No;
+        self.first_uses = None;
+        self.first_describes = false;
         if self.status != Status::Idle {
             return;
         }
         self.portals.clear();
+        self.take_reported_values(desk);
         self.follow_reported(desk);
+        self.let_go_of_settings(&unit);
+        self.turn_off_idle_timeout(desk, to_server);
         self.ask(&unit, desk, to_server);
         self.unseen = Unseen::Nothing;
     }
@@ -220,6 +256,10 @@ impl Ride {
     /// The server reports a setting.
     pub(super) fn reported(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) -> Pass {
         let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
+            // Not UTF-8: its value is not known.
+            let name = frame.body().split(|byte| *byte == 0).next();
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            desk.server.reported.remove(name.unwrap_or_default());
             return Pass::Forward;
         };
         let before = desk
@@ -228,7 +268,7 @@ impl Ride {
             .insert(name.to_owned(), value.to_owned());
         if matches!(
             self.expect.front(),
-            Some(Expect::OwnQuery | Expect::Asking(_))
+            Some(Expect::OwnQuery | Expect::Discarding | Expect::Asking(_))
         ) {
             return Pass::Swallow;
         }
@@ -243,11 +283,41 @@ impl Ride {
         Pass::Swallow
     }
 
+    /// The text has set it.
+    fn touches(&mut self, name: &str) {
+        if !self.touched.iter().any(|known| known == name) {
+            self.touched.push(name.to_owned());
+        }
+    }
+
+    /// What the server reports of a setting is set again from now on, in place of the text that set it: PostgreSQL may have read
+    /// that text relative to something else (`DateStyle` keeps what it does not name).
+    fn take_reported_values(&mut self, desk: &mut Desk<'_>) {
+        for name in std::mem::take(&mut self.touched) {
+            let is_set = desk.session.settings.sql_of(&name).is_some();
+            if let Some(value) = desk.server.reports(&name).filter(|_| is_set) {
+                let sql = set_config_sql(&name, value);
+                desk.set_unseen(&SessionChange::Set { name, sql });
+            }
+        }
+    }
+
+    /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
+    fn let_go_of_settings(&mut self, unit: &Progress) {
+        let holds = std::mem::take(&mut self.resets_all) && !unit.failed;
+        if holds && self.kept.contains(&Kept::Setting) {
+            self.kept.retain(|kept| *kept != Kept::Setting);
+            for name in IDENTITY {
+                asks(&mut self.asked, name);
+            }
+        }
+    }
+
     /// What was set unseen, and the server reports, follows the client, too.
     fn follow_reported(&mut self, desk: &mut Desk<'_>) {
         for (name, before) in std::mem::take(&mut self.reported) {
             let now = desk.server.reported.get(&name).cloned();
-            let is_set = self.unseen != Unseen::Nothing && !NOT_SET.contains(&name.as_str());
+            let is_set = self.unseen != Unseen::Nothing && !is_no_setting(&name);
             if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
                 let name = name.to_ascii_lowercase();
                 desk.set_unseen(&SessionChange::Set {
@@ -259,18 +329,32 @@ impl Ride {
     }
 
     /// The client bound values to a statement.
-    pub(super) fn open_portal(&mut self, bind: &BindNames<'_>, template: &Arc<Template>) {
-        let by_value = |c: &&SessionChange| matches!(c, SessionChange::SetTo { .. });
+    pub(super) fn open_portal(
+        &mut self,
+        bind: &BindNames<'_>,
+        template: &Arc<Template>,
+        key: Option<StatementKey>,
+    ) {
+        let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
         let sets = match template.effect() {
-            Some(Effect::Session(changes)) => changes.iter().filter(by_value).collect(),
+            Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
+                with_values(changes, bind.rest)
+            }
             _ => Vec::new(),
         };
-        let sets = sets.into_iter();
         let portal = Portal {
             template: Arc::clone(template),
-            sets: sets.flat_map(|c| with_value(c, bind.rest)).collect(),
+            named: !bind.statement.is_empty(),
+            key,
+            sets,
         };
         self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// What the execution of a portal may do with sequences.
+    pub(super) fn portal_uses(&self, portal: &[u8]) -> SequenceUse {
+        let portal = self.portals.get(portal);
+        portal.map_or(SequenceUse::ANY, |portal| portal.template.sequences())
     }
 
     /// What the execution of a portal changes, and its hints.
@@ -284,29 +368,28 @@ impl Ride {
         };
         let (mut changes, hints) = desk.what_it_does(Some(&portal.template));
         if !portal.sets.is_empty() {
-            changes.retain(|change| !matches!(change, SessionChange::SetTo { .. }));
+            changes.retain(|change| !matches!(change, SessionChange::SetTo(_)));
             changes.extend(portal.sets.iter().cloned());
         }
         (changes, hints)
     }
 }
 
-/// A setting by parameter, with the value that was bound to it.
-fn with_value(change: &SessionChange, rest: &[u8]) -> Vec<SessionChange> {
-    let SessionChange::SetTo { name, parameter } = change else {
-        return vec![change.clone()];
+/// What calls set whose parameters tell it, with the values that were bound to them.
+fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
+    let values = BindValues::read(rest, 0).map(|bound| bound.values);
+    let values = values.unwrap_or_default();
+    let value = |number: usize| -> Option<Bound<'_>> {
+        match values.get(number.checked_sub(1)?)? {
+            None => Some(None),
+            Some(range) => rest.get(range.clone()).map(Some),
+        }
     };
-    let values = BindValues::read(rest, 0).ok().map(|bound| bound.values);
-    let place = parameter.checked_sub(1);
-    let value = place.and_then(|place| values?.get(place).cloned());
-    match value {
-        Some(None) => set_to(name, None),
-        Some(Some(range)) => match rest.get(range).map(std::str::from_utf8) {
-            Some(Ok(text)) => set_to(name, Some(text)),
-            _ => vec![SessionChange::Pin(Kept::Setting)],
-        },
-        None => vec![SessionChange::Pin(Kept::Setting)],
-    }
+    let calls = changes.iter().filter_map(|change| match change {
+        SessionChange::SetTo(call) => Some(call.with(&value)),
+        _ => None,
+    });
+    calls.flatten().collect()
 }
 
 impl Desk<'_> {
@@ -316,6 +399,13 @@ impl Desk<'_> {
             self.server.settings = Arc::clone(&settings);
             self.session.settings = settings;
         }
+    }
+
+    /// A rollback has put these settings in force, if they were others.
+    fn go_back_to(&mut self, before: Option<Arc<Settings>>) {
+        let current = &self.session.settings;
+        let settings = before.map(|before| self.book.rolled_back(&before, current));
+        self.put_in_force(settings);
     }
 
     /// A setting whose change the text did not tell.
@@ -344,7 +434,7 @@ impl Desk<'_> {
             self.what_it_says(&target)
                 .into_iter()
                 .map(|change| match change {
-                    SessionChange::SetTo { .. } => SessionChange::Pin(Kept::Setting),
+                    SessionChange::SetTo(call) => call.unbound(),
                     other => other,
                 }),
         );

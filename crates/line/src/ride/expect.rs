@@ -1,6 +1,7 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
 use super::keep::{Question, Refusal};
+use super::shape::Described;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
@@ -22,6 +23,8 @@ pub(super) enum Expect {
     Deallocate,
     /// Paceline's own `Query`: nothing of its answer reaches the client unless it fails.
     OwnQuery,
+    /// Paceline's own `Query` that forgets what others have drawn from sequences.
+    Discarding,
     /// Paceline's own end of a hinted transaction.
     Ending,
     /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
@@ -63,8 +66,14 @@ pub(super) enum Expect {
     /// The client's `Bind` of a statement that the server has.
     Bind {
         key: Option<StatementKey>,
+        /// The client may know the columns of the statement from before.
+        described: bool,
     },
-    Describe,
+    Describe(Option<Described>),
+    /// Paceline's own `Describe` of a statement whose columns the client knows.
+    Shape {
+        key: StatementKey,
+    },
     Execute {
         changes: Vec<SessionChange>,
         hints: Hints,
@@ -118,6 +127,7 @@ impl Expect {
             Self::Query { .. }
                 | Self::Deallocate
                 | Self::OwnQuery
+                | Self::Discarding
                 | Self::Ending
                 | Self::Restoring
                 | Self::Asking(_)
@@ -133,11 +143,13 @@ impl Expect {
         matches!(
             self,
             Self::OwnQuery
+                | Self::Discarding
                 | Self::Ending
                 | Self::Restoring
                 | Self::Asking(_)
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
+                | Self::Shape { .. }
         )
     }
 

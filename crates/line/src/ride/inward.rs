@@ -98,6 +98,7 @@ impl Ride {
                 }
                 Pass::Swallow => {}
             }
+            self.go_on_with_held(desk, to_server);
             self.answer_done(to_client);
         }
         self.forwarded += (to_client.len() - before) as u64;
@@ -179,7 +180,13 @@ impl Ride {
             }
             (
                 _,
-                Some(Expect::OwnQuery | Expect::Ending | Expect::Restoring | Expect::Asking(_)),
+                Some(
+                    Expect::OwnQuery
+                    | Expect::Discarding
+                    | Expect::Ending
+                    | Expect::Restoring
+                    | Expect::Asking(_),
+                ),
             ) => Pass::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
                 backend::write_command_complete(to_client, "DEALLOCATE");
@@ -203,8 +210,19 @@ impl Ride {
                 }
                 Pass::Swallow
             }
-            (tag::BIND_COMPLETE, Some(Expect::Bind { .. }))
-            | (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe)) => {
+            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Shape { .. })) => {
+                self.shape_is(frame, desk, to_server);
+                Pass::Swallow
+            }
+            (_, Some(Expect::Shape { .. })) => Pass::Swallow,
+            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe(described))) => {
+                if let Some(described) = *described {
+                    self.note_shape(frame, described, desk);
+                }
+                self.expect.pop_front();
+                Pass::Forward
+            }
+            (tag::BIND_COMPLETE, Some(Expect::Bind { .. })) => {
                 self.expect.pop_front();
                 Pass::Forward
             }
@@ -251,6 +269,10 @@ impl Ride {
             self.unanswered(&question, desk);
             return Pass::Swallow;
         }
+        if let Some(Expect::Discarding) = self.expect.front() {
+            self.strange_numbers = true;
+            return Pass::Swallow;
+        }
         self.end_failed_copy(desk);
         if let Some(Expect::Refused { why, .. }) = self.expect.front() {
             let error = why.error();
@@ -273,7 +295,7 @@ impl Ride {
         if stale {
             self.retire_plans(desk);
         }
-        if let Some(Expect::Bind { key: Some(key) }) = self.expect.front() {
+        if let Some(Expect::Bind { key: Some(key), .. }) = self.expect.front() {
             // It may have been prepared for a table that has changed since: its parameters had other types then.
             desk.server.retire(*key);
         }
@@ -309,6 +331,7 @@ impl Ride {
     fn fail(&mut self, desk: &mut Desk<'_>) {
         self.saw_error = true;
         self.unit.failed = true;
+        self.describing = false;
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
             self.skip_to_sync(desk);
         }
@@ -350,7 +373,7 @@ impl Ride {
             self.answered_unasked(desk);
         }
         match expected {
-            Some(Expect::OwnQuery) => return Ok(Pass::Swallow),
+            Some(Expect::OwnQuery | Expect::Discarding) => return Ok(Pass::Swallow),
             Some(Expect::Asking(_)) => return Ok(Pass::Swallow),
             Some(Expect::Then {
                 query,

@@ -1,11 +1,12 @@
 //! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
 
 use super::change::Unseen;
+use super::idle::read_idle_timeout;
 use super::{Desk, Expect, Progress, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::BytesMut;
-use paceline_sql::{Kept, SessionChange, quote_literal, set_to};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, SessionChange, quote_literal, set_to};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 
@@ -39,6 +40,8 @@ pub(super) enum Refusal {
     Keeps(Kept),
     /// The client has prepared too many statements.
     Full,
+    /// The statement has other columns than the client was told of.
+    OtherColumns,
 }
 
 impl Refusal {
@@ -54,6 +57,11 @@ impl Refusal {
                     "A client may have {CLIENT_STATEMENTS_MAX} prepared statements at a time."
                 ))
                 .with_hint("Close or DEALLOCATE those that are no longer used."),
+            // PostgreSQL's own words.
+            Self::OtherColumns => {
+                ErrorResponse::error("0A000", "cached plan must not change result type")
+                    .of_routine("RevalidateCachedQuery")
+            }
         }
     }
 }
@@ -73,7 +81,13 @@ impl Question {
             let name = quote_literal(name);
             format!("pg_catalog.current_setting({name}, true)")
         });
-        let columns: Vec<String> = kinds.chain(settings).collect();
+        let off = self
+            .settings
+            .iter()
+            .any(|name| name == IDLE_SESSION_TIMEOUT);
+        let off =
+            off.then(|| format!("pg_catalog.set_config('{IDLE_SESSION_TIMEOUT}', '0', false)"));
+        let columns: Vec<String> = kinds.chain(settings).chain(off).collect();
         format!("SELECT {}", columns.join(", "))
     }
 }
@@ -89,7 +103,7 @@ impl Ride {
         }
         match desk.state.keeping {
             Keeping::Pin => return self.pin(kept),
-            Keeping::Warn if !kept.is_passing() => {
+            Keeping::Warn => {
                 self.warned.push(kept);
                 let message = format!("{kept} is lost at the end of the transaction");
                 ErrorResponse::warning("01000", message)
@@ -127,7 +141,7 @@ impl Ride {
             return None;
         }
         changes.iter().find_map(|change| match change {
-            SessionChange::Pin(kept) if !kept.is_passing() => Some(*kept),
+            SessionChange::Pin(kept) => Some(*kept),
             _ => None,
         })
     }
@@ -138,6 +152,7 @@ impl Ride {
         if question.kinds.is_empty() && question.settings.is_empty() {
             return;
         }
+        self.asked.clear();
         // They would be taken for the client's.
         self.close_leftovers(desk, to_server);
         frontend::write_query(to_server, &question.sql());
@@ -156,10 +171,12 @@ impl Ride {
             _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
             _ => Vec::new(),
         };
-        let settings = match self.unseen {
-            Unseen::Nothing => Vec::new(),
-            Unseen::Called | Unseen::Anything => desk.state.extra.clone(),
-        };
+        let mut settings = self.asked.clone();
+        if self.unseen != Unseen::Nothing {
+            let extra = desk.state.extra.iter();
+            let further: Vec<_> = extra.filter(|name| !settings.contains(name)).collect();
+            settings.extend(further.into_iter().cloned());
+        }
         Question { kinds, settings }
     }
 
@@ -167,6 +184,9 @@ impl Ride {
     pub(super) fn unanswered(&mut self, question: &Question, desk: &mut Desk<'_>) {
         desk.server.tainted = true;
         question.kinds.iter().for_each(|kept| self.pin(*kept));
+        if desk.state.keeping == Keeping::Pin {
+            self.asked.clone_from(&question.settings);
+        }
     }
 
     /// The server has answered.
@@ -182,9 +202,17 @@ impl Ride {
             }
         }
         for (name, value) in question.settings.iter().zip(&mut values) {
-            if let Some(value) = value.and_then(|value| std::str::from_utf8(value).ok()) {
-                let changes = set_to(name, Some(value));
-                changes.iter().for_each(|change| desk.set_unseen(change));
+            match value.map(std::str::from_utf8) {
+                Some(Ok(value)) => {
+                    let changes = match name.as_str() {
+                        IDLE_SESSION_TIMEOUT => read_idle_timeout(value),
+                        name => set_to(name, Some(value)),
+                    };
+                    changes.iter().for_each(|change| desk.set_unseen(change));
+                }
+                // In an encoding that cannot be kept as text.
+                Some(Err(_)) if desk.state.keeping == Keeping::Pin => self.pin(Kept::Setting),
+                Some(Err(_)) | None => {}
             }
         }
     }

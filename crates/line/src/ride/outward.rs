@@ -1,13 +1,14 @@
 //! From the client to the server.
 
 use super::expect::Says;
+use super::shape::Described;
 use super::{Desk, Expect, Ride};
 use crate::server::{NAME_PREFIX, StatementKey};
 use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, without_bare_hints};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, SessionChange};
+use paceline_sql::{Kept, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 pub(super) struct Known {
     pub(super) name: Vec<u8>,
     /// If it is shared with other clients.
-    key: Option<StatementKey>,
+    pub(super) key: Option<StatementKey>,
     /// What it does, if the client has prepared it.
     pub(super) template: Option<Arc<Template>>,
 }
@@ -36,14 +37,21 @@ impl Known {
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
     pub fn client_message(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        if self.hold_back(frame) {
+            return;
+        }
         if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
             self.skipping = true;
             return;
         }
         match frame.tag {
             tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
-            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE => {
-                self.mid_unit = true
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
+                if !self.mid_unit =>
+            {
+                self.begins_messages(desk, out);
+                self.message_shows_idle_timeout(frame, desk, out);
+                self.mid_unit = true;
             }
             _ => {}
         }
@@ -61,12 +69,23 @@ impl Ride {
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
-                Ok(bind) => self.bind(bind, desk, out),
-                Err(_) => self.pass(frame, Expect::Bind { key: None }, out),
+                Ok(bind) => {
+                    if !self.checks_shape(bind.statement, frame, desk, out) {
+                        self.bind(bind, desk, out);
+                    }
+                }
+                Err(_) => self.pass(
+                    frame,
+                    Expect::Bind {
+                        key: None,
+                        described: false,
+                    },
+                    out,
+                ),
             },
             tag::DESCRIBE => match Target::read(frame.body()) {
                 Ok(target) => self.describe(target, desk, out),
-                Err(_) => self.pass(frame, Expect::Describe, out),
+                Err(_) => self.pass(frame, Expect::Describe(None), out),
             },
             tag::CLOSE => match Target::read(frame.body()) {
                 Ok(target) => self.close(target, desk, out),
@@ -76,6 +95,8 @@ impl Ride {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
                 if !self.portal_by_name(portal, desk, out) {
                     let (changes, hints) = self.what_portal_does(portal, desk);
+                    self.draws(self.portal_uses(portal), desk);
+                    self.discards_sequences(&changes, false, desk);
                     let drops = changes.iter().any(SessionChange::drops_statements);
                     self.pass(frame, Expect::Execute { changes, hints }, out);
                     if drops {
@@ -84,6 +105,7 @@ impl Ride {
                 }
             }
             tag::FUNCTION_CALL => {
+                self.uses_sequences(SequenceUse::ANY, desk, out);
                 desk.server.tainted = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
@@ -114,6 +136,7 @@ impl Ride {
         desk.server.unnamed = None;
         desk.session.close_unnamed();
         let Ok(text) = Reader::new(frame.body()).str() else {
+            self.uses_sequences(SequenceUse::ANY, desk, out);
             let (changes, hints) = desk.what_it_does(None);
             return self.pass(
                 frame,
@@ -134,6 +157,8 @@ impl Ride {
             }
         };
         let template = self.as_read(text, template, desk);
+        self.uses_sequences(template.sequences(), desk, out);
+        self.shows_idle_timeout(&template, desk, out);
         if self.query_by_name(&plain, &template, desk, out) {
             return;
         }
@@ -151,6 +176,7 @@ impl Ride {
             self.expect.push_back(Expect::Deallocate);
             return;
         }
+        self.discards_sequences(&changes, single, desk);
         match plain {
             Cow::Borrowed(_) => out.put_slice(frame.bytes),
             Cow::Owned(plain) => frontend::write_query(out, &plain),
@@ -228,6 +254,8 @@ impl Ride {
     }
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        let own = desk.session.statement(bind.statement);
+        let described = own.is_some_and(|own| desk.session.shape(own.statement_id).is_some());
         let known = self.make_known(bind.statement, desk, out);
         let Known {
             name,
@@ -235,7 +263,7 @@ impl Ride {
             template,
         } = known;
         match template {
-            Some(template) => self.open_portal(&bind, &template),
+            Some(template) => self.open_portal(&bind, &template, key),
             None => drop(self.portals.remove(bind.portal)),
         }
         BindNames {
@@ -243,18 +271,30 @@ impl Ride {
             ..bind
         }
         .write(out);
-        self.expect.push_back(Expect::Bind { key });
+        self.expect.push_back(Expect::Bind { key, described });
     }
 
     fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        match target {
-            Target::Portal(_) => target.write(out, tag::DESCRIBE),
-            Target::Statement(name) => {
-                let Known { name, .. } = self.make_known(name, desk, out);
-                Target::Statement(&name).write(out, tag::DESCRIBE);
+        let described = match target {
+            Target::Portal(portal) => {
+                target.write(out, tag::DESCRIBE);
+                let portal = self.portals.get(portal).filter(|portal| portal.named);
+                portal.map(|portal| Described {
+                    statement: portal.template.statement_id,
+                    key: portal.key,
+                })
             }
-        }
-        self.expect.push_back(Expect::Describe);
+            Target::Statement(name) => {
+                let Known { name: own, key, .. } = self.make_known(name, desk, out);
+                Target::Statement(&own).write(out, tag::DESCRIBE);
+                let template = desk.session.statement(name).filter(|_| !name.is_empty());
+                template.map(|template| Described {
+                    statement: template.statement_id,
+                    key,
+                })
+            }
+        };
+        self.expect.push_back(Expect::Describe(described));
     }
 
     fn close(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {

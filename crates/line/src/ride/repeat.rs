@@ -108,13 +108,18 @@ impl Ride {
         true
     }
 
-    /// Nothing can have been done, and nothing has been told. (A procedure may have committed before it failed; and in a
+    /// Nothing can have been done, and nothing has been told, neither now nor by an earlier description that the new rows would
+    /// contradict; unless the unit asks for a new one. (A procedure may have committed before it failed; and in a
     /// transaction that Paceline has begun, nothing but its end can follow.)
     pub(super) fn may_repeat(&self) -> bool {
-        let begins = matches!(
-            self.expect.front(),
-            Some(Expect::Bind { .. } | Expect::Query { by_name: true, .. })
-        );
+        let begins = match self.expect.front() {
+            Some(Expect::Bind { described, .. }) => {
+                let mut rest = self.expect.iter();
+                !described || rest.any(|expect| matches!(expect, Expect::Describe(_)))
+            }
+            Some(Expect::Query { by_name, .. }) => *by_name,
+            _ => false,
+        };
         begins
             && self.status == Status::Idle
             && self.status_before == Status::Idle

@@ -9,6 +9,8 @@ mod passing;
 mod prepared;
 mod reading;
 mod repeat;
+mod sequences;
 mod settings;
+mod shape;
 mod stage;
 mod underway;

@@ -123,11 +123,15 @@ impl Silence {
 }
 
 /// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
-/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes.
+/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
+/// read the number that another member has drawn from a sequence.
 pub fn fits(unit: &Unit) -> Option<GroupId> {
     let template = &unit.template;
     let targeted = template.hints().target_affect_row.is_some();
-    let fits = !targeted && !template.is_parsed_alone() && template.pace.is_short();
+    let fits = !targeted
+        && !template.is_parsed_alone()
+        && !template.reads_numbers()
+        && template.pace.is_short();
     fits.then(|| GroupId {
         strategy: Strategy::Chain,
         template: 0,

@@ -1,5 +1,6 @@
-//! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`. A ride
-//! without any of these limits has no clock; with one it has a single timer, set again only when it goes off too early.
+//! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and the client's own
+//! `idle_session_timeout` while it keeps the server outside transactions. A ride without any of these limits has no clock; with one it
+//! has a single timer, set again only when it goes off too early.
 
 use crate::config::Terms;
 use std::pin::Pin;
@@ -9,6 +10,9 @@ use tokio::time::{Instant, Sleep};
 
 /// For a ride that nothing ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a client is sent away that keeps its server and is idle for too long by its own `idle_session_timeout`.
+pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
 /// What a ride waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(super) enum Phase {
 pub(super) struct Clock {
     terms: Arc<Terms>,
     phase: Phase,
+    /// How long the client may be idle; zero is for ever.
+    idle_max: Duration,
     /// When the transaction began.
     began: Instant,
     /// When the phase began, or the client said something in it.
@@ -40,22 +46,28 @@ impl Clock {
             terms.transaction_timeout,
             terms.idle_transaction_timeout,
         ];
-        if limits.iter().all(Duration::is_zero) {
-            return None;
-        }
+        let limited = !limits.iter().all(Duration::is_zero);
+        limited.then(|| Self::new(terms))
+    }
+
+    /// For a ride whose client limits its own idleness.
+    pub(super) fn new(terms: &Arc<Terms>) -> Box<Self> {
         let now = Instant::now();
-        Some(Box::new(Self {
+        Box::new(Self {
             terms: Arc::clone(terms),
             phase: Phase::Idle,
+            idle_max: Duration::ZERO,
             began: now,
             since: now,
             alarm: Box::pin(tokio::time::sleep_until(now + FAR)),
-        }))
+        })
     }
 
-    /// The ride waits for something; `heard`: the client has said something since it waited last.
-    pub(super) fn turn(&mut self, phase: Phase, heard: bool) {
-        if phase == self.phase && !heard {
+    /// The ride waits for something; `heard`: the client has said something since it waited last. `idle_max`: how long it may say
+    /// nothing outside transactions.
+    pub(super) fn turn(&mut self, phase: Phase, heard: bool, idle_max: Duration) {
+        let moves = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
+        if phase == self.phase && !heard && !moves {
             return;
         }
         self.since = Instant::now();
@@ -74,7 +86,8 @@ impl Clock {
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self { terms, since, .. } = self;
         let own = match self.phase {
-            Phase::Idle => return None,
+            Phase::Idle if self.idle_max.is_zero() => return None,
+            Phase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
             Phase::IdleInTransaction => {
                 (terms.idle_transaction_timeout, "idle transaction timeout")
             }
@@ -121,7 +134,7 @@ mod tests {
     }
 
     fn turn(clock: &mut Option<Box<Clock>>, phase: Phase) {
-        clock.as_mut().unwrap().turn(phase, false);
+        clock.as_mut().unwrap().turn(phase, false, Duration::ZERO);
     }
 
     /// Why and after how many seconds the time is up, if that is within a day.
@@ -160,6 +173,21 @@ mod tests {
         assert_eq!(up(&mut clock).await, Some(("query timeout", 8)));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_keeps_its_server_may_be_idle_for_so_long() {
+        let mut clock = clock("query_timeout = 5");
+        let idle = |clock: &mut Option<Box<Clock>>| {
+            clock.as_mut().unwrap().turn(Phase::Idle, false, SECOND * 9);
+        };
+        idle(&mut clock);
+        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
+        turn(&mut clock, Phase::Running);
+        idle(&mut clock);
+        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
+        turn(&mut clock, Phase::Idle);
+        assert_eq!(up(&mut clock).await, None);
+    }
+
     /// A long COPY is no query that hangs.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_goes_on_talking_is_not_cut_off() {
@@ -167,7 +195,8 @@ mod tests {
         turn(&mut clock, Phase::Running);
         for _ in 0..3 {
             advance(SECOND * 4).await;
-            clock.as_mut().unwrap().turn(Phase::Running, true);
+            let running = clock.as_mut().unwrap();
+            running.turn(Phase::Running, true, Duration::ZERO);
         }
         assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
     }

@@ -17,9 +17,9 @@ use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use encryption::Opening;
 use paceline_line::session::Session;
-use paceline_line::settings::Settings;
+use paceline_line::settings::{Settings, idle_timeout_sql, read_milliseconds};
 use paceline_line::unit::Scanner;
-use paceline_sql::{quote_ident, quote_literal};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::Startup;
@@ -202,7 +202,11 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
-    let sets = settings_of(&startup, &proxy.config().paceline.state)?;
+    let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
+    if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
+        // Boxed: it is rare, and every login would pay for its state.
+        *sql = Box::pin(read_idle_timeout(&pool, sql)).await?;
+    }
     let settings = proxy.book.intern(sets.clone());
     let parameters = match own_name(&startup, &sets) {
         None => welcome(&pool, &settings).await?,
@@ -373,6 +377,30 @@ async fn welcome_by(
         }
     }
     Ok(parameters)
+}
+
+/// What stands for the `idle_session_timeout` that this SQL sets: the server reads it, and does not keep it.
+async fn read_idle_timeout(pool: &Arc<Pool>, sql: &str) -> Result<String, Refusal> {
+    let local = sql.replacen("SET", "SET LOCAL", 1);
+    // One text is one transaction.
+    let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
+    let mut seat = auth::seat(pool).await?;
+    let Some(conn) = seat.conn() else {
+        return Err(Refusal::Left);
+    };
+    let answer = conn.query(&question).await;
+    if let Ok(_) | Err(ServerError::Refused(_)) = answer {
+        seat.leave();
+    }
+    match answer {
+        Ok(answers) => {
+            let shown = answers.iter().flatten().flatten().flatten().next();
+            let value = shown.and_then(|value| read_milliseconds(value));
+            Ok(idle_timeout_sql(value.unwrap_or_default()))
+        }
+        Err(ServerError::Refused(error)) => Err(Refusal::Told(as_fatal(&error))),
+        Err(_) => Err(Refusal::Told(crate::trip::lost())),
+    }
 }
 
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.

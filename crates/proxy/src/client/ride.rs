@@ -21,8 +21,10 @@ use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::Template;
 use paceline_line::unit::{Form, Unit};
+use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
+use paceline_wire::frontend::tag;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -117,9 +119,7 @@ impl Client {
             let mut relay = match underway {
                 Some((underway, room)) => Relay::take_over(self, conn, underway, room, start),
                 None => {
-                    let simple = |unit: &&Arc<Unit>| matches!(unit.form, Form::Simple);
-                    let known = watched.as_ref().map(|(unit, _)| unit).filter(simple);
-                    let known = known.map(|unit| &unit.template);
+                    let known = watched.as_ref().map(|(unit, _)| unit);
                     Relay::board(self, conn, unit, known, wrap, start)
                 }
             };
@@ -185,7 +185,8 @@ impl Client {
                 return Err(super::shut_down());
             };
             let tainted = conn.side.tainted;
-            match within(limit, conn.adopt(&self.session.settings)).await {
+            let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
+            match within(limit, adopting).await {
                 Some(Ok(())) => return Ok(Some(seat)),
                 Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
                 Some(Err(ServerError::Refused(error))) => {
@@ -223,6 +224,14 @@ fn held_max(unit: &Unit) -> Option<Duration> {
     }
 }
 
+/// What a unit may do with sequences that is complete and carries nothing out, such as the preparing of a statement.
+fn uses_of_names(unit: &Bytes) -> Option<SequenceUse> {
+    let harmless = [tag::PARSE, tag::DESCRIBE, tag::CLOSE, tag::SYNC];
+    let complete = Frames::new(unit).last().is_some_and(|f| f.tag == tag::SYNC);
+    let runs_nothing = complete && Frames::new(unit).all(|f| harmless.contains(&f.tag));
+    runs_nothing.then_some(SequenceUse::NONE)
+}
+
 /// Carries out a ride; if it takes longer, those who wait for its queue or rows may leave.
 async fn hold_rows<T>(
     rows: Rows<'_>,
@@ -239,12 +248,12 @@ async fn hold_rows<T>(
 }
 
 impl<'a> Relay<'a> {
-    /// For a unit; `known`: what its only query is, if it is one.
+    /// For a unit; `known`: what it is, if it is a single statement.
     fn board(
         client: &'a mut Client,
         conn: &'a mut ServerConn,
         unit: &Bytes,
-        known: Option<&Arc<Template>>,
+        known: Option<&Arc<Unit>>,
         wrap: Wrap,
         start: Instant,
     ) -> Self {
@@ -254,10 +263,18 @@ impl<'a> Relay<'a> {
             ride.stay();
         }
         ride.can_be_repeated();
+        if let Some(uses) = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences))
+        {
+            ride.first_unit_uses(uses);
+        }
+        if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
+            ride.first_unit_describes();
+        }
+        let query = known.filter(|known| matches!(known.form, Form::Simple));
         let mut relay = Self::new(client, conn, ride, start);
         relay.to_server = to_server;
         relay.first = Some(unit.clone());
-        relay.take_unit(unit, known);
+        relay.take_unit(unit, query.map(|query| &query.template));
         relay
     }
 
@@ -369,6 +386,9 @@ impl<'a> Relay<'a> {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
             let heard_out = self.wants_client();
             self.take_server_input()?;
+            if self.ride.has_strange_numbers() {
+                return Err((Fate::Drop, End::Told(self.client.lost())));
+            }
             if self.begins_transaction() {
                 return Err((Fate::Drop, self.refuse_transaction()));
             }

@@ -1,9 +1,41 @@
 //! A client that says nothing and holds no server: after `client_idle_timeout` its connection ends. Where nothing limits its
 //! silence there is no watch and no timer; else one timer serves it for as long as it is connected, however often it speaks.
 
+use super::End;
+use bytes::{Bytes, BytesMut};
+use paceline_wire::ErrorResponse;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
+
+/// A limit of a client's silence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SilenceMax {
+    pub(super) time: Duration,
+    /// The session's own limit, as PostgreSQL has it; else that of the configuration.
+    pub(super) is_session: bool,
+}
+
+impl SilenceMax {
+    /// The client has been silent for so long.
+    pub(super) fn end(self) -> End {
+        End::Told(match self.is_session {
+            true => idle_session(),
+            false => crate::trip::timed_out("client_idle_timeout"),
+        })
+    }
+}
+
+/// What PostgreSQL says to a session that is idle for longer than `idle_session_timeout`.
+pub(super) fn idle_session() -> Bytes {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal(
+        "57P05",
+        "terminating connection due to idle-session timeout",
+    )
+    .write(&mut out);
+    out.freeze()
+}
 
 /// Watches one client.
 pub(super) struct Silence {

@@ -117,6 +117,7 @@ pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
     Timeouts {
         lock: limit(0),
         statement: limit(1),
+        transaction: limit(2),
     }
 }
 

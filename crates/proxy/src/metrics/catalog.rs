@@ -141,6 +141,11 @@ pub(super) const ASSIGNMENTS: Metric = counter(
     POOL,
     "Times that a server connection was given to a client, or to a group",
 );
+pub(super) const PINS: Metric = counter(
+    "paceline_pins",
+    POOL,
+    "Times that a client has kept its server connection beyond a transaction, for state that cannot follow it",
+);
 pub(super) const ACCEPTED: Metric = counter(
     "paceline_clients_accepted",
     &[],
@@ -170,7 +175,7 @@ pub(super) const BUILD: Metric = Metric {
 
 /// All of them.
 #[cfg(test)]
-pub(super) const ALL: [&Metric; 24] = [
+pub(super) const ALL: [&Metric; 25] = [
     &UNITS,
     &GROUPS,
     &LARGEST_GROUP,
@@ -190,6 +195,7 @@ pub(super) const ALL: [&Metric; 24] = [
     &RECEIVED,
     &SENT,
     &ASSIGNMENTS,
+    &PINS,
     &ACCEPTED,
     &CLIENTS,
     &CLIENTS_MAX,

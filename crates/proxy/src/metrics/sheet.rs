@@ -127,6 +127,7 @@ struct Sheet {
     received: Series<PoolLabels>,
     sent: Series<PoolLabels>,
     assignments: Series<PoolLabels>,
+    pins: Series<PoolLabels>,
     accepted: u64,
     clients: u64,
     clients_max: u64,
@@ -208,6 +209,7 @@ impl Sheet {
         add(&mut self.received, labels.clone(), totals.received());
         add(&mut self.sent, labels.clone(), totals.sent());
         add(&mut self.assignments, labels.clone(), totals.assignments());
+        add(&mut self.pins, labels.clone(), stats.pins());
     }
 
     fn add_load(&mut self, pool: &PoolLabels, load: Load) {
@@ -293,6 +295,7 @@ impl Collector for Sheet {
         out.counters(&catalog::RECEIVED, &self.received)?;
         out.counters(&catalog::SENT, &self.sent)?;
         out.counters(&catalog::ASSIGNMENTS, &self.assignments)?;
+        out.counters(&catalog::PINS, &self.pins)?;
         out.counter(&catalog::ACCEPTED, self.accepted)?;
         out.gauge(&catalog::CLIENTS, self.clients)?;
         out.gauge(&catalog::CLIENTS_MAX, self.clients_max)?;

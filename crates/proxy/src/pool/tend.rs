@@ -80,6 +80,9 @@ impl Pool {
         match opened {
             Ok(conn) => {
                 self.roster.enter(&self.proxy, &conn);
+                let idle_default = u64::try_from(conn.side.idle_default.as_millis());
+                let idle_default = idle_default.unwrap_or_default();
+                self.idle_default_ms.store(idle_default, Ordering::Relaxed);
                 inner.has_reached_server(&era);
                 self.take_in(&mut inner, conn);
                 self.dispatch(&mut inner, now);

@@ -1,95 +1,15 @@
 //! Generated histories: several clients on two server connections say what changes a session; each has a bare session of
 //! PostgreSQL that hears the same. After every unit the two must not differ in anything that follows a client.
 
-use crate::harness::Stage;
+mod texts;
+
 use crate::harness::message::{bind, close, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::rng::Rng;
+use crate::harness::{Reply, Stage};
+use texts::{BLOCKS, LOOK, NAMES, STATEMENTS, TEXTS};
 
-const STEPS: usize = 700;
-
-/// Names that clients give to statements.
-const NAMES: [&str; 3] = ["a", "b", "c"];
-
-/// What is compared, beside what the server reports by itself.
-const LOOK: &str = "SELECT current_setting('application_name'), current_setting('search_path'), \
-    current_setting('timezone'), current_setting('statement_timeout'), current_setting('datestyle'), \
-    coalesce(current_setting('app.flag', true), ''), current_setting('role'), current_user, session_user, \
-    current_setting('default_transaction_read_only'), current_setting('default_transaction_isolation')";
-
-/// One statement each.
-const STATEMENTS: [&str; 56] = [
-    "SET application_name = 'one'",
-    "SET application_name TO 'two'",
-    "SET search_path = a, \"B c\", public",
-    "SET search_path TO public",
-    "SET TIME ZONE 'Asia/Tokyo'",
-    "SET timezone = 'America/New_York'",
-    "SET statement_timeout TO '71s'",
-    "SET datestyle = 'German, DMY'",
-    "SET app.flag = 'it''s'",
-    "SET app.flag = 'other'",
-    "SET ROLE paceline_history_a",
-    "SET ROLE paceline_history_b",
-    "SET ROLE NONE",
-    "RESET ROLE",
-    "SET SESSION AUTHORIZATION paceline_history_a",
-    "RESET SESSION AUTHORIZATION",
-    "SET SESSION AUTHORIZATION DEFAULT",
-    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY, ISOLATION LEVEL SERIALIZABLE",
-    "SET default_transaction_read_only = off",
-    "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
-    "RESET default_transaction_isolation",
-    "RESET application_name",
-    "RESET search_path",
-    "RESET timezone",
-    "SET statement_timeout TO DEFAULT",
-    "RESET app.flag",
-    "RESET ALL",
-    "DISCARD ALL",
-    "SET LOCAL application_name = 'local'",
-    "SET LOCAL search_path = local",
-    "SET LOCAL app.flag = 'local'",
-    "SELECT set_config('application_name', 'by call', false)",
-    "SELECT set_config('app.flag', 'by call', false), set_config('search_path', 'x, y', false)",
-    "SELECT set_config('app.flag', 'local call', true)",
-    "SET statement_timeout = nonsense",
-    "SET nosuchsetting = 1",
-    "SELECT set_config('timezone', 'Nowhere/Land', false)",
-    "DO $$ BEGIN PERFORM set_config('app.flag', 'by DO', false); END $$",
-    "DO $$ BEGIN SET application_name = 'by DO'; SET search_path = by_do; END $$",
-    "SELECT 1/0",
-    "SELECT 1",
-    "SHOW search_path",
-    "SAVEPOINT s",
-    "SAVEPOINT t",
-    "ROLLBACK TO s",
-    "ROLLBACK TO SAVEPOINT t",
-    "RELEASE s",
-    "RELEASE SAVEPOINT t",
-    "PREPARE a AS SELECT 'first'",
-    "PREPARE a AS SELECT 'second'",
-    "PREPARE b (text) AS SELECT 'b' || $1",
-    "PREPARE c AS SELECT current_setting('application_name')",
-    "DEALLOCATE a",
-    "DEALLOCATE PREPARE b",
-    "DEALLOCATE ALL",
-    "EXECUTE b('x')",
-];
-
-/// Begin and end transactions; so often that they do.
-const BLOCKS: [&str; 5] = ["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "COMMIT"];
-
-/// Several statements in one text.
-const TEXTS: [&str; 7] = [
-    "SET application_name = 'in a text'; SET app.flag = 'in a text'",
-    "SET application_name = 'undone'; SELECT 1/0",
-    "BEGIN; SET search_path = in_block; COMMIT",
-    "BEGIN; SET search_path = in_block; ROLLBACK",
-    "SET app.flag = 'kept'; COMMIT; SET app.flag = 'undone'; SELECT 1/0",
-    "SAVEPOINT s; SET app.flag = 'in savepoint'; ROLLBACK TO s",
-    "SET application_name = 'before'; SELECT 1; RESET timezone",
-];
+const STEPS: usize = 1_500;
 
 /// A client of Paceline and its double.
 struct Pair {
@@ -101,10 +21,12 @@ struct Pair {
 
 impl Pair {
     fn open(stage: &Stage, more: &[(&str, &str)]) -> Self {
-        let mut parameters = vec![("user", "postgres"), ("database", stage.database.as_str())];
+        let user = more.iter().find(|(name, _)| *name == "user");
+        let mut parameters = vec![("database", stage.database.as_str())];
+        parameters.extend(user.is_none().then_some(("user", "postgres")));
         parameters.extend(more);
         Self {
-            client: stage.client_with(more),
+            client: RawClient::connect(stage.port(), &parameters),
             bare: RawClient::connect(stage.cluster.port(), &parameters),
             status: 'I',
         }
@@ -115,10 +37,12 @@ impl Pair {
         let (bare, client) = (self.bare.ask(bytes), self.client.ask(bytes));
         // What is reported on the way may be more than changed; where it ends is compared.
         assert_eq!(
-            (client.sqlstate(), client.status(), client.rows()),
-            (bare.sqlstate(), bare.status(), bare.rows()),
-            "{what}"
+            (client.sqlstate(), client.status()),
+            (bare.sqlstate(), bare.status()),
+            "{what}: {client:?}"
         );
+        assert_eq!(differing(&client, &bare), [], "{what}");
+        assert!(client.rows() == bare.rows(), "{what}");
         if client.sqlstate().is_empty() {
             assert_eq!(client.tag(), bare.tag(), "{what}");
         }
@@ -139,6 +63,19 @@ impl Pair {
             }
         }
     }
+}
+
+/// The lines of the first values that differ.
+fn differing(client: &Reply, bare: &Reply) -> Vec<(String, String)> {
+    let lines = |reply: &Reply| -> Vec<String> {
+        let rows = reply.rows();
+        let values = rows.iter().flatten().flatten();
+        values
+            .flat_map(|value| value.lines().map(str::to_owned))
+            .collect()
+    };
+    let pairs = lines(client).into_iter().zip(lines(bare));
+    pairs.filter(|(client, bare)| client != bare).collect()
 }
 
 /// A unit: what it is called, and its bytes.
@@ -190,13 +127,19 @@ fn sessions_that_share_servers_are_like_sessions_of_their_own() {
         .set("track_extra_parameters=search_path, role, app.flag")
         .open();
     make_roles(&stage);
-    let parameters: [&[(&str, &str)]; 3] = [
+    let parameters: [&[(&str, &str)]; 5] = [
         &[],
         &[
             ("application_name", "started so"),
             ("options", "-c statement_timeout=44s -c app.flag=started"),
         ],
         &[("TimeZone", "Europe/Rome"), ("search_path", "mine, public")],
+        &[("user", "paceline_history_user")],
+        &[
+            ("user", "paceline_history_user"),
+            ("DateStyle", "dmy"),
+            ("options", "-c work_mem=75"),
+        ],
     ];
     let mut pairs = parameters.map(|more| Pair::open(&stage, more));
     let mut rng = Rng::new(seed);
@@ -222,8 +165,17 @@ fn sessions_that_share_servers_are_like_sessions_of_their_own() {
 /// Roles belong to the whole server, which tests share.
 fn make_roles(stage: &Stage) {
     let mut direct = stage.direct();
-    for role in ["paceline_history_a", "paceline_history_b"] {
+    for role in [
+        "paceline_history_a",
+        "paceline_history_b",
+        "paceline_history_super SUPERUSER",
+        "paceline_history_user LOGIN IN ROLE paceline_history_a, paceline_history_super",
+    ] {
         let made = direct.simple(&format!("CREATE ROLE {role}"));
         assert!(matches!(made.sqlstate().as_str(), "" | "42710" | "23505"));
     }
+    direct.ok(
+        "CREATE SCHEMA searched; GRANT USAGE ON SCHEMA searched TO PUBLIC; \
+        CREATE TEXT SEARCH CONFIGURATION searched.mine (COPY = english)",
+    );
 }

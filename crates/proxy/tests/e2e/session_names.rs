@@ -1,6 +1,6 @@
 //! Prepared statements by SQL and by message have one name space, on whatever server, and stale plans heal.
 
-use crate::harness::message::{bind, execute, parse, query, sync, unit};
+use crate::harness::message::{bind, close, describe, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Stage, assert_same};
@@ -167,6 +167,68 @@ fn a_stale_plan_heals_unseen() {
         direct.ok(&format!("ALTER TABLE t ALTER COLUMN {column} TYPE text"));
         let by_sql = client.ok("EXECUTE q");
         assert_eq!(by_sql.rows()[0].len(), columns + 1);
+    }
+}
+
+/// It would take the new rows for what it was told of the old ones.
+#[test]
+fn a_stale_plan_is_told_to_a_client_that_knows_its_columns() {
+    for by_portal in [false, true] {
+        let (stage, mut client, mut direct) = with_table();
+        let mut bare = stage.direct();
+        let learn = match by_portal {
+            true => [bind("", "d", &[]), describe(b'P', ""), execute("", 0)].concat(),
+            false => describe(b'S', "d"),
+        };
+        let prepare = [parse("d", "SELECT id FROM t", &[]), learn, sync()].concat();
+        let both = |client: &mut RawClient, bare: &mut RawClient, bytes: &[u8]| {
+            let replies = [bare.ask(bytes), client.ask(bytes)];
+            assert_same("the stale plan", &replies[0].0, &replies[1].0);
+            replies[1].sqlstate()
+        };
+        both(&mut client, &mut bare, &prepare);
+        direct.ok("ALTER TABLE t ALTER COLUMN id TYPE text");
+        assert_eq!(both(&mut client, &mut bare, &run("d", &[])), "0A000");
+        // What drivers do then.
+        let again = [
+            close(b'S', "d"),
+            parse("e", "SELECT id FROM t", &[]),
+            describe(b'S', "e"),
+            run("e", &[]),
+        ];
+        assert_eq!(both(&mut client, &mut bare, &again.concat()), "");
+    }
+}
+
+/// Nor does it get the new rows from a server connection that has not met the statement.
+#[test]
+fn another_server_does_not_answer_with_other_columns() {
+    let stage = stage(2);
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int); INSERT INTO t VALUES (1)");
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let prepare = [
+        parse("d", "SELECT * FROM t", &[]),
+        describe(b'S', "d"),
+        sync(),
+    ];
+    for bare in [&mut direct, &mut client] {
+        bare.ask(&prepare.concat()).expect_ok("prepare");
+    }
+    // The neighbour takes the server that has it.
+    neighbour.ok("BEGIN");
+    client.ask(&run("d", &[])).expect_ok("the same columns");
+    neighbour.ok("ROLLBACK");
+    stage.direct().ok("ALTER TABLE t ADD COLUMN a int");
+    let mut third = stage.client();
+    for _ in 0..2 {
+        neighbour.ok("BEGIN");
+        third.ok("BEGIN");
+        third.ok("ROLLBACK");
+        let replies = [direct.ask(&run("d", &[])), client.ask(&run("d", &[]))];
+        assert_eq!(replies[0].sqlstate(), "0A000");
+        assert_eq!(replies[1].sqlstate(), "0A000");
+        neighbour.ok("ROLLBACK");
     }
 }
 

@@ -92,6 +92,58 @@ fn set_and_reset_are_followed() {
     );
 }
 
+/// PostgreSQL reads some values relative to others.
+#[test]
+fn a_value_follows_not_its_text() {
+    check_followed(
+        1,
+        &[
+            "SET datestyle TO 'iso, dmy'",
+            "SET datestyle TO iso",
+            "SET datestyle TO sql",
+            "SELECT set_config('datestyle', 'ymd', false)",
+            "BEGIN",
+            "SET datestyle TO dmy",
+            "SAVEPOINT s",
+            "SET datestyle TO german",
+            "ROLLBACK TO s",
+            "SET LOCAL datestyle TO mdy",
+            "COMMIT",
+            "SET datestyle TO postgres; SET datestyle TO ymd; SELECT 1/0",
+            "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE",
+            "SET TIME ZONE 'utc'",
+            "BEGIN",
+            "SET LOCAL search_path = local",
+            "SET search_path FROM CURRENT",
+            "COMMIT",
+            "RESET ALL",
+        ],
+    );
+}
+
+/// What the last client of a server connection has set of its encoding must not change what the next one has said.
+#[test]
+fn a_value_follows_in_its_own_encoding() {
+    let stage = stage(1);
+    let mut client = stage.client();
+    let mut latin = stage.client_with(&[("client_encoding", "LATIN1")]);
+    client.ok("SET custom.flag = 'é'");
+    for _ in 0..2 {
+        latin.ok("SELECT 1");
+        assert_eq!(client.value("SHOW custom.flag"), "é");
+        // The same bytes are two characters here.
+        latin.ok("SET custom.flag = 'é'");
+        assert_eq!(client.value("SHOW custom.flag"), "é");
+        let length = latin.value("SELECT length(current_setting('custom.flag'))");
+        assert_eq!(length, "2");
+    }
+    latin.ok("SET client_encoding = 'UTF8'");
+    for _ in 0..2 {
+        client.ok("SELECT 1");
+        assert_eq!(latin.value("SHOW custom.flag"), "Ã©");
+    }
+}
+
 #[test]
 fn set_config_is_followed() {
     check_followed(

@@ -17,8 +17,6 @@ pub enum Kept {
     Prepared,
     /// `LOAD`
     Library,
-    /// `currval` and `lastval`
-    Sequence,
     /// The seed of `random()`.
     Seed,
     /// A setting whose name or value the text does not tell.
@@ -29,6 +27,10 @@ pub enum Kept {
     Limit,
     /// A temporary replication slot.
     ReplicationSlot,
+    /// A replication origin of the session.
+    ReplicationOrigin,
+    /// An online backup, which ends with its session.
+    Backup,
     /// A statement that is not UTF-8.
     NotText,
 }
@@ -78,13 +80,14 @@ impl Kept {
     pub fn can_be_discarded(self) -> bool {
         !matches!(
             self,
-            Kept::Library | Kept::Seed | Kept::Dblink | Kept::Limit | Kept::ReplicationSlot
+            Kept::Library
+                | Kept::Seed
+                | Kept::Dblink
+                | Kept::Limit
+                | Kept::ReplicationSlot
+                | Kept::ReplicationOrigin
+                | Kept::Backup
         )
-    }
-
-    /// It may well be meant for one transaction only: nobody is warned of it, and it is never refused.
-    pub fn is_passing(self) -> bool {
-        self == Kept::Sequence
     }
 }
 
@@ -98,12 +101,13 @@ impl fmt::Display for Kept {
             Kept::AdvisoryLock => "an advisory lock of the session",
             Kept::Prepared => "PREPARE",
             Kept::Library => "LOAD",
-            Kept::Sequence => "the last value of a sequence",
             Kept::Seed => "the seed of random()",
             Kept::Setting => "a setting that the text does not tell",
             Kept::Dblink => "a dblink connection",
             Kept::Limit => "set_limit()",
             Kept::ReplicationSlot => "a temporary replication slot",
+            Kept::ReplicationOrigin => "a replication origin of the session",
+            Kept::Backup => "an online backup",
             Kept::NotText => "a statement that is not UTF-8",
         })
     }

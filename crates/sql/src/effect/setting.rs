@@ -2,7 +2,6 @@
 
 use super::kept::Kept;
 use super::{SessionChange, is_temporary};
-use crate::name::Name;
 use crate::parser;
 use crate::quote_literal;
 use crate::tree::Record;
@@ -10,7 +9,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{VariableSetKind, VariableSetStmt};
 
 /// They last as long as their transaction.
-const OF_THE_TRANSACTION: [&str; 3] = [
+pub(super) const OF_THE_TRANSACTION: [&str; 3] = [
     "transaction_isolation",
     "transaction_read_only",
     "transaction_deferrable",
@@ -20,7 +19,7 @@ const OF_THE_TRANSACTION: [&str; 3] = [
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     let name = set.name.to_ascii_lowercase();
     if set.is_local {
-        return temporaries(&name, &values_of(set)).into_iter().collect();
+        return changes_of_local(&name, &values_of(set));
     }
     let change = match set.kind() {
         VariableSetKind::VarResetAll => SessionChange::ResetAll,
@@ -32,10 +31,37 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
         _ if OF_THE_TRANSACTION.contains(&name.as_str()) => return Vec::new(),
         VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
         VariableSetKind::VarSetValue => return changes_of_value(set, name),
+        VariableSetKind::VarSetCurrent => SessionChange::SetUnknown { name },
         _ => SessionChange::Taint,
     };
     vec![change]
 }
+
+/// What lasts of a value that ends with its transaction.
+pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChange> {
+    let known = is_of_a_user(name).then(|| SessionChange::Known {
+        name: name.to_owned(),
+    });
+    let seed = (name == SEED).then_some(SessionChange::Pin(Kept::Seed));
+    let also = temporaries(name, values);
+    known.into_iter().chain(seed).chain(also).collect()
+}
+
+/// A name that PostgreSQL makes where it does not know it, and never forgets in that session; or one of an extension.
+pub fn is_of_a_user(name: &str) -> bool {
+    name.contains('.')
+}
+
+/// SQL that makes PostgreSQL know such a name. Its value is the default.
+pub fn known_sql(name: &str) -> String {
+    let name = quote_literal(name);
+    format!(
+        "SELECT pg_catalog.set_config({name}, '', true) WHERE pg_catalog.current_setting({name}, true) IS NULL"
+    )
+}
+
+/// The setting that begins a sequence of random numbers.
+pub(super) const SEED: &str = "seed";
 
 /// `SET SESSION CHARACTERISTICS AS TRANSACTION …` sets the defaults of what it names.
 fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
@@ -74,17 +100,24 @@ fn values_of(set: &VariableSetStmt) -> Vec<String> {
 /// `SET name TO value`.
 fn changes_of_value(set: &VariableSetStmt, name: String) -> Vec<SessionChange> {
     let values = values_of(set);
-    let also = temporaries(&name, &values);
+    let also = temporaries(&name, &values).or_else(|| resolved(&name));
     let change = special(&name, &values).unwrap_or_else(|| match text_of_set(set) {
         Some(sql) => SessionChange::Set { name, sql },
-        None => SessionChange::Taint,
+        None => SessionChange::SetUnknown { name },
     });
     [change].into_iter().chain(also).collect()
 }
 
+/// PostgreSQL looks up what the value names when it is set, by the search path of that moment, and keeps what it has found.
+fn resolved(name: &str) -> Option<SessionChange> {
+    (name == "default_text_search_config").then(|| SessionChange::SetUnknown {
+        name: name.to_owned(),
+    })
+}
+
 /// Names without a schema may mean what only this session has: what is made there, if its schema comes first; if others
 /// come before it, only where those do not exist.
-fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
+pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
     if name != "search_path" {
         return None;
     }
@@ -105,7 +138,7 @@ fn special(name: &str, values: &[String]) -> Option<SessionChange> {
             sql: "SET ROLE NONE".to_owned(),
         }),
         // A seed starts a sequence that only this session's server goes on with.
-        "seed" => Some(SessionChange::Pin(Kept::Seed)),
+        SEED => Some(SessionChange::Pin(Kept::Seed)),
         _ => None,
     }
 }
@@ -135,91 +168,18 @@ pub fn set_config_sql(name: &str, value: &str) -> String {
     )
 }
 
-/// What `SELECT set_config('name', value, false)[, …]` sets, if nothing stands beside the calls: each is made once, and
-/// the text tells its name and its value, or which parameter is the value.
-pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<SessionChange>> {
-    let NodeEnum::SelectStmt(select) = statement else {
-        return None;
-    };
-    let bare = pg_query::protobuf::SelectStmt {
-        target_list: select.target_list.clone(),
-        limit_option: select.limit_option,
-        op: select.op,
-        ..Default::default()
-    };
-    if **select != bare || select.target_list.is_empty() {
-        return None;
-    }
-    let changes: Option<Vec<_>> = select.target_list.iter().map(changes_of_target).collect();
-    Some(changes?.into_iter().flatten().collect())
-}
-
-/// What one call of `set_config` changes beyond its transaction; `None`: the text does not tell.
-fn changes_of_target(target: &pg_query::Node) -> Option<Vec<SessionChange>> {
-    let target = Record::of(target);
-    let call = target.record("val").filter(|val| val.kind == "FuncCall")?;
-    let name = Name::from_parts(call.names("funcname"))?;
-    if name.name != "set_config" || !name.may_be_system() {
-        return None;
-    }
-    let arguments: Vec<&Record> = call.list("args").collect();
-    let [name, value, local] = arguments.as_slice() else {
-        return None;
-    };
-    let name = text_constant(name)?.to_ascii_lowercase();
-    let local = local.record("val").filter(|_| local.kind == "AConst")?;
-    if local.kind != "Boolean" {
-        return None;
-    }
-    if local.number("boolval") != 0 {
-        let value = text_constant(value).unwrap_or_default();
-        return Some(
-            temporaries(&name, &[value.to_owned()])
-                .into_iter()
-                .collect(),
-        );
-    }
-    if OF_THE_TRANSACTION.contains(&name.as_str()) {
-        return Some(Vec::new());
-    }
-    changes_of_argument(name, value)
-}
-
-fn changes_of_argument(name: String, value: &Record) -> Option<Vec<SessionChange>> {
-    if let Some(text) = text_constant(value) {
-        return Some(set_to(&name, Some(text)));
-    }
-    let is_text = value.record("type_name").is_some_and(|cast| {
-        let parts = cast.names("names");
-        parts.last().is_some_and(|last| last == "text") && cast.list("array_bounds").count() == 0
-    });
-    let parameter = match value.kind {
-        "ParamRef" => value,
-        "TypeCast" if is_text => value.record("arg").filter(|arg| arg.kind == "ParamRef")?,
-        _ => return None,
-    };
-    Some(vec![SessionChange::SetTo {
-        parameter: usize::try_from(parameter.number("number")).ok()?,
-        name,
-    }])
-}
-
 /// What changes when a setting is given this value by `set_config`.
 pub fn set_to(name: &str, value: Option<&str>) -> Vec<SessionChange> {
-    let name = name.to_owned();
     let Some(value) = value else {
+        let name = name.to_owned();
         return vec![SessionChange::Reset { name }];
     };
     let values = [value.to_owned()];
-    let also = temporaries(&name, &values);
+    let also = temporaries(name, &values).or_else(|| resolved(name));
+    let name = name.to_owned();
     let change = special(&name, &values).unwrap_or_else(|| SessionChange::Set {
         sql: set_config_sql(&name, value),
         name,
     });
     [change].into_iter().chain(also).collect()
-}
-
-fn text_constant(node: &Record) -> Option<&str> {
-    let value = node.record("val").filter(|_| node.kind == "AConst")?;
-    (value.kind == "String").then(|| value.text("sval"))
 }

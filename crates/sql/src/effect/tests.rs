@@ -32,7 +32,9 @@ fn reads() {
         "WITH a AS (SELECT 1) SELECT * FROM a UNION SELECT 2 ORDER BY 1 LIMIT 3",
         "SELECT pg_advisory_xact_lock(1)",
         "SELECT pg_try_advisory_xact_lock_shared(1)",
-        "SELECT set_config('a.b', 'c', true)",
+        "SELECT set_config('work_mem', '64kB', true)",
+        "SELECT set_config('work_mem', f(1), true) FROM t",
+        "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
         "SELECT other.set_config('a.b', 'c', false)",
         "SELECT 'pg_temp.a', pg_temp FROM t",
     ];
@@ -86,7 +88,6 @@ fn others() {
         "CREATE TABLE t AS SELECT 1",
         "DISCARD PLANS",
         "DISCARD TEMP",
-        "DISCARD SEQUENCES",
         "EXECUTE a(1)",
         "DECLARE c CURSOR FOR SELECT 1",
         "CLOSE c",
@@ -183,6 +184,10 @@ fn settings_go_back() {
     );
     assert_eq!(changes("RESET ALL"), [SessionChange::ResetAll]);
     assert_eq!(changes("DISCARD ALL"), [SessionChange::DiscardAll]);
+    assert_eq!(
+        changes("DISCARD SEQUENCES"),
+        [SessionChange::DiscardSequences]
+    );
     assert_eq!(changes("DEALLOCATE ALL"), [SessionChange::DeallocateAll]);
     assert_eq!(
         changes("DEALLOCATE PREPARE a"),
@@ -214,19 +219,11 @@ fn what_binds_a_client_to_its_server() {
         "LOAD 'x'",
         "SET seed = 0.5",
         "SELECT setseed(0.5)",
-        "SELECT currval('s')",
-        "SELECT lastval()",
+        "SELECT set_config(name, 'b', false) FROM t",
+        "SELECT set_config('a' || 'b', 'b', false)",
+        "SELECT set_config(lower($1), 'b', false)",
         "SELECT pg_advisory_lock(1)",
         "SELECT PG_CATALOG.pg_try_advisory_lock(1, 2)",
-        "SELECT set_config('a', b, false) FROM t",
-        "SELECT set_config('a', 'b', x) FROM t",
-        "SELECT set_config($1, 'b', false)",
-        "SELECT set_config('a', 'b', $1)",
-        "SELECT set_config('a', 'b', false) WHERE true",
-        "SELECT set_config('a', 'b', false), 1",
-        "SELECT 1 WHERE set_config('a', 'b', false) IS NULL",
-        "SELECT set_config('a', 'b', 'f')",
-        "SELECT set_config(is_local => true, setting_name => 'a', new_value => 'b')",
         "EXPLAIN (VERBOSE, ANALYZE on) SELECT pg_advisory_lock(1)",
         "EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1",
         "COPY (SELECT pg_advisory_lock(1)) TO STDOUT",
@@ -304,10 +301,7 @@ fn a_call_counts_wherever_it_stands() {
     ];
     for text in texts {
         let sql = text.replace('#', CALL);
-        assert!(
-            changes(&sql).contains(&SessionChange::Pin(Kept::Setting)),
-            "{sql}"
-        );
+        assert!(changes(&sql).contains(&unknown("a")), "{sql}");
         let harmless = text.replace('#', "set_config('a', 'b', true)");
         assert!(
             !matches!(effect(&harmless), Effect::Session(_)),
@@ -358,25 +352,89 @@ fn characteristics_of_the_session_are_defaults_of_its_transactions() {
     assert_eq!(changes(sql), expected);
 }
 
-#[test]
-fn a_parameter_may_be_the_value_of_a_setting() {
-    for value in ["$2", "$2::text"] {
-        let sql =
-            format!("SELECT set_config('a.b', 'x', false), set_config('c.d', {value}, false)");
-        let to = SessionChange::SetTo {
-            name: "c.d".to_owned(),
-            parameter: 2,
-        };
-        assert_eq!(changes(&sql)[1], to, "{sql}");
+fn unknown(name: &str) -> SessionChange {
+    SessionChange::SetUnknown {
+        name: name.to_owned(),
     }
+}
+
+/// What a text sets when these values are bound to its parameters.
+fn bound(sql: &str, values: &[Option<&[u8]>]) -> Vec<SessionChange> {
+    let value = |number: usize| values.get(number - 1).copied();
+    let changes = changes(sql);
+    let calls = changes.iter().map(|change| match change {
+        SessionChange::SetTo(call) => call.with(&value),
+        other => vec![other.clone()],
+    });
+    calls.flatten().collect()
+}
+
+#[test]
+fn parameters_may_be_the_arguments_of_a_call() {
+    let set = |value| super::set_to("c.d", Some(value));
+    for sql in [
+        "SELECT set_config('c.d', $2, false)",
+        "SELECT set_config('C.d', $2::text, NULL)",
+        "SELECT 1, current_setting('c.d'), set_config($1, $2, 'off')::text AS new",
+        "SELECT set_config(new_value => $2, setting_name => $1, is_local => false)",
+        "SELECT set_config($1, $2, $3)",
+    ] {
+        for no in [&b"f"[..], b"0", &[0], b" FALSE"] {
+            let values = [Some(&b"c.d"[..]), Some(b"x"), Some(no)];
+            assert_eq!(bound(sql, &values), set("x"), "{sql}");
+        }
+    }
+    let local = [Some(&b"c.d"[..]), Some(b"x"), Some(&[1][..])];
+    let known = SessionChange::Known {
+        name: "c.d".to_owned(),
+    };
+    assert_eq!(bound("SELECT set_config($1, $2, $3)", &local), [known]);
+    let null = [Some(&b"c.d"[..]), None];
     assert!(matches!(
-        super::set_to("c.d", None)[..],
+        bound("SELECT set_config($1, $2, false)", &null)[..],
         [SessionChange::Reset { .. }]
     ));
+    assert_eq!(
+        bound("SELECT set_config('a', $1, false)", &[]),
+        [unknown("a")]
+    );
+    assert_eq!(
+        bound("SELECT set_config($1, 'b', false)", &[]),
+        [SessionChange::Pin(Kept::Setting)]
+    );
     assert!(matches!(
         super::set_to("seed", Some("1"))[..],
         [SessionChange::Pin(Kept::Seed)]
     ));
+}
+
+#[test]
+fn a_call_with_columns_that_call_nothing_beside_it_is_made_once() {
+    // What asyncpg sends for every type that it looks up.
+    let sql = "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new";
+    assert_eq!(changes(sql), super::set_to("jit", Some("off")));
+}
+
+#[test]
+fn where_the_text_does_not_tell_the_value_the_server_is_asked() {
+    for sql in [
+        "SELECT set_config('A', b, false) FROM t",
+        "SELECT set_config('a', 'b', x) FROM t",
+        "SELECT set_config('a', 'b', false) WHERE true",
+        "SELECT set_config('a', 'b', false), f()",
+        "SELECT CASE WHEN f() THEN set_config('a', 'b', false) END",
+        "SELECT 1 UNION SELECT length(set_config('a', 'b', false))",
+        "SET a FROM CURRENT",
+    ] {
+        assert_eq!(changes(sql), [unknown("a")], "{sql}");
+    }
+}
+
+#[test]
+fn what_is_looked_up_when_it_is_set_is_asked_for() {
+    let changes = changes("SET default_text_search_config = mine");
+    assert!(matches!(&changes[..], [SessionChange::Set { .. }, second]
+        if *second == unknown("default_text_search_config")));
 }
 
 #[test]
@@ -432,4 +490,50 @@ fn an_unlock_may_let_go() {
     ] {
         assert_eq!(changes(sql), [SessionChange::LetGo], "{sql}");
     }
+}
+
+#[test]
+fn what_no_reset_takes_away_stays_with_its_client_until_the_connection_ends() {
+    for (sql, kept) in [
+        ("SELECT pg_backup_start('b', true)", Kept::Backup),
+        ("SELECT pg_start_backup('b', true, false)", Kept::Backup),
+        (
+            "SELECT pg_replication_origin_session_setup('o')",
+            Kept::ReplicationOrigin,
+        ),
+        ("SELECT ext.dblink_connect('c', 'dbname=x')", Kept::Dblink),
+        ("SELECT set_limit(0.5)", Kept::Limit),
+        (
+            "SELECT pg_create_physical_replication_slot('s', false, true)",
+            Kept::ReplicationSlot,
+        ),
+        ("SET LOCAL seed = 0.5", Kept::Seed),
+        ("SELECT set_config('Seed', '0.5', true)", Kept::Seed),
+        (
+            "SELECT set_config('seed', x::text, false) FROM t",
+            Kept::Seed,
+        ),
+    ] {
+        let pin = Effect::Session(vec![SessionChange::Pin(kept)]);
+        assert_eq!(effect(sql), pin, "{sql}");
+        assert!(!kept.can_be_discarded(), "{sql}");
+    }
+}
+
+#[test]
+fn a_local_value_of_a_users_own_name_makes_the_name_known() {
+    let known = || SessionChange::Known {
+        name: "app.x".to_owned(),
+    };
+    for sql in [
+        "SET LOCAL App.X = 1",
+        "SELECT set_config('app.x', '1', true)",
+    ] {
+        assert_eq!(effect(sql), Effect::Session(vec![known()]), "{sql}");
+    }
+    let asked = SessionChange::SetUnknown {
+        name: "app.x".to_owned(),
+    };
+    let sql = "SELECT set_config('app.x', y, true) FROM t";
+    assert_eq!(effect(sql), Effect::Session(vec![asked]));
 }

@@ -500,6 +500,7 @@ fn slips() -> impl Strategy<Value = Slip> {
                 timeouts: Timeouts {
                     lock: lock.map(Duration::from_millis),
                     statement: statement.map(Duration::from_millis),
+                    transaction: None,
                 },
                 size_max: None,
                 keys,

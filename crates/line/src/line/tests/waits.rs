@@ -19,6 +19,7 @@ fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> Slip {
         timeouts: Timeouts {
             lock: lock.map(Duration::from_millis),
             statement: statement.map(Duration::from_millis),
+            transaction: None,
         },
         ..patient(row)
     }

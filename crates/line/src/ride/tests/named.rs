@@ -196,8 +196,8 @@ fn statements_that_were_not_dropped_after_all_are_there() {
     assert!(stage.session.statement(b"a").is_some());
     let sent = stage.client([bind("a"), execute(), sync()]);
     assert_eq!(
-        sent[..2],
-        ["Close s1", "Parse s1: SELECT 1"],
+        sent[..3],
+        ["Query DISCARD SEQUENCES", "Close s1", "Parse s1: SELECT 1"],
         "as it may be there"
     );
 }

@@ -96,7 +96,7 @@ fn a_commit_that_fails_undoes_what_was_set() {
 fn each_statement_of_a_text_counts_when_it_has_completed() {
     let mut stage = Stage::new();
     stage.client([query(
-        "SET a.x = 1; COMMIT; SELECT 1; SET a.y = 2; SELECT 1/0; SET a.z = 3",
+        "SET x = 1; COMMIT; SELECT 1; SET y = 2; SELECT 1/0; SET z = 3",
     )]);
     stage.server([
         complete("SET"),
@@ -106,7 +106,32 @@ fn each_statement_of_a_text_counts_when_it_has_completed() {
         error("22012", "no"),
         ready('I'),
     ]);
-    assert_eq!(adopted(&stage), "SET \"a.x\" TO 1; ");
+    assert_eq!(adopted(&stage), "SET x TO 1; ");
+}
+
+/// PostgreSQL never forgets such a name, though the transaction that made it came to nothing, or reset it.
+#[test]
+fn a_name_of_a_users_own_is_known_on_every_server() {
+    const KNOWN: &str = "SELECT pg_catalog.set_config('a.x', '', true) WHERE pg_catalog.current_setting('a.x', true) IS NULL; ";
+    for (sql, tag) in [
+        ("SET LOCAL a.x = 1", "SET"),
+        ("RESET a.X", "RESET"),
+        ("SELECT set_config('a.x', '1', true)", "SELECT 1"),
+    ] {
+        let mut stage = Stage::new();
+        run(&mut stage, sql, tag, 'I');
+        assert_eq!(adopted(&stage), KNOWN, "{sql}");
+    }
+    for end in ["ROLLBACK", "COMMIT; RESET ALL", "COMMIT; DISCARD ALL"] {
+        let mut stage = Stage::new();
+        run(&mut stage, "BEGIN", "BEGIN", 'T');
+        run(&mut stage, "SET a.x = 1", "SET", 'T');
+        for sql in end.split("; ") {
+            let tag = if sql == "RESET ALL" { "RESET" } else { sql };
+            run(&mut stage, sql, tag, 'I');
+        }
+        assert_eq!(adopted(&stage), KNOWN, "{end}");
+    }
 }
 
 #[test]

@@ -148,6 +148,8 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
         declared: false,
         timeouts: crate::line::Timeouts::default(),
     };

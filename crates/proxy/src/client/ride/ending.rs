@@ -2,7 +2,8 @@
 
 use super::{Fate, Relay};
 use crate::cancel;
-use crate::client::clock::Phase;
+use crate::client::clock::{IDLE_SESSION, Phase};
+use crate::client::silence::idle_session;
 use crate::client::{Client, End};
 use crate::config::PoolMode;
 use crate::pool::Seat;
@@ -71,7 +72,10 @@ impl Relay<'_> {
         let mut told = std::mem::take(&mut self.to_client);
         // In the middle of a message nothing else can be said.
         if !self.ride.is_mid_message() {
-            told.extend_from_slice(&crate::trip::timed_out(why));
+            told.extend_from_slice(&match why {
+                IDLE_SESSION => idle_session(),
+                why => crate::trip::timed_out(why),
+            });
         }
         End::Told(told.freeze())
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use paceline_wire::Header;
 use paceline_wire::frontend::tag;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 impl Relay<'_> {
@@ -122,9 +122,7 @@ impl Relay<'_> {
     /// Waits until one of the two can be read or written, and reads.
     pub(super) async fn wait(&mut self) -> Result<(), (Fate, End)> {
         let phase = self.phase();
-        if let Some(clock) = &mut self.clock {
-            clock.turn(phase, std::mem::take(&mut self.heard));
-        }
+        self.turn_clock(phase);
         // Between the units of a transaction.
         let quiet = self.ride.is_quiet() && self.to_server.is_empty();
         if quiet {
@@ -162,9 +160,25 @@ impl Relay<'_> {
         }
     }
 
+    fn turn_clock(&mut self, phase: Phase) {
+        let idle_max = match phase {
+            Phase::Idle => self.client.idle_session_timeout(),
+            Phase::IdleInTransaction | Phase::Running => Duration::ZERO,
+        };
+        if self.clock.is_none() && !idle_max.is_zero() {
+            self.clock = Some(Clock::new(&self.client.pool.terms()));
+        }
+        if let Some(clock) = &mut self.clock {
+            clock.turn(phase, std::mem::take(&mut self.heard), idle_max);
+        }
+    }
+
     fn pause(&mut self) {
         let (status, sent) = (self.ride.status(), self.ride.forwarded());
         let pool = &self.client.pool;
+        if self.ride.take_pin() {
+            pool.stats.pinned();
+        }
         self.meter.pause(Instant::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
     }

@@ -4,19 +4,23 @@
 use crate::harness::cluster;
 use crate::harness::{Stage, stage};
 
-/// Runs `program` with the URL of an empty database, three times, and expects the same lines.
+/// Runs `program` with the URL of an empty database, three times, and expects the same lines. It keeps a server connection only for
+/// what it does on purpose: so many of its statements make what cannot follow a client.
 #[track_caller]
-pub(super) fn check(program: impl Fn(&str) -> String) {
+pub(super) fn check(keeps: u64, program: impl Fn(&str) -> String) {
     let cluster = cluster::shared();
     let expected = program(&stage::url(cluster.port(), &cluster.database()));
     assert!(expected.lines().count() > 3, "it says little: {expected}");
     for together in [false, true] {
         let stage = Stage::on_shared()
             .set("default_pool_size=2")
+            .set("metrics_listen=127.0.0.1:0")
             .set(&format!("hotspot_for_autocommit={together}"))
             .open();
         let said = program(&stage.url());
         assert_same_lines(&expected, &said);
+        let pins = stage.pins().unwrap_or_default();
+        assert!(pins <= keeps, "{pins} pins instead of {keeps}");
     }
 }
 

@@ -22,19 +22,21 @@ use compare::check;
 use crate::harness::installed::installed;
 use crate::harness::programs;
 
-/// Runs a program everywhere, if its language is here: the command is made from where its sources are and where it is installed.
+/// Runs a program everywhere (see [`check`]), if its language is here: the command is made from where its sources are and where it is installed.
 #[track_caller]
-fn check_program(language: &str, command: impl Fn(PathBuf, PathBuf) -> Command) {
+fn check_program(language: &str, keeps: u64, command: impl Fn(PathBuf, PathBuf) -> Command) {
     let Some(folder) = installed("drivers", language) else {
         return;
     };
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/drivers/programs");
-    check(|url| programs::output(command(programs.join(language), folder.clone()).arg(url)));
+    check(keeps, |url| {
+        programs::output(command(programs.join(language), folder.clone()).arg(url))
+    });
 }
 
 #[track_caller]
-fn check_python(program: &str) {
-    check_program("python", |sources, installed| {
+fn check_python(program: &str, keeps: u64) {
+    check_program("python", keeps, |sources, installed| {
         let mut command = Command::new("python3");
         command.env("PYTHONPATH", installed);
         // The sources are no place for compiled modules.
@@ -45,8 +47,8 @@ fn check_python(program: &str) {
 }
 
 #[track_caller]
-fn check_javascript(program: &str) {
-    check_program("javascript", |sources, installed| {
+fn check_javascript(program: &str, keeps: u64) {
+    check_program("javascript", keeps, |sources, installed| {
         let mut command = Command::new("node");
         command.env("NODE_PATH", installed.join("node_modules"));
         command.arg(sources.join(program));
@@ -56,47 +58,51 @@ fn check_javascript(program: &str) {
 
 #[test]
 fn psycopg() {
-    check_python("psycopg_sync.py");
+    check_python("psycopg_sync.py", 3);
 }
 
 #[test]
 fn psycopg_async() {
-    check_python("psycopg_async.py");
+    check_python("psycopg_async.py", 1);
 }
 
 #[test]
 fn asyncpg() {
-    check_python("asyncpg_program.py");
+    check_python("asyncpg_program.py", 1);
 }
 
 #[test]
 fn sqlalchemy() {
-    check_python("sqlalchemy_program.py");
+    check_python("sqlalchemy_program.py", 0);
 }
 
 #[test]
 fn node_postgres() {
-    check_javascript("pg.js");
+    check_javascript("pg.js", 1);
 }
 
 #[test]
 fn postgres_js() {
-    check_javascript("postgres.js");
+    check_javascript("postgres.js", 1);
 }
 
 #[test]
 fn pgx() {
-    check_program("golang", |_, installed| Command::new(installed.join("pgx")));
+    check_program("golang", 1, |_, installed| {
+        Command::new(installed.join("pgx"))
+    });
 }
 
 #[test]
 fn lib_pq() {
-    check_program("golang", |_, installed| Command::new(installed.join("pq")));
+    check_program("golang", 1, |_, installed| {
+        Command::new(installed.join("pq"))
+    });
 }
 
 #[test]
 fn pgjdbc() {
-    check_program("java", |_, installed| {
+    check_program("java", 1, |_, installed| {
         let mut command = Command::new("java");
         let jar = installed.join("postgresql.jar");
         let classes = std::env::join_paths([installed, jar]).unwrap();

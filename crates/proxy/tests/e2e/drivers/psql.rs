@@ -63,7 +63,7 @@ SELECT * FROM t WHERE id > 9000;
 
 #[test]
 fn a_session_says_the_same() {
-    check(|url| {
+    check(0, |url| {
         let folder = caretaker::folder("psql");
         let script = SCRIPT.replace("FILE", folder.join("rows").to_str().unwrap());
         let file = folder.join("script");

@@ -22,7 +22,7 @@ struct Report(String);
 
 #[test]
 fn tokio_postgres() {
-    check(|url| {
+    check(1, |url| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(all_clients(url))
     });

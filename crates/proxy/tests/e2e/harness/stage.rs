@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use super::cluster::{self, Cluster};
+use super::http;
 use super::message;
+use super::open_metrics::Scrape;
 use super::paceline::{Builder, Paceline};
 use super::raw::RawClient;
 use super::wait::until;
@@ -84,6 +86,15 @@ impl Stage {
     /// Paceline itself; `None` when PostgreSQL is the target.
     pub(crate) fn paceline(&mut self) -> Option<&mut Paceline> {
         self.paceline.as_mut()
+    }
+
+    /// How often a client has kept a server connection for its state, where `metrics_listen` is set. `None` when PostgreSQL is the
+    /// target.
+    #[track_caller]
+    pub(crate) fn pins(&self) -> Option<u64> {
+        let metrics = self.paceline.as_ref()?.metrics();
+        let scrape = Scrape::read(&http::get(&metrics, "/metrics").body);
+        Some(scrape.sum("paceline_pins_total", &[]) as u64)
     }
 
     /// The port that clients connect to.

@@ -1,0 +1,129 @@
+//! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
+//! shown its own value: that is in force on the server as long as the client's transaction lasts.
+
+use super::{Desk, Expect, Ride};
+use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
+use crate::template::Template;
+use bytes::BytesMut;
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
+use paceline_wire::Frame;
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, BindNames, Parse, tag};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Is the client's value in force on its server?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum InForce {
+    /// No.
+    #[default]
+    Off,
+    /// It was, and may be still.
+    Perhaps,
+    /// Yes, by Paceline.
+    Yes,
+}
+
+impl Ride {
+    /// A statement is about to be sent that may show it.
+    pub(super) fn shows_idle_timeout(
+        &mut self,
+        template: &Template,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(value) = desk
+            .idle_timeout()
+            .filter(|_| template.shows_idle_timeout())
+        else {
+            return;
+        };
+        if self.idle_timeout == InForce::Yes || self.status == Status::Failed {
+            return;
+        }
+        let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
+        self.own_query(&sql, desk, out);
+        self.idle_timeout = InForce::Yes;
+    }
+
+    /// The same for a unit of messages that begins with this one.
+    pub(super) fn message_shows_idle_timeout(
+        &mut self,
+        frame: Frame<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        if desk.idle_timeout().is_none() {
+            return;
+        }
+        let template = match frame.tag {
+            tag::PARSE => Parse::read(frame.body()).ok().and_then(|parse| {
+                let text = std::str::from_utf8(parse.text).ok()?;
+                Some(desk.templates.prepared(text, parse.types))
+            }),
+            tag::BIND => {
+                let names = BindNames::read(frame.body()).ok();
+                let template = names.and_then(|names| desk.session.statement(names.statement));
+                template.map(Arc::clone)
+            }
+            _ => None,
+        };
+        if let Some(template) = template {
+            self.shows_idle_timeout(&template, desk, out);
+        }
+    }
+
+    /// Something else may be in force now.
+    pub(super) fn idle_timeout_moves(&mut self, change: &SessionChange) {
+        let moves = match change {
+            SessionChange::Set { name, .. } | SessionChange::Reset { name } => {
+                name == IDLE_SESSION_TIMEOUT
+            }
+            SessionChange::ResetAll
+            | SessionChange::DiscardAll
+            | SessionChange::RollbackTo { .. } => true,
+            _ => false,
+        };
+        if moves && self.idle_timeout == InForce::Yes {
+            self.idle_timeout = InForce::Perhaps;
+        }
+    }
+
+    /// The session is idle: what the client has set is to be read, and turned off; what was shown is to be turned off.
+    pub(super) fn turn_off_idle_timeout(&mut self, desk: &mut Desk<'_>, to_server: &mut BytesMut) {
+        let unread = desk.session.settings.idle_session_timeout() == IdleTimeout::Unread;
+        let shown = std::mem::take(&mut self.idle_timeout) != InForce::Off;
+        if unread && !self.stays {
+            super::change::asks(&mut self.asked, IDLE_SESSION_TIMEOUT);
+        } else if shown && !unread {
+            self.own_query(&format!("SET {IDLE_SESSION_TIMEOUT} TO 0"), desk, to_server);
+        }
+    }
+
+    fn own_query(&mut self, sql: &str, desk: &mut Desk<'_>, out: &mut BytesMut) {
+        frontend::write_query(out, sql);
+        desk.server.unnamed = None;
+        self.expect.push_back(Expect::OwnQuery);
+    }
+}
+
+impl Desk<'_> {
+    /// The client's own limit, or that of the server's default, where it is not in force on the server anyway.
+    fn idle_timeout(&self) -> Option<Duration> {
+        let value = match self.session.settings.idle_session_timeout() {
+            IdleTimeout::NotSet => self.server.idle_default,
+            IdleTimeout::Unread => return None,
+            IdleTimeout::Is(value) => value,
+        };
+        (!value.is_zero()).then_some(value)
+    }
+}
+
+/// What changes when the server has shown the client's value.
+pub(super) fn read_idle_timeout(value: &str) -> Vec<SessionChange> {
+    let value = read_milliseconds(value).unwrap_or_default();
+    vec![SessionChange::Set {
+        name: IDLE_SESSION_TIMEOUT.to_owned(),
+        sql: idle_timeout_sql(value),
+    }]
+}

@@ -1,0 +1,257 @@
+//! What calls of `set_config` do to settings: what their arguments are decides, and whether each is made exactly once.
+
+use super::setting::{OF_THE_TRANSACTION, SEED, changes_of_local, is_of_a_user, set_to};
+use super::{Kept, SessionChange};
+use crate::name::Name;
+use crate::tree::Record;
+use pg_query::NodeEnum;
+
+/// An argument of a call that the text tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Argument {
+    /// This constant; `None` is NULL.
+    Constant(Option<String>),
+    /// The parameter of this number, from 1.
+    Parameter(usize),
+}
+
+/// One call of `set_config`, made exactly once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetConfig {
+    name: Argument,
+    value: Argument,
+    local: Argument,
+}
+
+/// An argument as it came: as text, or a boolean in its binary format.
+pub type Bound<'a> = Option<&'a [u8]>;
+
+impl Argument {
+    /// `None`: it is not known.
+    fn resolve<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Option<Bound<'a>> {
+        match self {
+            Self::Constant(text) => Some(text.as_deref().map(str::as_bytes)),
+            Self::Parameter(number) => bound(*number),
+        }
+    }
+
+    fn constant(&self) -> Option<&str> {
+        match self {
+            Self::Constant(text) => text.as_deref(),
+            Self::Parameter(_) => None,
+        }
+    }
+}
+
+impl SetConfig {
+    /// What it changes, where values are bound to its parameters. `bound`: the value of a parameter, if there is one.
+    pub fn with<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Vec<SessionChange> {
+        let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok();
+        let name = match self.name.resolve(bound) {
+            // PostgreSQL refuses NULL.
+            Some(None) => return Vec::new(),
+            Some(Some(name)) => text(name).map(str::to_ascii_lowercase),
+            None => None,
+        };
+        let Some(name) = name else {
+            return vec![SessionChange::Pin(Kept::Setting)];
+        };
+        let value = match self.value.resolve(bound) {
+            Some(None) => Some(None),
+            Some(Some(value)) => text(value).map(Some),
+            None => None,
+        };
+        let local = self.local.resolve(bound).map(|local| local.map(read_bool));
+        of_call(name, value, local.map(Option::flatten))
+    }
+
+    /// What is known of it without its parameters' values.
+    pub fn unbound(&self) -> SessionChange {
+        match self.name.constant() {
+            Some(name) => SessionChange::SetUnknown {
+                name: name.to_ascii_lowercase(),
+            },
+            None => SessionChange::Pin(Kept::Setting),
+        }
+    }
+}
+
+/// What a call changes. `None` is what is not known; NULL for `local` counts as false.
+fn of_call(
+    name: String,
+    value: Option<Option<&str>>,
+    local: Option<Option<bool>>,
+) -> Vec<SessionChange> {
+    match (local, value) {
+        _ if OF_THE_TRANSACTION.contains(&name.as_str()) => Vec::new(),
+        _ if name == SEED => vec![SessionChange::Pin(Kept::Seed)],
+        (Some(Some(true)), value) => {
+            let values = [value.flatten().unwrap_or_default().to_owned()];
+            changes_of_local(&name, &values)
+        }
+        (Some(_), Some(value)) => set_to(&name, value),
+        _ => vec![SessionChange::SetUnknown { name }],
+    }
+}
+
+/// A boolean as PostgreSQL reads it. `None`: it is none.
+fn read_bool(bytes: &[u8]) -> Option<bool> {
+    match bytes {
+        [0] => return Some(false),
+        [1] => return Some(true),
+        _ => {}
+    }
+    let text = std::str::from_utf8(bytes).ok()?.trim().to_ascii_lowercase();
+    let is = |word: &str| !text.is_empty() && word.starts_with(&text);
+    match text.as_str() {
+        "o" => None,
+        "1" => Some(true),
+        "0" => Some(false),
+        _ if is("true") || is("yes") || is("on") => Some(true),
+        _ if is("false") || is("no") || is("off") => Some(false),
+        _ => None,
+    }
+}
+
+/// What `SELECT set_config(…)[, …]` sets, if beside the calls there are only columns that call nothing else: without a FROM and
+/// the like each call is made exactly once.
+pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<SessionChange>> {
+    let NodeEnum::SelectStmt(select) = statement else {
+        return None;
+    };
+    let bare = pg_query::protobuf::SelectStmt {
+        target_list: select.target_list.clone(),
+        limit_option: select.limit_option,
+        op: select.op,
+        ..Default::default()
+    };
+    if **select != bare || select.target_list.is_empty() {
+        return None;
+    }
+    let targets: Vec<Record> = select.target_list.iter().map(Record::of).collect();
+    let values = targets.iter().map(|target| target.record("val"));
+    let changes: Option<Vec<_>> = values.map(|value| changes_of_target(value?)).collect();
+    let changes: Vec<SessionChange> = changes?.into_iter().flatten().collect();
+    Some(changes)
+}
+
+/// What a column of the result changes; `None`: it may be more than the text tells.
+fn changes_of_target(value: &Record) -> Option<Vec<SessionChange>> {
+    match value.kind {
+        "AConst" | "ParamRef" => Some(Vec::new()),
+        "TypeCast" => changes_of_target(value.record("arg")?),
+        "FuncCall" if is_call(value, "current_setting") => {
+            let constants = value.list("args").all(|argument| argument.kind == "AConst");
+            constants.then(Vec::new)
+        }
+        "FuncCall" if is_call(value, "set_config") => {
+            let call = arguments(value)?;
+            Some(
+                match call.name.constant().is_some() && call.has_constants() {
+                    true => call.with(&|_| None),
+                    false => vec![SessionChange::SetTo(call)],
+                },
+            )
+        }
+        _ => None,
+    }
+}
+
+impl SetConfig {
+    fn has_constants(&self) -> bool {
+        let all = [&self.name, &self.value, &self.local];
+        all.iter()
+            .all(|argument| matches!(argument, Argument::Constant(_)))
+    }
+}
+
+/// What a call of `set_config` anywhere in a statement changes: it may be made never or often, and its value may be computed.
+pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
+    let named = argument(call, 0, "setting_name").and_then(of_argument);
+    let local = argument(call, 2, "is_local").and_then(of_argument);
+    let is_local = matches!(&local, Some(Argument::Constant(Some(text))) if read_bool(text.as_bytes()) == Some(true));
+    let name = match named {
+        Some(Argument::Constant(Some(name))) => name.to_ascii_lowercase(),
+        // The name may be one that lasts; its value does not.
+        Some(name @ Argument::Parameter(_)) if is_local => {
+            return Some(SessionChange::SetTo(SetConfig {
+                name,
+                value: Argument::Constant(None),
+                local: local?,
+            }));
+        }
+        _ => return (!is_local).then_some(SessionChange::Pin(Kept::Setting)),
+    };
+    match name.as_str() {
+        SEED => Some(SessionChange::Pin(Kept::Seed)),
+        _ if is_local && !is_of_a_user(&name) => None,
+        _ => Some(SessionChange::SetUnknown { name }),
+    }
+}
+
+fn is_call(call: &Record, function: &str) -> bool {
+    let name = Name::from_parts(call.names("funcname"));
+    name.is_some_and(|name| name.name == function && name.may_be_system())
+}
+
+/// The arguments of a plain call, if the text tells all of them.
+fn arguments(call: &Record) -> Option<SetConfig> {
+    if call.list("args").count() != 3 {
+        return None;
+    }
+    Some(SetConfig {
+        name: of_argument(argument(call, 0, "setting_name")?)?,
+        value: of_argument(argument(call, 1, "new_value")?)?,
+        local: of_argument(argument(call, 2, "is_local")?)?,
+    })
+}
+
+/// The argument of a name, or of a place where arguments have no names.
+fn argument<'a>(call: &'a Record, place: usize, name: &str) -> Option<&'a Record> {
+    let mut named = call
+        .list("args")
+        .filter(|argument| argument.kind == "NamedArgExpr");
+    if let Some(found) = named.find(|argument| argument.text("name") == name) {
+        return found.record("arg");
+    }
+    let found = call.list("args").nth(place)?;
+    (found.kind != "NamedArgExpr").then_some(found)
+}
+
+/// A constant or a parameter, also with a cast that changes nothing.
+fn of_argument(node: &Record) -> Option<Argument> {
+    match node.kind {
+        "ParamRef" => {
+            let number = usize::try_from(node.number("number")).ok()?;
+            Some(Argument::Parameter(number))
+        }
+        "TypeCast" if is_plain_cast(node) => of_argument(node.record("arg")?),
+        "AConst" => constant(node),
+        _ => None,
+    }
+}
+
+fn constant(node: &Record) -> Option<Argument> {
+    if node.number("isnull") != 0 {
+        return Some(Argument::Constant(None));
+    }
+    let value = node.record("val")?;
+    let text = match value.kind {
+        "String" => value.text("sval"),
+        "Boolean" if value.number("boolval") != 0 => "true",
+        "Boolean" => "false",
+        _ => return None,
+    };
+    Some(Argument::Constant(Some(text.to_owned())))
+}
+
+/// To `text` or `boolean`, without a length.
+fn is_plain_cast(node: &Record) -> bool {
+    node.record("type_name").is_some_and(|cast| {
+        let parts = cast.names("names");
+        let plain = parts
+            .last()
+            .is_some_and(|last| matches!(last.as_str(), "text" | "bool"));
+        plain && cast.list("array_bounds").count() == 0
+    })
+}

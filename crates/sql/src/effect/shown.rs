@@ -1,0 +1,61 @@
+//! Which statements show the value of a setting.
+
+use crate::tree::Record;
+
+/// The setting that ends sessions which are idle.
+pub const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
+
+/// Whether a statement may show this setting: by its name, among all, or by a name that the text does not tell.
+pub(crate) fn shows(tree: &Record, setting: &str) -> bool {
+    let mut found = false;
+    tree.walk(&mut |node| found |= node_shows(node, setting));
+    found
+}
+
+fn node_shows(node: &Record, setting: &str) -> bool {
+    match node.kind {
+        "VariableShowStmt" => {
+            let name = node.text("name");
+            name.eq_ignore_ascii_case(setting) || name == "all"
+        }
+        "RangeVar" => node.text("relname") == "pg_settings",
+        "FuncCall" => {
+            let name = node.names("funcname").pop().unwrap_or_default();
+            let constant = || node.list("args").next().is_some_and(|a| a.kind == "AConst");
+            match name.as_str() {
+                "pg_show_all_settings" => true,
+                "current_setting" => !constant(),
+                _ => false,
+            }
+        }
+        "AConst" => node.record("val").is_some_and(|value| {
+            let text = value.text("sval");
+            text.eq_ignore_ascii_case(setting)
+        }),
+        // The text of another one.
+        "ExecuteStmt" => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::statement::parse;
+
+    #[test]
+    fn a_statement_shows_a_setting_by_its_name_or_among_all() {
+        for (sql, shows) in [
+            ("SHOW idle_session_timeout", true),
+            ("SHOW ALL", true),
+            ("SELECT current_setting('Idle_session_timeout', true)", true),
+            ("SELECT current_setting($1)", true),
+            ("SELECT * FROM pg_catalog.pg_settings", true),
+            ("EXECUTE p", true),
+            ("SHOW statement_timeout", false),
+            ("SELECT current_setting('statement_timeout')", false),
+            ("SELECT * FROM t", false),
+        ] {
+            assert_eq!(parse(sql).unwrap().shows_idle_timeout, shows, "{sql}");
+        }
+    }
+}

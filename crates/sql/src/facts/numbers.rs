@@ -1,0 +1,112 @@
+//! What the catalog says of tables that may read the last number of a sequence (`lastval`, `currval`) where a text does not show it:
+//! by a default, a check, a trigger, a policy, a view or a function.
+
+use super::regclass_literal;
+use crate::{Name, quote_literal};
+
+/// An SQL condition: `which` holds, and the text calls one of the functions that read the last number of a sequence. The text,
+/// which takes time to make, is made only for those.
+fn reads_number(which: &str, text: &str) -> String {
+    format!(
+        "({which}) AND CASE WHEN {which} THEN {text} OPERATOR(pg_catalog.~*) '(currval|lastval) *[(]' ELSE false END"
+    )
+}
+
+/// The column holds a relation of [`trees_sql`].
+fn in_tree(column: &str) -> String {
+    format!("{column} = ANY (ARRAY(SELECT id FROM tree))")
+}
+
+/// The column holds a type of [`trees_sql`].
+fn in_types(column: &str) -> String {
+    format!("{column} = ANY (ARRAY(SELECT id FROM types))")
+}
+
+/// The relations of these names and their partitions, as `tree(id)`; `named(name)` are the names, `types(id)` the types of the
+/// columns, and what these are made of. To stand behind `WITH RECURSIVE`.
+fn trees_sql(relations: &[Name]) -> String {
+    let list: Vec<String> = relations.iter().map(regclass_literal).collect();
+    format!(
+        "named(name) AS (SELECT n FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS n), \
+         tree(id) AS MATERIALIZED (SELECT pg_catalog.to_regclass(name)::pg_catalog.oid FROM named WHERE pg_catalog.to_regclass(name) IS NOT NULL \
+         UNION SELECT p.relid::pg_catalog.oid FROM named CROSS JOIN LATERAL pg_catalog.pg_partition_tree(pg_catalog.to_regclass(name)) p), \
+         types(id) AS (SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = ANY (ARRAY(SELECT id FROM tree)) AND a.attnum > 0 AND NOT a.attisdropped \
+         UNION SELECT part.id FROM types CROSS JOIN LATERAL (SELECT t.typbasetype FROM pg_catalog.pg_type t WHERE t.oid = types.id \
+           UNION ALL SELECT t.typelem FROM pg_catalog.pg_type t WHERE t.oid = types.id \
+           UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = types.id \
+           UNION ALL SELECT a.atttypid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid \
+             WHERE t.oid = types.id AND a.attnum > 0 AND NOT a.attisdropped) AS part(id) WHERE part.id <> 0)",
+        list.join(",")
+    )
+}
+
+/// Asks for one row with one boolean: does a statement that reads or changes these tables carry out nothing but itself, and its
+/// defaults no more than draw numbers? Then it reads no number of a sequence that its text does not read. (Triggers, rules,
+/// policies, foreign keys that act, functions and operators of the user's own, and types whose input may call them.)
+pub fn quiet_tables_sql(relations: &[Name]) -> String {
+    format!(
+        "WITH RECURSIVE {trees} SELECT NOT EXISTS (SELECT FROM named WHERE pg_catalog.to_regclass(name) IS NULL) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = ANY (ARRAY(SELECT id FROM tree)) AND (c.relkind NOT IN ('r', 'p') OR c.relrowsecurity OR c.relhasrules \
+           OR EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal) \
+           OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhparent = c.oid)))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid = ANY (ARRAY(SELECT id FROM tree)) \
+           AND (k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
+           WHERE d.refclassid IN ('pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_operator'::pg_catalog.regclass, 'pg_catalog.pg_opclass'::pg_catalog.regclass) \
+           AND ((d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND d.objid = ANY (ARRAY(SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid = ANY (ARRAY(SELECT id FROM tree))))) \
+             OR (d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND d.objid = ANY (ARRAY(SELECT f.oid FROM pg_catalog.pg_attrdef f WHERE f.adrelid = ANY (ARRAY(SELECT id FROM tree))))) \
+             OR (d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = ANY (ARRAY(SELECT id FROM tree UNION ALL \
+               SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = ANY (ARRAY(SELECT id FROM tree))))))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = ANY (ARRAY(SELECT id FROM types)) \
+           AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e' AND t.typcategory <> 'A') \
+         AND {unread}",
+        trees = trees_sql(relations),
+        unread = no_numbers_read(),
+    )
+}
+
+/// No default and no check of the relations in [`trees_sql`], and none of the types of their columns, reads the last number of a
+/// sequence.
+fn no_numbers_read() -> String {
+    let checked = format!("{} OR {}", in_tree("k.conrelid"), in_types("k.contypid"));
+    format!(
+        "NOT EXISTS (SELECT FROM pg_catalog.pg_attrdef f WHERE {default}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'c' AND {check}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE {domain})",
+        default = reads_number(
+            &in_tree("f.adrelid"),
+            "pg_catalog.pg_get_expr(f.adbin, f.adrelid)"
+        ),
+        check = reads_number(&checked, "pg_catalog.pg_get_constraintdef(k.oid)"),
+        domain = reads_number(&in_types("t.oid"), "t.typdefault"),
+    )
+}
+
+/// Asks for one row with one boolean: does nothing that belongs to these relations read the last number of a sequence: no default,
+/// no check, no view, rule, policy or trigger by its own text; nor one of these functions? (What those call in turn is not
+/// looked into.)
+pub fn no_numbers_read_sql(relations: &[Name], functions: &[Name]) -> String {
+    let called: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
+    let called = format!(
+        "p.proname = ANY (ARRAY[{}]::pg_catalog.name[]) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace",
+        called.join(",")
+    );
+    let fired = format!("{} AND NOT g.tgisinternal", in_tree("g.tgrelid"));
+    let source =
+        "CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.pg_get_functiondef(p.oid) ELSE '' END";
+    let fires = format!("pg_catalog.concat({source}, pg_catalog.pg_get_triggerdef(g.oid))");
+    let policy = "pg_catalog.concat(pg_catalog.pg_get_expr(l.polqual, l.polrelid), pg_catalog.pg_get_expr(l.polwithcheck, l.polrelid))";
+    format!(
+        "WITH RECURSIVE {trees} SELECT {unread} \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE {function}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid WHERE {trigger}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE {rule}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_policy l WHERE {policy})",
+        trees = trees_sql(relations),
+        unread = no_numbers_read(),
+        function = reads_number(&called, source),
+        trigger = reads_number(&fired, &fires),
+        rule = reads_number(&in_tree("r.ev_class"), "pg_catalog.pg_get_ruledef(r.oid)"),
+        policy = reads_number(&in_tree("l.polrelid"), policy),
+    )
+}
