@@ -6,8 +6,8 @@ use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
 use paceline_sql::Literal;
-use paceline_wire::frontend::BindValues;
-use paceline_wire::{Frames, Header, WireError, frontend::tag};
+use paceline_wire::frontend::{BindValues, read_header, tag};
+use paceline_wire::{Frames, WireError};
 use std::sync::Arc;
 
 /// A unit longer than this is relayed while it arrives instead of being kept (bytes).
@@ -37,10 +37,9 @@ impl Scanner {
     pub fn scan(&mut self, buf: &[u8]) -> Result<Boundary, WireError> {
         loop {
             let rest = buf.get(self.seen..).unwrap_or_default();
-            let Some(header) = Header::read(rest)? else {
+            let Some(header) = read_header(rest)? else {
                 return Ok(self.incomplete());
             };
-            check_tag(header.tag)?;
             if rest.len() < header.len {
                 return Ok(self.incomplete());
             }
@@ -63,15 +62,6 @@ impl Scanner {
             return Boundary::Incomplete;
         }
         Boundary::Relay(std::mem::take(&mut self.seen))
-    }
-}
-
-/// PostgreSQL ends the connection on any other type.
-pub fn check_tag(tag: u8) -> Result<(), WireError> {
-    if b"QPBDECSHFdcfXp".contains(&tag) && tag != b'p' {
-        Ok(())
-    } else {
-        Err(WireError::Tag(tag))
     }
 }
 

@@ -102,6 +102,8 @@ impl Client {
         tracing::debug!(%end, "client connection ends");
         let mut out = BytesMut::new();
         match end {
+            // PostgreSQL says nothing to a client that sends a length which no message has.
+            End::Left | End::Io(_) | End::Wire(WireError::FrontendLength) => return,
             End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
             End::Told(told) => {
                 if let Some(state) = first_state(&told) {
@@ -116,7 +118,6 @@ impl Client {
                 out.extend_from_slice(&told);
             }
             End::Lost(told) => out.extend_from_slice(&told),
-            End::Left | End::Io(_) => return,
         }
         // The client may be gone already; the connection ends either way.
         let _ = self.stream.write_all(&mut out).await;

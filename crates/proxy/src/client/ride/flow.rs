@@ -4,8 +4,7 @@ use super::{BACKLOG_MAX, Fate, Relay, with_desk};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
 use bytes::Bytes;
-use paceline_wire::Header;
-use paceline_wire::frontend::tag;
+use paceline_wire::frontend::{read_header, tag};
 use std::io;
 use std::time::Instant;
 use tokio::io::Interest;
@@ -30,10 +29,9 @@ impl Relay<'_> {
                 self.to_server.extend_from_slice(&here);
                 continue;
             }
-            let Some(header) = Header::read(input)? else {
+            let Some(header) = read_header(input)? else {
                 break;
             };
-            paceline_line::unit::check_tag(header.tag)?;
             if header.tag == tag::COPY_DATA {
                 self.copy_data_left = header.len;
                 continue;
