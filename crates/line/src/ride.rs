@@ -115,6 +115,8 @@ pub struct Ride {
     /// SQLSTATEs of errors that the client was told of and nobody has taken.
     errors: Vec<[u8; 5]>,
     accepted: Vec<u64>,
+    /// What is about to go to the server fails if another session is in this database.
+    exclusive: Option<String>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
 }
@@ -249,6 +251,7 @@ impl Ride {
             saw_error: false,
             errors: Vec::new(),
             accepted: Vec::new(),
+            exclusive: None,
             forwarded: 0,
         }
     }
@@ -316,6 +319,11 @@ impl Ride {
     /// Named statements of the client that PostgreSQL has taken, by template.
     pub fn accepted(&self) -> &[u64] {
         &self.accepted
+    }
+
+    /// A database in which no other session may be when what was written for the server arrives there; asked for once.
+    pub fn take_exclusive(&mut self) -> Option<String> {
+        self.exclusive.take()
     }
 
     /// Bytes of answers forwarded so far.

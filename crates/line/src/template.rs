@@ -116,6 +116,11 @@ impl Template {
         self.statement.as_ref()?.named.as_ref()
     }
 
+    /// The database in which no other session may be, else it fails.
+    pub fn exclusive(&self) -> Option<&str> {
+        self.statement.as_ref()?.exclusive.as_deref()
+    }
+
     /// It is not looked at because it only changes rows (see [`BULK_BYTES_MIN`]).
     pub fn is_bulk(&self) -> bool {
         self.statement.is_none() && is_bulk(&self.text)

@@ -11,6 +11,7 @@ mod bulk;
 pub mod call;
 pub mod dealing;
 mod effect;
+mod exclusive;
 mod expr;
 pub mod facts;
 pub mod fold;

@@ -5,6 +5,7 @@ mod tests;
 
 use crate::call::{self, Call};
 use crate::effect::{self, Effect};
+use crate::exclusive;
 use crate::hints::{self, Hints};
 use crate::merge::{self, Insert};
 use crate::name::Name;
@@ -53,6 +54,8 @@ pub struct Statement {
     pub needs_constants: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
+    /// The database in which no other session may be (`DROP DATABASE` and its like).
+    pub exclusive: Option<String>,
 }
 
 /// Parses a text, possibly with `$n` parameters.
@@ -86,6 +89,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
         named: named::of_statements(sql, &statements),
+        exclusive: exclusive::of_statements(&statements),
         effect,
     })
 }

@@ -65,6 +65,11 @@ impl Ride {
             tag::EXECUTE => {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
                 if !self.portal_by_name(portal, desk, out) {
+                    let template = self.portals.get(portal).map(|p| &p.template);
+                    let exclusive = template.and_then(|template| template.exclusive());
+                    if let Some(database) = exclusive {
+                        self.exclusive = Some(database.to_owned());
+                    }
                     let (changes, hints) = self.what_portal_does(portal, desk);
                     let drops = changes.iter().any(SessionChange::drops_statements);
                     self.pass(frame, Expect::Execute { changes, hints }, out);
@@ -125,6 +130,9 @@ impl Ride {
         };
         if self.query_by_name(&plain, &template, desk, out) {
             return;
+        }
+        if let Some(database) = template.exclusive() {
+            self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = desk.what_it_does(Some(&template));
         if let Some(kept) = self.refused(&changes, desk) {

@@ -9,7 +9,7 @@ use super::{Client, End};
 use crate::cancel::{self, Doing};
 use crate::config::PoolMode;
 use crate::learn::Question;
-use crate::pool::{Delivery, Rows, Seat, Summons};
+use crate::pool::{Delivery, Exclusive, Place, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
@@ -61,6 +61,8 @@ struct Relay<'a> {
     first: Option<Bytes>,
     /// The client has said nothing since the ride's first unit.
     is_first: bool,
+    /// The server owes the answer to a statement that needs a database without other sessions.
+    exclusive: Option<Box<Exclusive>>,
 }
 
 /// What becomes of the server connection.
@@ -293,6 +295,7 @@ impl<'a> Relay<'a> {
             heard: false,
             first: None,
             is_first: true,
+            exclusive: None,
         }
     }
 
@@ -320,6 +323,11 @@ impl<'a> Relay<'a> {
                 ride.client_message(frame, desk, to_server);
             });
         });
+        if let Some(database) = self.ride.take_exclusive() {
+            let pool = &self.client.pool;
+            let place = Place::beside(&pool.address(), database);
+            self.exclusive = Some(Box::new(Exclusive::begin(&pool.proxy, place)));
+        }
     }
 
     async fn run_to_end(&mut self) -> Result<Ended, (Fate, End)> {

@@ -126,6 +126,7 @@ impl Relay<'_> {
         // Between the units of a transaction.
         let quiet = self.ride.is_quiet() && self.to_server.is_empty();
         if quiet {
+            self.exclusive = None;
             self.pause();
         }
         let wants_client = self.wants_client();
