@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::call::{self, Call};
+use crate::cost::cost;
 use crate::effect::{self, Effect};
 use crate::exclusive;
 use crate::hints::{self, Hints};
@@ -15,6 +16,10 @@ use crate::references;
 use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
+
+/// A text of more tokens is not taken apart (see [`Statement::update`] and those that follow): with so many it travels in no
+/// group, and what is made of the parts would take long.
+const PARTS_TOKENS_MAX: usize = 512;
 
 /// What a text does and refers to.
 #[derive(Clone, PartialEq, Debug)]
@@ -70,6 +75,10 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         .filter_map(|raw| raw.stmt?.node)
         .collect();
     let effect = effect::of_statements(&statements);
+    let parts = match cost(sql).tokens > PARTS_TOKENS_MAX {
+        true => &[],
+        false => statements.as_slice(),
+    };
     let has_utility = !matches!(effect, Effect::Read | Effect::Write);
     let needs_constants =
         (has_utility && tree.contains(&["ParamRef"])) || references::needs_constants(&tree);
@@ -80,10 +89,10 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         functions: references::functions(&tree),
         operators: references::operators(&tree),
         casts_to: references::casts_to(&tree),
-        update: update::of_statements(&statements),
-        insert: merge::of_statements(&statements),
-        take: take::of_statements(&statements),
-        call: call::of_statements(&statements),
+        update: update::of_statements(parts),
+        insert: merge::of_statements(parts),
+        take: take::of_statements(parts),
+        call: call::of_statements(parts),
         names_moment: references::names_moment(&tree),
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
