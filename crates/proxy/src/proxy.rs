@@ -23,16 +23,19 @@ use paceline_line::line::Limits;
 use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::chain;
 use paceline_line::tally::Names;
-use paceline_line::template::Templates;
+use paceline_line::template::{Templates, Unparsed};
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
 const ASKERS_MAX: usize = 256;
+
+/// Threads that parse long texts. A client waits in order of arrival; whoever has no long text need not wait.
+const PARSERS: usize = 1;
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
@@ -44,6 +47,8 @@ pub(crate) struct Proxy {
     pub(crate) gate: Gate,
     /// All templates.
     pub(crate) templates: Templates,
+    /// So many long texts are parsed at a time.
+    parsers: Semaphore,
     /// All session settings.
     pub(crate) book: SettingsBook,
     /// The statement that starts every chain.
@@ -131,6 +136,7 @@ impl Proxy {
             gate: Gate::new(&config),
             chain: chain::Prelude::new(&templates),
             templates,
+            parsers: Semaphore::new(PARSERS),
             book: SettingsBook::default(),
             counters: Counters::default(),
             rooms: Arc::default(),
@@ -154,6 +160,19 @@ impl Proxy {
             ordered: Notify::new(),
             pools: Mutex::default(),
             config: ArcSwap::new(config),
+        }
+    }
+
+    /// Parses a long text where nobody waits but its client.
+    pub(crate) async fn parse(self: &Arc<Self>, unparsed: Unparsed) {
+        let Ok(_turn) = self.parsers.acquire().await else {
+            return;
+        };
+        let (proxy, text) = (Arc::clone(self), unparsed.clone());
+        let parsed = tokio::task::spawn_blocking(move || proxy.templates.parse(&text));
+        if let Err(error) = parsed.await {
+            tracing::warn!(%error, "a text could not be parsed");
+            self.templates.give_up(&unparsed);
         }
     }
 

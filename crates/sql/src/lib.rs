@@ -35,7 +35,7 @@ mod type_name;
 mod update;
 mod value;
 
-pub use bulk::{only_changes_rows, only_reads_rows};
+pub use bulk::{beginning_may_set, may_set, only_changes_rows, only_reads_rows};
 pub use call::Call;
 pub use cost::{Cost, cost};
 pub use effect::{Effect, Kept, SessionChange, set_config_sql, set_to};

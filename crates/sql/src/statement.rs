@@ -59,6 +59,8 @@ pub struct Statement {
     pub needs_constants: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
+    /// It begins a transaction block.
+    pub begins: bool,
     /// The database in which no other session may be (`DROP DATABASE` and its like).
     pub exclusive: Option<String>,
 }
@@ -98,6 +100,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         samples: tree.contains(&["RangeTableSample"]),
         needs_constants,
         named: named::of_statements(sql, &statements),
+        begins: effect::begin(&statements),
         exclusive: exclusive::of_statements(&statements),
         effect,
     })

@@ -152,11 +152,17 @@ impl<'a> BindNames<'a> {
 
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
-        frame::write(out, tag::BIND, |out| {
-            put_cstr(out, self.portal);
-            put_cstr(out, self.statement);
-            out.put_slice(self.rest);
-        });
+        self.write_head(self.rest.len(), out);
+        out.put_slice(self.rest);
+    }
+
+    /// Appends its beginning, behind which come so many bytes that are not here yet.
+    pub fn write_head(&self, rest_len: usize, out: &mut BytesMut) {
+        let len = 4 + self.portal.len() + 1 + self.statement.len() + 1 + rest_len;
+        out.put_u8(tag::BIND);
+        out.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+        put_cstr(out, self.portal);
+        put_cstr(out, self.statement);
     }
 }
 
@@ -231,6 +237,19 @@ pub fn write_execute(out: &mut BytesMut) {
     out.put_slice(&[tag::EXECUTE, 0, 0, 0, 9, 0, 0, 0, 0, 0]);
 }
 
+/// Appends `Execute` of a portal without a row limit.
+pub fn write_execute_of(out: &mut BytesMut, portal: &[u8]) {
+    frame::write(out, tag::EXECUTE, |out| {
+        put_cstr(out, portal);
+        out.put_u32(0);
+    });
+}
+
+/// Appends `Flush`.
+pub fn write_flush(out: &mut BytesMut) {
+    frame::write_empty(out, tag::FLUSH);
+}
+
 /// Appends `Describe` of the unnamed portal.
 pub fn write_describe_portal(out: &mut BytesMut) {
     out.put_slice(&[tag::DESCRIBE, 0, 0, 0, 6, b'P', 0]);
@@ -239,11 +258,6 @@ pub fn write_describe_portal(out: &mut BytesMut) {
 /// Appends `Sync`.
 pub fn write_sync(out: &mut BytesMut) {
     frame::write_empty(out, tag::SYNC);
-}
-
-/// Appends `Flush`.
-pub fn write_flush(out: &mut BytesMut) {
-    frame::write_empty(out, tag::FLUSH);
 }
 
 /// Appends `Query`.

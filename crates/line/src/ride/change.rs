@@ -10,8 +10,12 @@ use bytes::{Bytes, BytesMut};
 use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql, set_to};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
-use paceline_wire::frontend::{self, BindNames, BindValues};
+use paceline_wire::frontend::{self, BindValues};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
+const PORTALS_KEPT_MAX: usize = 64;
 
 /// What may have changed the session since it was idle, without the text telling how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,19 +38,6 @@ const NOT_SET: [&str; 6] = [
     "is_superuser",
     "session_authorization",
 ];
-
-/// Takes what the text's next statement changes.
-pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChange> {
-    match changes.iter().position(|c| *c == SessionChange::Next) {
-        None => std::mem::take(changes),
-        Some(place) => {
-            let rest = changes.split_off(place + 1);
-            let mut first = std::mem::replace(changes, rest);
-            first.truncate(place);
-            first
-        }
-    }
-}
 
 /// Might the client have let go of something by this command?
 fn may_let_go(command: &[u8]) -> bool {
@@ -96,8 +87,16 @@ impl Ride {
             SessionChange::Deallocate { name } => desk.server.forget_name(name),
             SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
+            // On another server it would be missing.
+            SessionChange::Set { .. } if desk.session.settings.are_too_many_with(change) => {
+                self.keep(Kept::Setting, desk, to_client);
+            }
             SessionChange::Set { .. } | SessionChange::Reset { .. } | SessionChange::ResetAll => {
                 self.set(change, desk);
+            }
+            // What is in force after a rollback to it is the server's to know.
+            SessionChange::Savepoint { .. } if self.journal.is_full() => {
+                self.keep(Kept::Setting, desk, to_client);
             }
             SessionChange::Savepoint { name } => {
                 self.journal.savepoint(name, &desk.session.settings);
@@ -121,19 +120,16 @@ impl Ride {
 
     fn set(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
         let session = &mut *desk.session;
+        // Each change makes a copy of them all.
+        self.work += session.settings.len();
         self.journal.changes(&session.settings);
         // The server went back to its own default, not to the client's.
         self.unit.taken_away.extend(session.base.taken_away(change));
         let settings = desk.book.after(&session.settings, &session.base, change);
         desk.put_in_force(Some(settings));
         // These were sent before the change was known, and parsed after it.
-        for expect in &self.expect {
-            if let Expect::Parse { key: Some(key), .. } | Expect::OwnParse { key: Some(key) } =
-                expect
-            {
-                desk.server.retire(*key);
-            }
-        }
+        let parses = self.expect.take_parses();
+        parses.for_each(|key| desk.server.retire(key));
     }
 
     /// All statements are gone. (Those of a portal's client went when it was sent: see [`Ride::drops_all`].)
@@ -147,7 +143,8 @@ impl Ride {
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
         self.lose_all(desk);
         let base = Arc::clone(&desk.session.base);
-        self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
+        let taken_away = base.taken_away(&SessionChange::DiscardAll);
+        self.unit.taken_away = taken_away.into_iter().collect();
         desk.put_in_force(Some(base));
         desk.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
         self.kept.clear();
@@ -192,7 +189,8 @@ impl Ride {
         if self.unit.taken_away.is_empty() || undone || self.status == Status::Failed {
             return false;
         }
-        let sql = desk.session.settings.own_sql(&self.unit.taken_away);
+        let wanted = |name: &str| self.unit.taken_away.contains(name);
+        let sql = desk.session.settings.sql_where(wanted);
         if sql.is_empty() {
             return false;
         }
@@ -211,7 +209,10 @@ impl Ride {
         if self.status != Status::Idle {
             return;
         }
-        self.portals.clear();
+        match self.portals.capacity() > PORTALS_KEPT_MAX {
+            true => self.portals = HashMap::new(),
+            false => self.portals.clear(),
+        }
         self.follow_reported(desk);
         self.ask(&unit, desk, to_server);
         self.unseen = Unseen::Nothing;
@@ -259,18 +260,17 @@ impl Ride {
     }
 
     /// The client bound values to a statement.
-    pub(super) fn open_portal(&mut self, bind: &BindNames<'_>, template: &Arc<Template>) {
+    pub(super) fn open_portal(&mut self, name: &[u8], values: &[u8], template: &Arc<Template>) {
         let by_value = |c: &&SessionChange| matches!(c, SessionChange::SetTo { .. });
         let sets = match template.effect() {
             Some(Effect::Session(changes)) => changes.iter().filter(by_value).collect(),
             _ => Vec::new(),
         };
-        let sets = sets.into_iter();
         let portal = Portal {
             template: Arc::clone(template),
-            sets: sets.flat_map(|c| with_value(c, bind.rest)).collect(),
+            sets: with_values(&sets, values),
         };
-        self.portals.insert(bind.portal.into(), portal);
+        self.portals.insert(name.into(), portal);
     }
 
     /// What the execution of a portal changes, and its hints.
@@ -291,22 +291,28 @@ impl Ride {
     }
 }
 
-/// A setting by parameter, with the value that was bound to it.
-fn with_value(change: &SessionChange, rest: &[u8]) -> Vec<SessionChange> {
-    let SessionChange::SetTo { name, parameter } = change else {
-        return vec![change.clone()];
-    };
-    let values = BindValues::read(rest, 0).ok().map(|bound| bound.values);
-    let place = parameter.checked_sub(1);
-    let value = place.and_then(|place| values?.get(place).cloned());
-    match value {
-        Some(None) => set_to(name, None),
-        Some(Some(range)) => match rest.get(range).map(std::str::from_utf8) {
-            Some(Ok(text)) => set_to(name, Some(text)),
-            _ => vec![SessionChange::Pin(Kept::Setting)],
-        },
-        None => vec![SessionChange::Pin(Kept::Setting)],
+/// Settings by parameter, with the values that were bound to them.
+fn with_values(changes: &[&SessionChange], rest: &[u8]) -> Vec<SessionChange> {
+    if changes.is_empty() {
+        return Vec::new();
     }
+    let bound = BindValues::read(rest, 0).ok();
+    let values = bound.as_ref().map_or(&[][..], |bound| &bound.values);
+    let with_value = |change: &&SessionChange| {
+        let SessionChange::SetTo { name, parameter } = *change else {
+            return vec![SessionChange::clone(change)];
+        };
+        let place = parameter.checked_sub(1);
+        match place.and_then(|place| values.get(place)) {
+            Some(None) => set_to(name, None),
+            Some(Some(range)) => match rest.get(range.clone()).map(std::str::from_utf8) {
+                Some(Ok(text)) => set_to(name, Some(text)),
+                _ => vec![SessionChange::Pin(Kept::Setting)],
+            },
+            None => vec![SessionChange::Pin(Kept::Setting)],
+        }
+    };
+    changes.iter().flat_map(with_value).collect()
 }
 
 impl Desk<'_> {
@@ -358,6 +364,10 @@ impl Desk<'_> {
             Some(_) => Vec::new(),
             // Its triggers may do what functions do.
             None if template.is_bulk() => vec![SessionChange::Called],
+            // Another server would have to be told.
+            None if template.may_set_unseen() => {
+                vec![SessionChange::Taint, SessionChange::Pin(Kept::Setting)]
+            }
             None => vec![SessionChange::Taint],
         };
         if (self.taints)(template) {

@@ -1,5 +1,6 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
+use super::changes::Changes;
 use super::keep::{Question, Refusal};
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
@@ -13,7 +14,7 @@ use paceline_wire::frame;
 pub(super) enum Expect {
     /// The client's `Query`, up to ReadyForQuery.
     Query {
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
         /// It executes a prepared statement by its name, and nothing else.
         by_name: bool,
@@ -31,7 +32,7 @@ pub(super) enum Expect {
     /// The `Sync` behind what the client's `EXECUTE` needs; then that goes out.
     Then {
         query: BytesMut,
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
     },
     /// Something that fails, in place of what the client may not have.
@@ -45,6 +46,8 @@ pub(super) enum Expect {
         undo: Undo,
         says: Says,
     },
+    /// A `Bind` or `Execute` that the client knows nothing of.
+    OwnStep,
     /// A `Parse` that the client knows nothing of.
     OwnParse {
         key: Option<StatementKey>,
@@ -66,7 +69,7 @@ pub(super) enum Expect {
     },
     Describe,
     Execute {
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
     },
     FunctionCall,
@@ -138,6 +141,7 @@ impl Expect {
                 | Self::Asking(_)
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
+                | Self::OwnStep
         )
     }
 
@@ -152,7 +156,7 @@ impl Expect {
     /// Even if it fails, it may leave this behind in the session.
     pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {
-            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes,
+            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes.left(),
             _ => &[],
         }
     }

@@ -3,6 +3,7 @@
 mod encryption;
 
 use super::Client;
+use super::turn::Turn;
 use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
 use crate::config::State;
@@ -135,6 +136,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
             mode: login.pool.terms().mode,
+            turn: Turn::default(),
             silence: None,
             summons: login.pool.summons(),
             pool: login.pool,

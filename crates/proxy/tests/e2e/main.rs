@@ -39,6 +39,7 @@ mod operations;
 mod order_variants;
 mod orders;
 mod outsider;
+mod pipelines;
 mod pooling;
 mod prepared;
 mod queue;

@@ -9,7 +9,7 @@ use crate::template::{Template, Templates};
 use crate::testing::messages::Wire;
 use crate::testing::read_out;
 use bytes::BytesMut;
-use paceline_wire::Frames;
+use paceline_wire::{Frame, Frames};
 
 /// Functions that change settings behind the text's back have this in their name.
 const TAINTING: &str = "sneaky";
@@ -113,9 +113,20 @@ impl Stage {
     pub(super) fn client<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         let mut out = BytesMut::new();
         for frame in Frames::new(&messages.concat()) {
-            self.with_desk(|ride, desk| ride.client_message(frame, desk, &mut out));
+            self.message(frame, &mut out);
         }
         self.read_to_server(&out)
+    }
+
+    /// The client sends this; a text that is to be parsed elsewhere is, and the message comes again.
+    fn message(&mut self, frame: Frame<'_>, out: &mut BytesMut) {
+        let written = out.len();
+        let taken = self.with_desk(|ride, desk| ride.client_message(frame, desk, out));
+        if let Err(unparsed) = taken {
+            assert_eq!(out.len(), written, "nothing has been written");
+            self.templates.parse(&unparsed);
+            self.message(frame, out);
+        }
     }
 
     /// The server sends these; returns what goes to the client.
@@ -136,6 +147,13 @@ impl Stage {
         taken.expect("messages that can be read");
         (self.input, self.own) = (input, own);
         out.to_vec()
+    }
+
+    /// Takes some of what the server has said; true: there is more.
+    pub(super) fn takes_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
+        let taken =
+            self.with_desk(|ride, desk| ride.server_bytes(input, desk, out, &mut BytesMut::new()));
+        taken.expect("messages that can be read")
     }
 
     /// What Paceline itself has said to the server since it was asked last.

@@ -86,6 +86,11 @@ impl Stage {
         self.paceline.as_mut()
     }
 
+    /// Paceline itself, which the test ends; clients connect to its port no more.
+    pub(crate) fn take_paceline(&mut self) -> Option<Paceline> {
+        self.paceline.take()
+    }
+
     /// The port that clients connect to.
     pub(crate) fn port(&self) -> u16 {
         self.paceline
