@@ -7,8 +7,10 @@
 //! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
 
 mod change;
+mod changes;
 mod copy;
 mod expect;
+mod expectations;
 mod idle;
 mod inward;
 mod journal;
@@ -30,7 +32,9 @@ use crate::unit::Form;
 use bytes::{Bytes, BytesMut};
 use change::Unseen;
 use expect::Expect;
+use expectations::Expectations;
 use idle::InForce;
+pub use inward::MESSAGES_MAX;
 use journal::Journal;
 pub use keep::{Keeping, StatePolicy};
 use named::Moved;
@@ -38,11 +42,18 @@ use paceline_sql::{Hints, Kept, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
 use repeat::Repeat;
 pub(crate) use sequences::DISCARD as DISCARD_SEQUENCES;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+pub use shape::NotYet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
+
+/// Answers that a server owes to one client at most: then the client is not listened to until there are fewer.
+pub const OWED_MAX: usize = 16 * 1024;
+
+/// Accepted statements that a ride keeps before its caller should take them.
+const ACCEPTED_MAX: usize = 1_024;
 
 /// What a ride works with.
 pub struct Desk<'a> {
@@ -78,7 +89,7 @@ pub enum Wrap {
 /// A client on a server connection.
 #[derive(Debug)]
 pub struct Ride {
-    expect: VecDeque<Expect>,
+    expect: Expectations,
     /// Transaction status that the server reported last.
     status: Status,
     /// Status before the unit that is under way.
@@ -125,8 +136,6 @@ pub struct Ride {
     first_describes: bool,
     /// A statement is being described, whose columns the client knows.
     describing: bool,
-    /// What the client has sent since.
-    held_back: VecDeque<Bytes>,
     /// May the ride's first unit be carried out once more?
     repeat: Repeat,
     /// The wrap of the ride's first unit.
@@ -140,9 +149,13 @@ pub struct Ride {
     saw_error: bool,
     /// SQLSTATEs of errors that the client was told of and nobody has taken.
     errors: Vec<[u8; 5]>,
-    accepted: Vec<u64>,
+    accepted: Vec<StatementKey>,
+    /// What is about to go to the server fails if another session is in this database.
+    exclusive: Option<String>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
+    /// What the messages of the server have cost in the call under way, in messages.
+    work: usize,
 }
 
 /// A statement with its values.
@@ -169,10 +182,12 @@ enum Body {
 struct Progress {
     /// An ErrorResponse came.
     failed: bool,
+    /// It may have begun a transaction block, of which the server tells at its end.
+    may_have_begun: bool,
     /// The client may have let go of what it keeps.
     lets_go: bool,
     /// Settings that the session began with, and a RESET took away on the server.
-    taken_away: Vec<String>,
+    taken_away: BTreeSet<String>,
     /// Where the text that went to the server differs from the client's.
     moved: Option<Moved>,
     /// What the server reported since then: the client is told the last of it.
@@ -221,6 +236,43 @@ impl Ride {
         self.expect.push_back(Expect::OwnQuery);
     }
 
+    /// The client has begun a unit, and is in no transaction block: [`Ride::begin_within_unit`] makes it one.
+    pub fn is_within_unit(&self) -> bool {
+        let alone = self.status == Status::Idle && self.wrap == Wrap::No;
+        alone && self.mid_unit && !self.skipping && !self.copy_in && !self.unit.may_have_begun
+    }
+
+    /// The unit that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
+    /// of the same transaction.
+    pub fn begin_within_unit(&mut self, out: &mut BytesMut) {
+        use paceline_wire::frontend::{BindNames, Parse, Target, tag, write_execute_of};
+        // Not the unnamed ones: the client may have something else under them.
+        const NAME: &[u8] = b"paceline: begin";
+        let parse = Parse {
+            name: NAME,
+            text: b"BEGIN",
+            types: &[0, 0],
+        };
+        parse.write(out);
+        let bind = BindNames {
+            portal: NAME,
+            statement: NAME,
+            rest: &[0; 6],
+        };
+        bind.write(out);
+        write_execute_of(out, NAME);
+        Target::Portal(NAME).write(out, tag::CLOSE);
+        Target::Statement(NAME).write(out, tag::CLOSE);
+        self.wrap = Wrap::Begin;
+        self.expect.extend([
+            Expect::OwnParse { key: None },
+            Expect::OwnStep,
+            Expect::OwnStep,
+            Expect::OwnClose { closed: None },
+            Expect::OwnClose { closed: None },
+        ]);
+    }
+
     /// The server owes no answer, and is in no transaction.
     pub fn rests(&self) -> bool {
         self.is_quiet() && self.status == Status::Idle
@@ -236,7 +288,7 @@ impl Ride {
 
     /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
     pub fn take_over(underway: Underway) -> (Self, BytesMut) {
-        let (changes, hints) = (Vec::new(), Hints::default());
+        let (changes, hints) = (Vec::new().into(), Hints::default());
         let mut ride = match underway.form {
             Form::Simple => {
                 let query = Expect::Query {
@@ -280,7 +332,6 @@ impl Ride {
             describing: false,
             idle_timeout: InForce::Off,
             first_describes: false,
-            held_back: VecDeque::new(),
             repeat: Repeat::default(),
             wrap,
             first_uses: None,
@@ -289,7 +340,9 @@ impl Ride {
             saw_error: false,
             errors: Vec::new(),
             accepted: Vec::new(),
+            exclusive: None,
             forwarded: 0,
+            work: 0,
         }
     }
 
@@ -320,7 +373,7 @@ impl Ride {
     /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
     /// unit that is relayed as it arrives.
     pub fn awaits_client(&self) -> bool {
-        self.copy_in || (!self.describing && !self.expect.iter().any(Expect::is_boundary))
+        self.copy_in || (!self.describing && !self.expect.owe_boundary())
     }
 
     /// The transaction status.
@@ -361,9 +414,24 @@ impl Ride {
         std::mem::take(&mut self.errors)
     }
 
-    /// Named statements of the client that PostgreSQL has taken, by template.
-    pub fn accepted(&self) -> &[u64] {
-        &self.accepted
+    /// Named statements of the client that PostgreSQL has taken since this was asked last.
+    pub fn take_accepted(&mut self) -> Vec<StatementKey> {
+        std::mem::take(&mut self.accepted)
+    }
+
+    /// So many statements are there for [`Ride::take_accepted`] that they should be taken before the unit ends.
+    pub fn has_accepted_many(&self) -> bool {
+        self.accepted.len() >= ACCEPTED_MAX
+    }
+
+    /// The server owes so many answers that the client should say no more before some of them have come.
+    pub fn owes_much(&self) -> bool {
+        self.expect.len() >= OWED_MAX
+    }
+
+    /// A database in which no other session may be when what was written for the server arrives there; asked for once.
+    pub fn take_exclusive(&mut self) -> Option<String> {
+        self.exclusive.take()
     }
 
     /// Bytes of answers forwarded so far.

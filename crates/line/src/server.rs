@@ -7,9 +7,10 @@ use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
 use crate::unit::Unit;
 use bytes::BytesMut;
+use hashlink::{LinkedHashMap, LinkedHashSet};
 use paceline_wire::backend;
 use paceline_wire::frontend::{self, Target, tag};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -18,12 +19,14 @@ use std::time::Duration;
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
 
+/// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
+const LEFTOVERS_MAX: usize = 64;
+
 /// State of a server connection.
 #[derive(Debug)]
 pub struct ServerSide {
-    /// Prepared statements, with the time of their last use.
-    prepared: FxHashMap<StatementKey, u64>,
-    uses: u64,
+    /// Prepared statements, the one that was used last behind all others.
+    prepared: LinkedHashMap<StatementKey, (), FxBuildHasher>,
     /// The columns of prepared statements, as far as the server has described them.
     shapes: FxHashMap<StatementKey, Shape>,
     /// Since somebody has counted them.
@@ -47,8 +50,8 @@ pub struct ServerSide {
     pub idle_default: Duration,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
-    /// Names that must be closed before the connection serves another unit.
-    leftovers: Vec<Vec<u8>>,
+    /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
+    leftovers: LinkedHashSet<Vec<u8>>,
 }
 
 /// Settings that Paceline changes while it asks about a template.
@@ -63,14 +66,33 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
+    /// Of this statement ([`Template::statement_id`]) under these settings.
+    pub fn new(id: u64, settings: u64) -> Self {
+        Self { id, settings }
+    }
+
     /// [`Template::statement_id`].
     pub fn template(self) -> u64 {
         self.id
     }
 
+    /// The settings under which it was parsed.
+    pub fn settings(self) -> u64 {
+        self.settings
+    }
+
     /// Its name on servers.
     pub fn name(self) -> String {
         format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
+    }
+
+    /// The statement of that name.
+    fn of_name(name: &str) -> Option<Self> {
+        let (id, settings) = name.strip_prefix(NAME_PREFIX)?.split_once('_')?;
+        Some(Self {
+            id: id.parse().ok()?,
+            settings: settings.parse().ok()?,
+        })
     }
 }
 
@@ -144,8 +166,7 @@ impl ServerSide {
     /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
     pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
         Self {
-            prepared: FxHashMap::default(),
-            uses: 0,
+            prepared: LinkedHashMap::default(),
             shapes: FxHashMap::default(),
             parses: 0,
             prepared_max: prepared_max.max(1),
@@ -158,7 +179,7 @@ impl ServerSide {
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
             reported: BTreeMap::new(),
-            leftovers: Vec::new(),
+            leftovers: LinkedHashSet::new(),
         }
     }
 
@@ -186,10 +207,8 @@ impl ServerSide {
 
     /// Writes what makes a statement known to the server, if it is not.
     pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
-        self.uses += 1;
         let key = self.key(statement.id);
-        if let Some(used) = self.prepared.get_mut(&key) {
-            *used = self.uses;
+        if self.prepared.to_back(&key).is_some() {
             return Ensured {
                 key,
                 closed: None,
@@ -205,7 +224,7 @@ impl ServerSide {
             types: statement.types,
         }
         .write(out);
-        self.prepared.insert(key, self.uses);
+        self.prepared.insert(key, ());
         self.shapes.remove(&key);
         self.parses += 1;
         Ensured {
@@ -217,12 +236,13 @@ impl ServerSide {
 
     /// A statement of that name that was retired is still there.
     fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
+        if self.leftovers.is_empty() {
+            return None;
+        }
         let name = key.name();
-        let place = self
-            .leftovers
-            .iter()
-            .position(|left| left == name.as_bytes())?;
-        self.leftovers.swap_remove(place);
+        if !self.leftovers.remove(name.as_bytes()) {
+            return None;
+        }
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
         Some(Closed { key, retired: true })
     }
@@ -252,12 +272,7 @@ impl ServerSide {
         if self.prepared.len() < self.prepared_max {
             return None;
         }
-        let oldest = self
-            .prepared
-            .iter()
-            .min_by_key(|(_, used)| **used)
-            .map(|(key, _)| *key)?;
-        self.prepared.remove(&oldest);
+        let (oldest, ()) = self.prepared.pop_front()?;
         Target::Statement(oldest.name().as_bytes()).write(out, tag::CLOSE);
         Some(Closed {
             key: oldest,
@@ -274,20 +289,22 @@ impl ServerSide {
     pub fn remember(&mut self, closed: Closed) {
         match closed.retired {
             true => self.leave(closed.key.name().as_bytes()),
-            false => drop(self.prepared.insert(closed.key, self.uses)),
+            false => drop(self.prepared.insert(closed.key, ())),
         }
     }
 
     /// The statement of that name was closed by SQL.
     pub fn forget_name(&mut self, name: &str) {
-        self.prepared.retain(|key, _| key.name() != name);
+        if let Some(key) = StatementKey::of_name(name) {
+            self.prepared.remove(&key);
+        }
     }
 
     /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
     pub fn retire_all(&mut self) {
-        let keys: Vec<StatementKey> = self.prepared.drain().map(|(key, _)| key).collect();
-        keys.iter()
-            .for_each(|key| self.leave(key.name().as_bytes()));
+        for (key, ()) in std::mem::take(&mut self.prepared) {
+            self.leave(key.name().as_bytes());
+        }
     }
 
     /// This one is closed before the next unit, and prepared again.
@@ -323,19 +340,20 @@ impl ServerSide {
 
     /// A statement under a client's own name was made, and must go.
     pub fn leave(&mut self, name: &[u8]) {
-        if !self.leftovers.iter().any(|left| left == name) {
-            self.leftovers.push(name.to_vec());
-        }
+        self.leftovers.insert(name.to_vec());
     }
 
     /// Is there a statement of that name that must go?
     pub fn is_left(&self, name: &[u8]) -> bool {
-        self.leftovers.iter().any(|left| left == name)
+        !self.leftovers.is_empty() && self.leftovers.contains(name)
     }
 
     /// Names to close before anything else.
     pub fn take_leftovers(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.leftovers)
+        match self.leftovers.is_empty() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.leftovers).into_iter().collect(),
+        }
     }
 
     /// The value of a setting (in lower case), if the server reports it.
@@ -374,7 +392,12 @@ impl ServerSide {
 
     /// These settings are in force.
     pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.tainted && !self.strewn && !self.limited
+        self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
+    }
+
+    /// Are all statements to be dropped before it serves another client?
+    fn drops_all(&self) -> bool {
+        self.strewn || self.leftovers.len() > LEFTOVERS_MAX
     }
 
     /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
@@ -395,7 +418,9 @@ impl ServerSide {
                 .collect();
             sql = Some(reset + &sql.unwrap_or_else(own));
         }
-        if std::mem::take(&mut self.strewn) {
+        if self.drops_all() {
+            self.strewn = false;
+            self.leftovers.clear();
             self.forget_all();
             sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
         }
@@ -499,6 +524,56 @@ mod tests {
         assert_eq!(third.closed.map(|closed| closed.key.id), Some(2));
         assert!(!server.ensure(statement(1), &mut out).parsed);
         assert!(server.ensure(statement(2), &mut out).parsed);
+    }
+
+    #[test]
+    fn a_statement_is_forgotten_by_its_name() {
+        let mut server = ServerSide::new(SettingsBook::default().none(), 2);
+        let mut out = BytesMut::new();
+        let key = server.ensure(statement(7), &mut out).key;
+        assert_eq!(StatementKey::of_name(&key.name()), Some(key));
+        for name in ["paceline_7", "paceline_7_0_0", "paceline_8_0", "mine", ""] {
+            server.forget_name(name);
+        }
+        assert!(!server.ensure(statement(7), &mut out).parsed);
+        server.forget_name(&key.name());
+        assert!(server.ensure(statement(7), &mut out).parsed);
+    }
+
+    #[test]
+    fn many_names_that_must_go_are_dropped_at_once() {
+        let none = SettingsBook::default().none();
+        let mut server = ServerSide::new(Arc::clone(&none), 1_000);
+        let mut out = BytesMut::new();
+        for id in 0..=LEFTOVERS_MAX as u64 {
+            assert!(server.has(&none));
+            server.ensure(statement(id), &mut out);
+            server.leave(format!("mine{id}").as_bytes());
+        }
+        assert!(!server.has(&none));
+        out.clear();
+        let reader = SequenceToken::default();
+        assert_eq!(server.adopt(&none, reader, &mut out), 1);
+        assert!(String::from_utf8_lossy(&out).contains("DEALLOCATE ALL"));
+        assert!(server.has(&none) && server.take_leftovers().is_empty());
+        assert!(server.ensure(statement(1), &mut out).parsed);
+    }
+
+    /// Not a measurement: where each statement costs a walk over the others, this does not end.
+    #[test]
+    fn a_full_connection_costs_no_more_than_an_empty_one() {
+        const MANY: u64 = 200_000;
+        let mut server = ServerSide::new(SettingsBook::default().none(), 100_000);
+        for id in 0..MANY {
+            let mut out = BytesMut::new();
+            let key = server.ensure(statement(id), &mut out).key;
+            server.leave(key.name().as_bytes());
+            assert!(server.is_left(key.name().as_bytes()));
+            server.forget_name("paceline_x_0");
+        }
+        assert_eq!(server.prepared(), 100_000);
+        server.retire_all();
+        assert_eq!(server.take_leftovers().len() as u64, MANY);
     }
 
     #[test]

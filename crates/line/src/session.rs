@@ -5,7 +5,7 @@ use crate::sequences::SequenceToken;
 use crate::server::Shape;
 use crate::settings::Settings;
 use crate::show::{Console, Show};
-use crate::template::{Template, Templates, without_bare_hints};
+use crate::template::{Template, Templates, Unparsed, beginning_of_long};
 use crate::unit::{Form, Unit, Values};
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Effect, SequenceUse};
@@ -51,13 +51,17 @@ pub enum Plan {
     Alone,
     /// One statement in autocommit: it may travel with others.
     Single(Box<Unit>),
+    /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
+    Unparsed(Unparsed),
 }
 
-/// How to take a name back that an error has made void.
-#[derive(Debug, Clone)]
-pub struct Undo {
-    name: Box<[u8]>,
-    previous: Option<Arc<Template>>,
+/// How to take back what has come to nothing by an error.
+#[derive(Debug)]
+pub enum Undo {
+    /// The client knew this statement by this name.
+    Name(Box<[u8]>, Option<Arc<Template>>),
+    /// It knew these, the unnamed one left out.
+    All(HashMap<Box<[u8]>, Arc<Template>>),
 }
 
 impl Session {
@@ -97,18 +101,12 @@ impl Session {
 
     /// The client prepared a statement.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
-        Undo {
-            name: name.into(),
-            previous: self.prepared.insert(name.into(), template),
-        }
+        Undo::Name(name.into(), self.prepared.insert(name.into(), template))
     }
 
     /// The client closed a statement.
     pub fn close(&mut self, name: &[u8]) -> Undo {
-        Undo {
-            name: name.into(),
-            previous: self.prepared.remove(name),
-        }
+        Undo::Name(name.into(), self.prepared.remove(name))
     }
 
     /// The client knows the columns of a statement that has a name.
@@ -127,19 +125,35 @@ impl Session {
         self.described.get(&statement).copied()
     }
 
-    /// What [`Session::prepare`] or [`Session::close`] did has not taken place.
+    /// What [`Session::prepare`], [`Session::close`] or [`Session::close_named`] did has not taken place. What was done last is
+    /// undone first.
     pub fn undo(&mut self, undo: Undo) {
-        match undo.previous {
-            Some(template) => self.prepared.insert(undo.name, template),
-            None => self.prepared.remove(&undo.name),
-        };
+        match undo {
+            Undo::Name(name, Some(template)) => {
+                self.prepared.insert(name, template);
+            }
+            Undo::Name(name, None) => {
+                self.prepared.remove(&name);
+            }
+            Undo::All(named) => {
+                let unnamed = self.prepared.remove(&b""[..]);
+                self.prepared = named;
+                self.keep_unnamed(unnamed);
+            }
+        }
     }
 
-    /// The client drops all statements that have names.
-    pub fn close_named(&mut self) -> Vec<Undo> {
-        let names = self.prepared.keys().filter(|name| !name.is_empty());
-        let names: Vec<_> = names.cloned().collect();
-        names.iter().map(|name| self.close(name)).collect()
+    /// The client drops all statements that have names. However many there are, it takes no longer.
+    pub fn close_named(&mut self) -> Undo {
+        let mut named = std::mem::take(&mut self.prepared);
+        self.keep_unnamed(named.remove(&b""[..]));
+        Undo::All(named)
+    }
+
+    fn keep_unnamed(&mut self, unnamed: Option<Arc<Template>>) {
+        if let Some(template) = unnamed {
+            self.prepared.insert(Box::default(), template);
+        }
     }
 
     /// The client dropped all statements.
@@ -181,27 +195,38 @@ impl Session {
         console: &dyn Console,
         accepted: &dyn Fn(&Template) -> bool,
     ) -> Plan {
+        let plan = self.try_plan(bytes, templates, console, accepted);
+        plan.unwrap_or_else(Plan::Unparsed)
+    }
+
+    fn try_plan(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Result<Plan, Unparsed> {
         let mut frames = Frames::new(bytes);
-        match frames.next() {
+        Ok(match frames.next() {
             Some(first) if first.tag == tag::QUERY => {
-                self.plan_query(first, bytes, templates, console)
+                self.plan_query(first, bytes, templates, console)?
             }
             Some(first)
                 if matches!(first.tag, tag::PARSE | tag::CLOSE) && self.only_names(bytes) =>
             {
-                match self.answer_names(bytes, templates, accepted) {
+                match self.answer_names(bytes, templates, accepted)? {
                     Some(answer) => Plan::Answer(answer),
                     None => Plan::Alone,
                 }
             }
-            Some(_) => match self.answer_locally(bytes, templates, console) {
+            Some(_) => match self.answer_locally(bytes, templates, console)? {
                 Some(answer) => Plan::Answer(answer),
                 None => self
-                    .plan_extended(bytes, templates)
+                    .plan_extended(bytes, templates)?
                     .map_or(Plan::Alone, plan_single),
             },
             None => Plan::Alone,
-        }
+        })
     }
 
     fn plan_query(
@@ -210,19 +235,19 @@ impl Session {
         bytes: &Bytes,
         templates: &Templates,
         console: &dyn Console,
-    ) -> Plan {
+    ) -> Result<Plan, Unparsed> {
         let Ok(text) = Reader::new(query.body()).str() else {
-            return Plan::Alone;
+            return Ok(Plan::Alone);
         };
         if let Some(table) = Show::parse(text).and_then(|show| show.answer(console)) {
             let mut out = BytesMut::new();
             table.write_columns(&mut out);
             table.write_rows(&mut out);
             Status::Idle.write(&mut out);
-            return Plan::Answer(out);
+            return Ok(Plan::Answer(out));
         }
-        let plain = without_bare_hints(text);
-        let simple = templates.simple(&plain);
+        let plain = templates.try_plain(text)?;
+        let simple = templates.try_simple(&plain)?;
         let bytes = match &plain {
             Cow::Borrowed(_) => bytes.clone(),
             Cow::Owned(plain) => {
@@ -231,7 +256,7 @@ impl Session {
                 out.freeze()
             }
         };
-        plan_single(Unit {
+        Ok(plan_single(Unit {
             bytes,
             form: Form::Simple,
             template: simple.template,
@@ -243,72 +268,94 @@ impl Session {
             taints: false,
             shape: None,
             sequences: SequenceUse::ANY,
-        })
+        }))
     }
 
-    /// Must a statement of this unit touch an exact number of rows (`TARGET_AFFECT_ROW`)?
-    pub fn is_targeted(&self, bytes: &Bytes, templates: &Templates) -> bool {
-        let targeted = |text: &[u8]| {
-            let text = std::str::from_utf8(text).unwrap_or_default();
-            // Only worth a look when the word is there.
-            let named = text.to_ascii_lowercase().contains("target_affect_row");
-            let plain = || templates.prepared(&without_bare_hints(text), &[0, 0]);
-            named
-                && plain()
-                    .statement
-                    .as_ref()
-                    .is_some_and(|s| s.statements == 1 && s.hints.target_affect_row.is_some())
-        };
-        Frames::new(bytes).any(|frame| match frame.tag {
-            tag::QUERY => Reader::new(frame.body()).cstr().is_ok_and(targeted),
-            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| targeted(parse.text)),
+    /// Must a statement of this unit touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the unit not begun a transaction
+    /// block before it? (Then the block fails with it.)
+    ///
+    /// # Errors
+    /// A text must be parsed elsewhere first.
+    pub fn is_targeted(&self, bytes: &Bytes, templates: &Templates) -> Result<bool, Unparsed> {
+        for frame in Frames::new(bytes) {
+            if self.begins_block(frame) {
+                return Ok(false);
+            }
+            let targeted = match frame.tag {
+                tag::QUERY => {
+                    let text = Reader::new(frame.body()).cstr().unwrap_or_default();
+                    is_targeted_text(text, templates)?
+                }
+                tag::PARSE => {
+                    let text = Parse::read(frame.body()).map(|parse| parse.text);
+                    is_targeted_text(text.unwrap_or_default(), templates)?
+                }
+                tag::BIND => BindNames::read(frame.body()).is_ok_and(|names| {
+                    let template = self.statement(names.statement);
+                    template.is_some_and(|t| t.hints().target_affect_row.is_some())
+                }),
+                _ => false,
+            };
+            if targeted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Is this message about a statement that begins a transaction block?
+    fn begins_block(&self, frame: Frame<'_>) -> bool {
+        match frame.tag {
+            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
+                let text = parse.text.trim_ascii_start();
+                let begins = |word: &[u8]| {
+                    text.get(..word.len())
+                        .is_some_and(|start| start.eq_ignore_ascii_case(word))
+                };
+                begins(b"begin") || begins(b"start")
+            }),
             tag::BIND => BindNames::read(frame.body()).is_ok_and(|names| {
                 let template = self.statement(names.statement);
-                template.is_some_and(|t| t.hints().target_affect_row.is_some())
+                template.is_some_and(|t| t.statement.as_ref().is_some_and(|s| s.begins))
             }),
             _ => false,
-        })
+        }
     }
 
-    /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
-    fn plan_extended(&self, bytes: &Bytes, templates: &Templates) -> Option<Unit> {
-        let mut frames = Frames::new(bytes).peekable();
-        let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
-            Some(frame) => Some(Parse::read(frame.body()).ok()?),
-            None => None,
+    /// A unit of one statement.
+    fn plan_extended(
+        &self,
+        bytes: &Bytes,
+        templates: &Templates,
+    ) -> Result<Option<Unit>, Unparsed> {
+        let Some(single) = Single::read(bytes) else {
+            return Ok(None);
         };
-        let bind = frames.next_if(|f| f.tag == tag::BIND)?;
-        let names = BindNames::read(bind.body()).ok()?;
-        let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
-        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
-            return None;
-        }
-        let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
-        let unlimited = execute.body() == [0; 5];
-        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
-        if !names.portal.is_empty() || !unlimited || !ends {
-            return None;
-        }
+        let Single {
+            parse,
+            bind,
+            describe,
+        } = single;
         let template = match parse {
-            Some(parse) if parse.name != names.statement => return None,
-            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => {
-                return None;
-            }
-            Some(parse) => {
-                let text = std::str::from_utf8(parse.text).ok()?;
-                templates.prepared(&without_bare_hints(text), parse.types)
-            }
-            None => Arc::clone(self.statement(names.statement)?),
+            Some(parse) if parse.name != bind.statement => None,
+            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => None,
+            Some(parse) => match std::str::from_utf8(parse.text) {
+                Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
+                Err(_) => None,
+            },
+            None => self.statement(bind.statement).cloned(),
         };
-        let relies = parse.is_none() && describe.is_none() && !names.statement.is_empty();
-        let shape = self.shape(template.statement_id).filter(|_| relies);
-        let offset = names.rest.as_ptr() as usize - bytes.as_ptr() as usize;
-        Some(Unit {
-            values: Values::Bound(BindValues::read(names.rest, offset).ok()?),
+        let relies = parse.is_none() && !describe && !bind.statement.is_empty();
+        let shape = template.as_ref().filter(|_| relies);
+        let shape = shape.and_then(|template| self.shape(template.statement_id));
+        let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
+        let bound = BindValues::read(bind.rest, offset).ok();
+        let unit = template.zip(bound).map(|(template, bound)| Unit {
+            values: Values::Bound(bound),
             bytes: bytes.clone(),
             form: Form::Extended {
                 parse: parse.is_some(),
-                describe: describe.is_some(),
+                describe,
             },
             template,
             settings: Arc::clone(&self.settings),
@@ -318,7 +365,8 @@ impl Session {
             taints: false,
             shape,
             sequences: SequenceUse::ANY,
-        })
+        });
+        Ok(unit)
     }
 
     /// `Parse` and `Close` of named statements, and `Sync`.
@@ -338,19 +386,19 @@ impl Session {
         bytes: &Bytes,
         templates: &Templates,
         accepted: &dyn Fn(&Template) -> bool,
-    ) -> Option<BytesMut> {
+    ) -> Result<Option<BytesMut>, Unparsed> {
         let mut out = BytesMut::new();
         let mut undo = Vec::new();
         for frame in Frames::new(bytes) {
             match frame.tag {
                 tag::PARSE => match self.parse_accepted(frame, templates, accepted) {
-                    Some(done) => {
+                    Ok(Some(done)) => {
                         undo.push(done);
                         frame::write_empty(&mut out, back::PARSE_COMPLETE);
                     }
-                    None => {
+                    other => {
                         undo.into_iter().rev().for_each(|done| self.undo(done));
-                        return None;
+                        return other.map(|_| None);
                     }
                 },
                 tag::CLOSE => {
@@ -362,7 +410,7 @@ impl Session {
                 _ => Status::Idle.write(&mut out),
             }
         }
-        Some(out)
+        Ok(Some(out))
     }
 
     fn parse_accepted(
@@ -370,14 +418,18 @@ impl Session {
         frame: Frame<'_>,
         templates: &Templates,
         accepted: &dyn Fn(&Template) -> bool,
-    ) -> Option<Undo> {
-        let parse = Parse::read(frame.body()).ok()?;
-        let text = std::str::from_utf8(parse.text).ok()?;
+    ) -> Result<Option<Undo>, Unparsed> {
+        let Ok(parse) = Parse::read(frame.body()) else {
+            return Ok(None);
+        };
+        let Ok(text) = std::str::from_utf8(parse.text) else {
+            return Ok(None);
+        };
         if self.statement(parse.name).is_some() || self.is_full() {
-            return None;
+            return Ok(None);
         }
-        let template = templates.prepared(&without_bare_hints(text), parse.types);
-        accepted(&template).then(|| self.prepare(parse.name, template))
+        let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
+        Ok(accepted(&template).then(|| self.prepare(parse.name, template)))
     }
 
     /// Answers a unit that is only about statements which Paceline answers itself.
@@ -386,23 +438,14 @@ impl Session {
         bytes: &Bytes,
         templates: &Templates,
         console: &dyn Console,
-    ) -> Option<BytesMut> {
-        let first = Frames::new(bytes).next()?;
-        let asked = match first.tag {
-            tag::PARSE => {
-                Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
-            }
-            tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
-            tag::DESCRIBE => match Target::read(first.body()).ok()? {
-                Target::Statement(name) => self.show_of(name),
-                Target::Portal(_) => None,
-            },
-            _ => None,
+    ) -> Result<Option<BytesMut>, Unparsed> {
+        let show = Frames::new(bytes).next().and_then(|f| self.asked(f));
+        let table = show.as_ref().and_then(|show| show.answer(console));
+        let (Some(show), Some(table)) = (show, table) else {
+            return Ok(None);
         };
-        let show = asked?;
-        let table = show.answer(console)?;
         if !self.is_only_about(&show, bytes) {
-            return None;
+            return Ok(None);
         }
         let mut out = BytesMut::new();
         for frame in Frames::new(bytes) {
@@ -418,16 +461,34 @@ impl Session {
                 }
                 tag::EXECUTE => table.write_rows(&mut out),
                 tag::SYNC => Status::Idle.write(&mut out),
+                // It is the only one.
                 tag::PARSE => {
-                    let parse = Parse::read(frame.body()).ok()?;
-                    let text = std::str::from_utf8(parse.text).ok()?;
-                    self.prepare(parse.name, templates.prepared(text, parse.types));
+                    let parse = Parse::read(frame.body()).ok();
+                    let text = parse.and_then(|parse| std::str::from_utf8(parse.text).ok());
+                    if let (Some(parse), Some(text)) = (parse, text) {
+                        self.prepare(parse.name, templates.try_prepared(text, parse.types)?);
+                    }
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);
                 }
-                _ => return None,
+                _ => return Ok(None),
             }
         }
-        Some(out)
+        Ok(Some(out))
+    }
+
+    /// What a message asks Paceline itself for.
+    fn asked(&self, first: Frame<'_>) -> Option<Show> {
+        match first.tag {
+            tag::PARSE => {
+                Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
+            }
+            tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
+            tag::DESCRIBE => match Target::read(first.body()).ok()? {
+                Target::Statement(name) => self.show_of(name),
+                Target::Portal(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// Does every message of the unit work on one statement that asks for `show`?
@@ -456,8 +517,58 @@ impl Session {
     }
 
     fn show_of(&self, name: &[u8]) -> Option<Show> {
-        Show::parse(&self.statement(name)?.text)
+        let template = self.statement(name).filter(|t| t.may_be_shown())?;
+        Show::parse(&template.text)
     }
+}
+
+/// The messages of one statement that may travel with others.
+struct Single<'a> {
+    parse: Option<Parse<'a>>,
+    bind: BindNames<'a>,
+    describe: bool,
+}
+
+impl<'a> Single<'a> {
+    /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut frames = Frames::new(bytes).peekable();
+        let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
+            Some(frame) => Some(Parse::read(frame.body()).ok()?),
+            None => None,
+        };
+        let bind = frames.next_if(|f| f.tag == tag::BIND)?;
+        let bind = BindNames::read(bind.body()).ok()?;
+        let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
+        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
+            return None;
+        }
+        let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
+        let unlimited = execute.body() == [0; 5];
+        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
+        (bind.portal.is_empty() && unlimited && ends).then_some(Self {
+            parse,
+            bind,
+            describe: describe.is_some(),
+        })
+    }
+}
+
+/// Must the statement of this text touch an exact number of rows?
+fn is_targeted_text(text: &[u8], templates: &Templates) -> Result<bool, Unparsed> {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    if let Some(beginning) = beginning_of_long(text) {
+        let hints = paceline_sql::leading_hints(beginning);
+        return Ok(hints.target_affect_row.is_some());
+    }
+    // Only worth a look when the word is there.
+    if !text.to_ascii_lowercase().contains("target_affect_row") {
+        return Ok(false);
+    }
+    let template = templates.try_prepared(&templates.try_plain(text)?, &[0, 0])?;
+    let statement = template.statement.as_ref();
+    let one = statement.is_none_or(|s| s.statements == 1);
+    Ok(one && template.hints().target_affect_row.is_some())
 }
 
 /// Only single reads and writes are worth a second look.

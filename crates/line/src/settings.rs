@@ -12,6 +12,8 @@ pub struct Settings {
     /// Equal ids mean equal settings. 0: nothing is set.
     pub id: u64,
     sets: BTreeMap<String, String>,
+    /// Bytes of their names and SQL.
+    bytes: usize,
     /// See [`Settings::name_temporaries`].
     name_temporaries: bool,
     /// See [`Settings::idle_session_timeout`].
@@ -67,6 +69,11 @@ pub fn read_milliseconds(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_millis)
 }
 
+/// Most settings that follow a client …
+const SETTINGS_MAX: usize = 1_000;
+/// … and bytes of the SQL that sets them: each change costs a look at all of them, and so does each other server.
+const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+
 /// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
 pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
@@ -84,6 +91,27 @@ impl Settings {
     /// Nothing is set.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
+    }
+
+    /// How many are set.
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Bytes of their names and SQL.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Would they be too many with this change to follow their client?
+    pub fn are_too_many_with(&self, change: &SessionChange) -> bool {
+        match change {
+            SessionChange::Set { name, sql } => {
+                self.sets.len() >= SETTINGS_MAX
+                    || self.bytes + name.len() + sql.len() > SETTINGS_BYTES_MAX
+            }
+            _ => false,
+        }
     }
 
     /// The client's text is UTF-8, as far as its settings tell.
@@ -123,7 +151,7 @@ impl Settings {
 
     /// SQL that sets those that are wanted: first the encoding and the search path, by which others are read, and identities last,
     /// as who takes another one has no role any more.
-    fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
+    pub fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
         let first = FIRST.iter();
         let first = first.filter_map(|name| self.sets.get_key_value(*name));
         let others = self.sets.iter();
@@ -201,6 +229,7 @@ impl Default for SettingsBook {
             none: Arc::new(Settings {
                 id: 0,
                 sets: BTreeMap::new(),
+                bytes: 0,
                 name_temporaries: false,
                 idle_session_timeout: IdleTimeout::NotSet,
             }),
@@ -277,11 +306,15 @@ impl SettingsBook {
         if let Some(found) = known.get(&sets).and_then(Weak::upgrade) {
             return found;
         }
-        if known.len() >= BOOK_SWEEP_MIN && known.len().is_power_of_two() {
+        if known.len() >= BOOK_SWEEP_MIN && known.len() == known.capacity() {
             known.retain(|_, settings| settings.strong_count() > 0);
+            // The next search comes when there are twice as many: each costs no more than what was added since the last.
+            let used = known.len();
+            known.reserve(used);
         }
         let settings = Arc::new(Settings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            bytes: sets.iter().map(|(name, sql)| name.len() + sql.len()).sum(),
             name_temporaries: sets
                 .get(SEARCH_PATH)
                 .is_some_and(|sql| sql.to_ascii_lowercase().contains("pg_temp")),
@@ -371,6 +404,36 @@ mod tests {
                 .contains("RESET ALL")
         );
         assert!(a.adopt_sql(&a, true).unwrap().contains("RESET ALL"));
+    }
+
+    #[test]
+    fn so_many_settings_do_not_follow_their_client() {
+        let book = SettingsBook::default();
+        let mut settings = book.none();
+        for n in 0..SETTINGS_MAX {
+            let change = set(&format!("a.b{n}"), "1");
+            assert!(!settings.are_too_many_with(&change), "{n}");
+            settings = book.after(&settings, &book.none(), &change);
+        }
+        assert!(settings.are_too_many_with(&set("a.more", "1")));
+        let long = set("a", &"x".repeat(SETTINGS_BYTES_MAX));
+        assert!(book.none().are_too_many_with(&long));
+        assert!(!settings.are_too_many_with(&SessionChange::ResetAll));
+    }
+
+    /// Not a measurement: where each of them costs a walk over the others, this does not end.
+    #[test]
+    fn a_book_with_many_settings_costs_no_more_than_one_with_few() {
+        const MANY: usize = (1 << 16) - 1;
+        let book = SettingsBook::default();
+        let none = book.none();
+        let with = |n: usize| book.after(&none, &none, &set("a", &n.to_string()));
+        let used: Vec<_> = (0..MANY).map(with).collect();
+        for n in MANY..4 * MANY {
+            with(n);
+        }
+        let known = book.known.lock().unwrap().len();
+        assert!(known >= used.len() && known <= 4 * used.len(), "{known}");
     }
 
     #[test]

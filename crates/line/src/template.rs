@@ -1,20 +1,49 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
-use paceline_sql::{Effect, Literal, LiteralKind, Name, Named, SequenceUse, Statement};
+mod cache;
+mod elsewhere;
+mod pace;
+mod plain;
+
+#[cfg(test)]
+mod tests;
+
+pub use elsewhere::{BYTES_MAX, TOKENS_MAX, Unparsed};
+pub use pace::Pace;
+pub use plain::without_bare_hints;
+
+use crate::show::Show;
+use cache::{Generations, TextKey};
+use elsewhere::{Caller, Place, What};
+use paceline_sql::{Effect, Hints, Literal, LiteralKind, Name, Named, SequenceUse, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 /// Templates kept by text; older ones are forgotten and parsed again when they come back.
 pub const TEMPLATES_MAX: usize = 8_192;
 
+/// A longer text of Paceline's own is hardly ever the same again, and not kept.
+const OWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Texts with bare hints that are kept with what they are without.
+const PLAIN_TEXTS_MAX: usize = 1_024;
+
 /// A longer text that only changes rows is passed on as it is: to parse it would hold up others, it is hardly ever
 /// the same again, and with so many values it travels with nobody.
 pub const BULK_BYTES_MIN: usize = 32 * 1024;
+
+/// Of a longer text only the beginning is looked at, …
+pub const LOOKED_AT_BYTES_MAX: usize = 256 * 1024;
+/// … this much of it.
+const BEGINNING_BYTES: usize = 4 * 1024;
+
+/// The part of a text that is looked at, if that is not all of it.
+pub fn beginning_of_long(text: &str) -> Option<&str> {
+    let is_long = text.len() > LOOKED_AT_BYTES_MAX;
+    is_long.then(|| text.get(..text.floor_char_boundary(BEGINNING_BYTES)))?
+}
 
 /// A text with its parameter types.
 #[derive(Debug)]
@@ -27,83 +56,55 @@ pub struct Template {
     pub text: String,
     /// Number and OIDs of declared parameter types, as in `Parse`.
     pub types: Vec<u8>,
-    /// `None`: the parser refuses it, or is not asked (see [`BULK_BYTES_MIN`]).
+    /// `None`: the parser refuses it, or is not asked (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
     pub statement: Option<Statement>,
+    /// Those of its last statement, as far as they are known.
+    hints: Hints,
+    /// The parser is not asked.
+    unlooked: Option<Unlooked>,
+    /// Paceline itself may answer it.
+    shows: bool,
     /// How quickly it was answered when it ran alone.
     pub pace: Pace,
     /// What metrics call it, once they do.
     pub(crate) name: OnceLock<String>,
 }
 
-/// Units of a template that must have run alone before it counts as short.
-const PACE_RUNS_MIN: u32 = 3;
-/// A short unit is answered within this many microseconds …
-const SHORT_MICROS_MAX: u32 = 5_000;
-/// … with at most this many bytes.
-const SHORT_BYTES_MAX: u32 = 16 * 1024;
-
-/// What was measured of a template's units that ran alone. Updated without a lock: a lost update only delays.
-#[derive(Debug, Default)]
-pub struct Pace {
-    runs: AtomicU32,
-    long: AtomicU32,
-    /// Of the last answer.
-    bytes: AtomicU32,
-    /// Microseconds that a group took for each of its units; before there was one, that a unit took alone. 0: not known.
-    each_micros: AtomicU32,
+/// What a text does to its session of which the parser is not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unlooked {
+    /// Not more than reading or changing rows does.
+    Rows,
+    /// It may set something that only its text tells.
+    Sets,
+    /// Something else.
+    Other,
 }
 
-/// A group that was faster than expected counts this part of the difference.
-const FASTER_PART: u32 = 8;
-
-impl Pace {
-    /// A unit ran alone: microseconds until its answer was complete, bytes of the answer.
-    pub fn record(&self, micros: u32, bytes: u32) {
-        self.bytes.store(bytes, Ordering::Relaxed);
-        if self.each_micros.load(Ordering::Relaxed) == 0 {
-            self.each_micros.store(micros, Ordering::Relaxed);
+impl Unlooked {
+    fn of(text: &str) -> Self {
+        if paceline_sql::only_changes_rows(text) || paceline_sql::only_reads_rows(text) {
+            return Self::Rows;
         }
-        if micros > SHORT_MICROS_MAX || bytes > SHORT_BYTES_MAX {
-            self.long.store(PACE_RUNS_MIN, Ordering::Relaxed);
-        } else {
-            let left = self.long.load(Ordering::Relaxed);
-            self.long.store(left.saturating_sub(1), Ordering::Relaxed);
-            let runs = self.runs.load(Ordering::Relaxed);
-            self.runs.store(runs.saturating_add(1), Ordering::Relaxed);
+        match paceline_sql::may_set(text) {
+            true => Self::Sets,
+            false => Self::Other,
         }
     }
 
-    /// A group was answered after so many microseconds.
-    pub fn record_group(&self, micros: u32, units: usize) {
-        let units = u32::try_from(units).unwrap_or(u32::MAX).max(1);
-        let (each, known) = (micros / units, self.each_micros.load(Ordering::Relaxed));
-        let smoothed = known.saturating_sub(known.saturating_sub(each) / FASTER_PART);
-        self.each_micros
-            .store(smoothed.max(each), Ordering::Relaxed);
-    }
-
-    /// How many units a group has that takes no longer than this; at least 1.
-    pub fn most_within(&self, limit: Duration) -> usize {
-        let each = self.each_micros.load(Ordering::Relaxed).max(1);
-        let most = limit.as_micros() / u128::from(each);
-        usize::try_from(most).unwrap_or(usize::MAX).max(1)
-    }
-
-    /// Bytes of the last answer.
-    pub fn last_bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed) as usize
-    }
-
-    /// Runs so far, and none of the last few was long.
-    pub fn is_short(&self) -> bool {
-        self.runs.load(Ordering::Relaxed) >= PACE_RUNS_MIN && self.long.load(Ordering::Relaxed) == 0
+    /// Of a text of which only the beginning is looked at.
+    fn of_beginning(beginning: &str) -> Self {
+        match paceline_sql::beginning_may_set(beginning) {
+            true => Self::Sets,
+            false => Self::Other,
+        }
     }
 }
 
 impl Template {
-    /// What the parser knows of its last statement's hints.
-    pub fn hints(&self) -> paceline_sql::Hints {
-        self.statement.as_ref().map(|s| s.hints).unwrap_or_default()
+    /// The hints of its last statement; of a text that is not looked at, those at its beginning.
+    pub fn hints(&self) -> Hints {
+        self.hints
     }
 
     /// What it means depends on when it was parsed.
@@ -120,11 +121,6 @@ impl Template {
     /// What it does with a prepared statement that it calls by name.
     pub fn named(&self) -> Option<&Named> {
         self.statement.as_ref()?.named.as_ref()
-    }
-
-    /// It is not looked at because it only changes rows (see [`BULK_BYTES_MIN`]).
-    pub fn is_bulk(&self) -> bool {
-        self.statement.is_none() && is_bulk(&self.text)
     }
 
     /// What it may do with sequences, by its text.
@@ -159,100 +155,34 @@ impl Template {
         statement.is_none_or(|statement| statement.functions.iter().any(own))
     }
 
+    /// A transaction block may be open after it.
+    pub fn may_begin(&self) -> bool {
+        self.statement.as_ref().is_none_or(|s| s.begins)
+    }
+
+    /// The database in which no other session may be, else it fails.
+    pub fn exclusive(&self) -> Option<&str> {
+        self.statement.as_ref()?.exclusive.as_deref()
+    }
+
+    /// It is not looked at, and only reads or changes rows (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
+    pub fn is_bulk(&self) -> bool {
+        self.unlooked == Some(Unlooked::Rows)
+    }
+
+    /// It is not looked at, and may set something for its session.
+    pub fn may_set_unseen(&self) -> bool {
+        self.unlooked == Some(Unlooked::Sets)
+    }
+
+    /// Paceline itself may answer it (`SHOW hotspot…`).
+    pub fn may_be_shown(&self) -> bool {
+        self.shows
+    }
+
     /// What it does.
     pub fn effect(&self) -> Option<&Effect> {
         self.statement.as_ref().map(|s| &s.effect)
-    }
-}
-
-/// A bounded map in two generations: when the young one is full, the old one is dropped.
-#[derive(Debug)]
-struct Generations<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-    max: usize,
-}
-
-impl<K: Hash + Eq, V: Clone> Generations<K, V> {
-    fn new(max: usize) -> Self {
-        Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
-            max: max / 2,
-        }
-    }
-
-    fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.max {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, value);
-    }
-}
-
-impl<V: Clone> Generations<TextKey, V> {
-    fn get(&mut self, text: &str, types: &[u8]) -> Option<V> {
-        let probe: &dyn TextLike = &(text, types);
-        if let Some(found) = self.young.get(probe) {
-            return Some(found.clone());
-        }
-        let (key, value) = self.old.remove_entry(probe)?;
-        self.insert(key, value.clone());
-        Some(value)
-    }
-}
-
-impl<V: Clone> Generations<TextKey, V> {
-    fn remove(&mut self, text: &str, types: &[u8]) {
-        let probe: &dyn TextLike = &(text, types);
-        self.young.remove(probe);
-        self.old.remove(probe);
-    }
-}
-
-/// Text and types as one key, looked up without copying them.
-#[derive(Debug, PartialEq, Eq)]
-struct TextKey(String, Vec<u8>);
-
-trait TextLike {
-    fn parts(&self) -> (&str, &[u8]);
-}
-
-impl TextLike for TextKey {
-    fn parts(&self) -> (&str, &[u8]) {
-        (&self.0, &self.1)
-    }
-}
-
-impl TextLike for (&str, &[u8]) {
-    fn parts(&self) -> (&str, &[u8]) {
-        (self.0, self.1)
-    }
-}
-
-impl Hash for dyn TextLike + '_ {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
-    }
-}
-
-impl PartialEq for dyn TextLike + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for dyn TextLike + '_ {}
-
-impl Hash for TextKey {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
-    }
-}
-
-impl<'a> std::borrow::Borrow<dyn TextLike + 'a> for TextKey {
-    fn borrow(&self) -> &(dyn TextLike + 'a) {
-        self
     }
 }
 
@@ -267,14 +197,20 @@ enum Known {
 #[derive(Debug)]
 pub struct Templates {
     known: Mutex<Generations<TextKey, Known>>,
+    /// Texts that may have bare hints, without them. `None`: they have none.
+    plain: Mutex<Generations<TextKey, Option<Arc<str>>>>,
     next_id: AtomicU64,
+    /// How often a text was parsed.
+    parses: AtomicU64,
 }
 
 impl Default for Templates {
     fn default() -> Self {
         Self {
             known: Mutex::new(Generations::new(TEMPLATES_MAX)),
+            plain: Mutex::new(Generations::new(PLAIN_TEXTS_MAX)),
             next_id: AtomicU64::new(1),
+            parses: AtomicU64::new(0),
         }
     }
 }
@@ -294,31 +230,152 @@ impl Templates {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The template of a text that a client prepares.
+    /// How often a text was parsed so far.
+    pub fn parses(&self) -> u64 {
+        self.parses.load(Ordering::Relaxed)
+    }
+
+    fn understand(&self, text: &str) -> Option<Statement> {
+        self.parses.fetch_add(1, Ordering::Relaxed);
+        paceline_sql::parse(text).ok()
+    }
+
+    /// The template of a text that a client prepares. Parses the text if need be, however long that takes.
     pub fn prepared(&self, text: &str, types: &[u8]) -> Arc<Template> {
-        if is_bulk(text) {
-            return self.create(text, types, None);
+        let found = self.prepared_for(text, types, Caller::Waits);
+        found.unwrap_or_else(|unparsed| self.create(&unparsed.text, types, None))
+    }
+
+    /// The same where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_prepared(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
+        self.prepared_for(text, types, Caller::CannotWait)
+    }
+
+    fn prepared_for(
+        &self,
+        text: &str,
+        types: &[u8],
+        caller: Caller,
+    ) -> Result<Arc<Template>, Unparsed> {
+        if let Some(beginning) = beginning_of_long(text) {
+            return Ok(Arc::new(Template {
+                text: text.to_owned(),
+                types: types.to_vec(),
+                ..self.long(beginning)
+            }));
         }
-        match self.find(text, types) {
-            Some(Known::Template(template)) => template,
-            _ => self.insert(text, types, paceline_sql::parse(text).ok()),
+        if is_bulk(text) {
+            return Ok(self.create(text, types, None));
+        }
+        if let Some(Known::Template(template)) = self.find(text, types) {
+            return Ok(template);
+        }
+        match Place::of(text) {
+            Place::Nowhere => Ok(self.create(text, types, None)),
+            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+                text: text.to_owned(),
+                what: What::Prepared(types.to_vec()),
+            }),
+            _ => Ok(self.insert(text, types, self.understand(text))),
         }
     }
 
-    /// The same for a text that a client prepares now: if what it means depends on that, its statement is its own.
-    pub fn prepared_now(&self, text: &str, types: &[u8]) -> Arc<Template> {
-        let template = self.prepared(text, types);
+    /// As [`Templates::try_prepared`] for a text that a client prepares now: if what it means depends on that, its statement is its
+    /// own.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
+        let template = self.try_prepared(text, types)?;
         if !template.names_moment() {
-            return template;
+            return Ok(template);
         }
-        Arc::new(Template {
+        Ok(Arc::new(Template {
             id: template.id,
             statement_id: self.new_id(),
             text: template.text.clone(),
             types: template.types.clone(),
             statement: template.statement.clone(),
+            hints: template.hints,
+            unlooked: template.unlooked,
+            shows: template.shows,
             pace: Pace::default(),
             name: OnceLock::new(),
+        }))
+    }
+
+    /// A text of Paceline's own in place of a client's, which does what the client's does (under another name, say). It is not
+    /// parsed.
+    pub fn in_place_of(&self, template: &Template, text: &str) -> Arc<Template> {
+        // A client that sends this text means something else by it.
+        let key = [&template.types[..], b"own"].concat();
+        if let Some(Known::Template(known)) = self.find(text, &key) {
+            return known;
+        }
+        let own = self.create(text, &template.types, template.statement.clone());
+        if text.len() <= OWN_BYTES_MAX {
+            self.remember(text, &key, Known::Template(Arc::clone(&own)));
+        }
+        own
+    }
+
+    /// The template of a text that is not looked at beyond this beginning.
+    pub fn long(&self, beginning: &str) -> Template {
+        let id = self.new_id();
+        Template {
+            id,
+            statement_id: id,
+            text: beginning.to_owned(),
+            types: frontend::parameter_types(&[]),
+            statement: None,
+            hints: paceline_sql::leading_hints(beginning),
+            unlooked: Some(Unlooked::of_beginning(beginning)),
+            shows: false,
+            pace: Pace::default(),
+            name: OnceLock::new(),
+        }
+    }
+
+    /// The text without the bare words of the older hint spelling, where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_plain<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Unparsed> {
+        self.plain_for(text, Caller::CannotWait)
+    }
+
+    fn plain_for<'a>(&self, text: &'a str, caller: Caller) -> Result<Cow<'a, str>, Unparsed> {
+        if text.len() > BYTES_MAX || !paceline_sql::may_have_bare_hints(text) {
+            return Ok(Cow::Borrowed(text));
+        }
+        let lock = || self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(text, &[]);
+        let plain = match (known, Place::of(text)) {
+            (Some(known), _) => known,
+            // PostgreSQL says what it thinks of them.
+            (None, Place::Nowhere) => None,
+            (None, Place::Elsewhere) if caller == Caller::CannotWait => {
+                return Err(Unparsed {
+                    text: text.to_owned(),
+                    what: What::Plain,
+                });
+            }
+            (None, _) => {
+                self.parses.fetch_add(1, Ordering::Relaxed);
+                let plain = match without_bare_hints(text) {
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(plain) => Some(Arc::from(plain)),
+                };
+                lock().insert(TextKey(text.to_owned(), Vec::new()), plain.clone());
+                plain
+            }
+        };
+        Ok(match plain {
+            None => Cow::Borrowed(text),
+            Some(plain) => Cow::Owned(plain.to_string()),
         })
     }
 
@@ -327,50 +384,110 @@ impl Templates {
         self.create(text, types, None)
     }
 
+    /// Parses a text, however long that takes. Then what could not be said of it can be.
+    pub fn parse(&self, unparsed: &Unparsed) {
+        let text = &unparsed.text;
+        match &unparsed.what {
+            What::Plain => drop(self.plain_for(text, Caller::Waits)),
+            What::Simple => drop(self.simple_for(text, Caller::Waits)),
+            What::Prepared(types) => drop(self.prepared_for(text, types, Caller::Waits)),
+        }
+    }
+
+    /// Nothing will be said of a text: the parser does not come to an end with it.
+    pub fn give_up(&self, unparsed: &Unparsed) {
+        let text = &unparsed.text;
+        match &unparsed.what {
+            What::Plain => {
+                let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+                plain.insert(TextKey(text.clone(), Vec::new()), None);
+            }
+            What::Simple => {
+                if let Some(normal) = paceline_sql::take_out_literals(text, false) {
+                    let types = literal_types(&normal.literals);
+                    self.remember(&normal.text, &types, Known::ByWholeText);
+                }
+                self.insert(text, &frontend::parameter_types(&[]), None);
+            }
+            What::Prepared(types) => drop(self.insert(text, types, None)),
+        }
+    }
+
     /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
     pub fn retire(&self, template: &Template) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(&template.text, &template.types);
     }
 
-    /// The template of a simple query.
+    /// The template of a simple query. Parses the text if need be, however long that takes.
     pub fn simple(&self, text: &str) -> Simple {
+        let found = self.simple_for(text, Caller::Waits);
+        found.unwrap_or_else(|unparsed| Simple {
+            template: self.create(&unparsed.text, &frontend::parameter_types(&[]), None),
+            literals: Vec::new(),
+        })
+    }
+
+    /// The same where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_simple(&self, text: &str) -> Result<Simple, Unparsed> {
+        self.simple_for(text, Caller::CannotWait)
+    }
+
+    fn simple_for(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
         if is_bulk(text) {
-            return self.whole(text);
+            return self.whole(text, caller);
         }
         // A backslash in a plain string means what standard_conforming_strings says: such texts stay whole.
         let Some(normal) = paceline_sql::take_out_literals(text, false) else {
-            return self.whole(text);
+            return self.whole(text, caller);
         };
         if normal.literals.is_empty() {
-            return self.whole(text);
+            return self.whole(text, caller);
         }
         let types = literal_types(&normal.literals);
         let template = match self.find(&normal.text, &types) {
-            Some(Known::Template(template)) => template,
-            Some(Known::ByWholeText) => return self.whole(text),
-            None => match self.classify(text, &normal.text, &types) {
-                Some(template) => template,
-                None => return self.whole(text),
-            },
+            Some(Known::Template(template)) => Some(template),
+            Some(Known::ByWholeText) => None,
+            None => self.classify(text, &normal.text, &types, caller)?,
         };
-        Simple {
-            template,
-            literals: normal.literals,
+        match template {
+            None => self.whole(text, caller),
+            Some(template) => Ok(Simple {
+                template,
+                literals: normal.literals,
+            }),
         }
     }
 
     /// Parses a text whose template is new. `None`: its literals matter, it must be looked up whole.
-    fn classify(&self, text: &str, normal: &str, types: &[u8]) -> Option<Arc<Template>> {
+    fn classify(
+        &self,
+        text: &str,
+        normal: &str,
+        types: &[u8],
+        caller: Caller,
+    ) -> Result<Option<Arc<Template>>, Unparsed> {
+        let parse = |part: &str| match Place::of(part) {
+            Place::Nowhere => Ok(None),
+            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+                text: text.to_owned(),
+                what: What::Simple,
+            }),
+            _ => Ok(self.understand(part)),
+        };
         // Where a literal cannot become a parameter (interval '1 day'), the text itself tells what it does, but
         // it cannot be rewritten.
-        let statement = paceline_sql::parse(normal).or_else(|_| {
-            paceline_sql::parse(text).map(|statement| Statement {
+        let statement = match parse(normal)? {
+            Some(statement) => Some(statement),
+            None => parse(text)?.map(|statement| Statement {
                 update: None,
                 ..statement
-            })
-        });
-        let statement = statement.ok().map(|statement| Statement {
+            }),
+        };
+        let statement = statement.map(|statement| Statement {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
@@ -381,16 +498,22 @@ impl Templates {
         };
         if literals_matter {
             self.remember(normal, types, Known::ByWholeText);
-            return None;
+            return Ok(None);
         }
-        Some(self.insert(normal, types, statement))
+        Ok(Some(self.insert(normal, types, statement)))
     }
 
-    fn whole(&self, text: &str) -> Simple {
-        Simple {
-            template: self.prepared(text, &frontend::parameter_types(&[])),
+    fn whole(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
+        let types = frontend::parameter_types(&[]);
+        let template = self.prepared_for(text, &types, caller);
+        let template = template.map_err(|unparsed| Unparsed {
+            what: What::Simple,
+            ..unparsed
+        });
+        Ok(Simple {
+            template: template?,
             literals: Vec::new(),
-        }
+        })
     }
 
     fn find(&self, text: &str, types: &[u8]) -> Option<Known> {
@@ -400,9 +523,18 @@ impl Templates {
 
     fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let id = self.new_id();
+        let unlooked = statement.is_none()
+            && (text.len() >= BULK_BYTES_MIN || Place::of(text) == Place::Nowhere);
+        let leading = || match unlooked && !paceline_sql::cost(text).several {
+            true => paceline_sql::leading_hints(text),
+            false => Hints::default(),
+        };
         Arc::new(Template {
             id,
             statement_id: id,
+            hints: statement.as_ref().map_or_else(leading, |s| s.hints),
+            unlooked: unlooked.then(|| Unlooked::of(text)),
+            shows: Show::parse(text).is_some(),
             text: text.to_owned(),
             types: types.to_vec(),
             statement,
@@ -433,7 +565,7 @@ fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
 
 /// See [`BULK_BYTES_MIN`].
 fn is_bulk(text: &str) -> bool {
-    text.len() >= BULK_BYTES_MIN && paceline_sql::only_changes_rows(text)
+    text.len() >= BULK_BYTES_MIN && !text.contains("/*+") && paceline_sql::only_changes_rows(text)
 }
 
 /// The types that PostgreSQL gives literals, as in `Parse`.
@@ -451,116 +583,4 @@ fn literal_types(literals: &[Literal]) -> Vec<u8> {
         })
         .collect();
     frontend::parameter_types(&oids)
-}
-
-/// A text without the bare words of the older hint spelling, which PostgreSQL does not understand. Where a backslash may
-/// hide the end of a constant they stay: they might be part of one.
-pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
-    if paceline_sql::hides_quotes(text) {
-        return Cow::Borrowed(text);
-    }
-    match paceline_sql::strip_bare_hints(text) {
-        Some((plain, hints)) => Cow::Owned(as_comment(&plain, hints)),
-        None => Cow::Borrowed(text),
-    }
-}
-
-/// The hints again, as the comment that the parser and PostgreSQL both take, after the statement's first word.
-fn as_comment(plain: &str, hints: paceline_sql::Hints) -> String {
-    let start = plain.len() - plain.trim_start().len();
-    let rest = plain.get(start..).unwrap_or_default();
-    let word = rest
-        .find(|c: char| !c.is_ascii_alphabetic())
-        .unwrap_or(rest.len());
-    let (head, tail) = plain.split_at(start + word);
-    let mut words = String::new();
-    if hints.commit_on_success {
-        words.push_str("COMMIT_ON_SUCCESS ");
-    }
-    if hints.rollback_on_fail {
-        words.push_str("ROLLBACK_ON_FAIL ");
-    }
-    if let Some(rows) = hints.target_affect_row {
-        words.push_str(&format!("TARGET_AFFECT_ROW({rows}) "));
-    }
-    format!("{head} /*+ {words}*/{tail}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_that_differ_in_literals_share_a_template_and_types_do_not() {
-        let templates = Templates::default();
-        let a = templates.simple("select 1 from t where a = 'x'");
-        let b = templates.simple("select 22 from t where a = 'y'");
-        let c = templates.simple("select 1.5 from t where a = 'y'");
-        assert_eq!(a.template.id, b.template.id);
-        assert_ne!(a.template.id, c.template.id);
-        assert_eq!(b.literals[1].text, "y");
-    }
-
-    #[test]
-    fn a_set_is_known_by_its_whole_text() {
-        let templates = Templates::default();
-        let ids: Vec<u64> = ["set x.y = 'a'", "set x.y = 'b'", "set x.y = 'a'"]
-            .iter()
-            .map(|text| templates.simple(text).template.id)
-            .collect();
-        assert_ne!(ids[0], ids[1]);
-        assert_eq!(ids[0], ids[2]);
-    }
-
-    #[test]
-    fn the_cache_is_bounded_and_keeps_what_is_used() {
-        let templates = Templates::default();
-        let hot = templates.prepared("select 1", &[]).id;
-        for n in 0..2 * TEMPLATES_MAX {
-            templates.remember(&format!("t{n}"), &[], Known::ByWholeText);
-            assert_eq!(templates.prepared("select 1", &[]).id, hot);
-        }
-        let known = templates.known.lock().unwrap();
-        assert!(known.young.len() + known.old.len() <= TEMPLATES_MAX);
-    }
-
-    #[test]
-    fn a_text_that_means_its_moment_has_a_statement_for_each_parse() {
-        let templates = Templates::default();
-        for (text, shared) in [("select now()", true), ("select 'now'::date", false)] {
-            let [one, other] = [(), ()].map(|()| templates.prepared_now(text, &[0, 0]));
-            assert_eq!(one.id, other.id);
-            assert_eq!(one.statement_id == other.statement_id, shared, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_long_text_that_only_changes_rows_is_not_looked_at() {
-        let templates = Templates::default();
-        let values = vec!["(1, 'x')"; BULK_BYTES_MIN / 8].join(", ");
-        let insert = format!("insert into t values {values}");
-        for text in [insert.clone(), format!(" {insert};\n")] {
-            let Simple { template, literals } = templates.simple(&text);
-            assert!(template.statement.is_none() && literals.is_empty());
-            let prepared = templates.prepared(&text, &[0, 0]);
-            assert!(prepared.statement.is_none() && prepared.text == text);
-            assert_ne!(prepared.id, templates.prepared(&text, &[0, 0]).id, "kept");
-        }
-        let short = "insert into t values (1, 'x')".to_owned();
-        for text in [
-            short,
-            insert.replace("into", "/*+ COMMIT_ON_SUCCESS */ into"),
-        ] {
-            let template = templates.simple(&text).template;
-            assert!(template.statement.is_some(), "{}", text.len());
-        }
-    }
-
-    #[test]
-    fn bare_hints_become_a_comment() {
-        let text = "update COMMIT_ON_SUCCESS TARGET_AFFECT_ROW 1 t set a = 1 where id = 1";
-        let plain = without_bare_hints(text);
-        let hints = paceline_sql::parse(&plain).unwrap().hints;
-        assert!(hints.commit_on_success && hints.target_affect_row == Some(1));
-    }
 }

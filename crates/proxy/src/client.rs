@@ -4,6 +4,7 @@ mod clock;
 mod login;
 mod ride;
 mod silence;
+mod turn;
 
 use crate::cancel::{Doing, Registration};
 use crate::config::PoolMode;
@@ -22,16 +23,24 @@ use paceline_line::session::{Plan, Session};
 use paceline_line::settings::IdleTimeout;
 use paceline_line::template::Template;
 use paceline_line::unit::{Boundary, Form, Scanner, Unit};
+use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use silence::{Silence, SilenceMax};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
+use tokio::time::Sleep;
+use turn::Turn;
 
 /// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
 const READ_AHEAD_MAX: usize = 64 * 1024;
+
+/// A unit that could travel with others, but whose end does not come for this long, is relayed: its client waits for something
+/// else than an answer. (Parts of one packet come sooner.)
+const UNIT_PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Bytes that a client takes, without its buffers and statements.
 pub(crate) const SIZE: usize = size_of::<Client>();
@@ -47,6 +56,7 @@ struct Client {
     registration: Registration,
     /// That of its pool when it logged in.
     mode: PoolMode,
+    turn: Turn,
     /// Watches how long it says nothing, where that is limited.
     silence: Option<Box<Silence>>,
     summons: watch::Receiver<Summons>,
@@ -100,10 +110,15 @@ impl Client {
             if let Err(end) = self.serve_unit().await {
                 break end;
             }
+            if self.turn.is_over() {
+                self.turn.pass().await;
+            }
         };
         tracing::debug!(%end, "client connection ends");
         let mut out = BytesMut::new();
         match end {
+            // PostgreSQL says nothing to a client that sends a length which no message has.
+            End::Left | End::Io(_) | End::Wire(WireError::FrontendLength) => return,
             End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
             End::Told(told) => {
                 if let Some(state) = first_state(&told) {
@@ -118,7 +133,6 @@ impl Client {
                 out.extend_from_slice(&told);
             }
             End::Lost(told) => out.extend_from_slice(&told),
-            End::Left | End::Io(_) => return,
         }
         // The client may be gone already; the connection ends either way.
         let _ = self.stream.write_all(&mut out).await;
@@ -127,12 +141,14 @@ impl Client {
     async fn serve_unit(&mut self) -> Result<(), End> {
         match self.next_boundary().await? {
             Boundary::Complete(len) => {
+                self.turn.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
                 self.carry_out(bytes).await
             }
-            Boundary::Relay(len) => {
+            Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
-                self.carry_out_alone(bytes, Wrap::No).await
+                let wrap = self.wrap(&bytes).await;
+                self.carry_out_alone(bytes, wrap).await
             }
             Boundary::Terminate(_) | Boundary::Incomplete => Err(End::Left),
         }
@@ -154,9 +170,15 @@ impl Client {
                 &mut self.silence,
                 limit.map_or(Duration::ZERO, |limit| limit.time),
             );
+            // Boxed, and only where a unit has begun: it is rare, and every client would pay for it.
+            let mut pause = self
+                .scanner
+                .awaits_more()
+                .then(|| Box::pin(tokio::time::sleep(UNIT_PAUSE_MAX)));
             tokio::select! {
                 biased;
                 ready = self.stream.readable() => ready?,
+                () = over(&mut pause) => return Ok(self.scanner.give_up()),
                 () = Silence::is_too_long(&mut self.silence) => {
                     return Err(limit.map_or(End::Left, SilenceMax::end));
                 }
@@ -192,15 +214,11 @@ impl Client {
     }
 
     async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
-        let settings = self.session.settings.id;
-        let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
         self.registration.whereabouts.presence.begins();
-        match self
-            .session
-            .plan(&bytes, &self.proxy.templates, &*self.pool, &accepted)
-        {
+        match self.plan(&bytes).await {
             Plan::Answer(mut answer) => {
                 self.count_answered(&bytes, answer.len());
+                self.turn.message(tag::QUERY, answer.len());
                 Ok(self.stream.write_all(&mut answer).await?)
             }
             // Who keeps its server travels with nobody.
@@ -212,12 +230,39 @@ impl Client {
                 self.carry_out_alone(unit.bytes, wrap).await
             }
             Plan::Single(unit) => self.carry_out_single(unit).await,
-            Plan::Alone => {
-                let wrap = match self.session.is_targeted(&bytes, &self.proxy.templates) {
-                    true => Wrap::Begin,
-                    false => Wrap::No,
-                };
+            Plan::Alone | Plan::Unparsed(_) => {
+                let wrap = self.wrap(&bytes).await;
                 self.carry_out_alone(bytes, wrap).await
+            }
+        }
+    }
+
+    /// Decides about a complete unit; its texts are parsed then.
+    async fn plan(&mut self, bytes: &Bytes) -> Plan {
+        loop {
+            let parses = self.proxy.templates.parses();
+            let settings = self.session.settings.id;
+            let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
+            let plan = self
+                .session
+                .plan(bytes, &self.proxy.templates, &*self.pool, &accepted);
+            if parses != self.proxy.templates.parses() {
+                self.turn.all();
+            }
+            match plan {
+                Plan::Unparsed(unparsed) => Box::pin(self.proxy.parse(unparsed)).await,
+                plan => return plan,
+            }
+        }
+    }
+
+    /// How a unit that goes alone, or the beginning of one, gets a transaction of its own.
+    async fn wrap(&self, bytes: &Bytes) -> Wrap {
+        loop {
+            match self.session.is_targeted(bytes, &self.proxy.templates) {
+                Ok(true) => return Wrap::Begin,
+                Ok(false) => return Wrap::No,
+                Err(unparsed) => Box::pin(self.proxy.parse(unparsed)).await,
             }
         }
     }
@@ -413,6 +458,14 @@ impl Drop for Client {
             // The connection ends, whether or not the client hears why.
             let _ = self.stream.write_now(&mut out);
         }
+    }
+}
+
+/// Returns when a pause is over; never without one.
+async fn over(pause: &mut Option<Pin<Box<Sleep>>>) {
+    match pause {
+        Some(pause) => pause.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Logs, on standard error.
 //!
-//! The SQL parser redirects the process's standard error while it works; what others print meanwhile would be
-//! lost. So the log keeps a handle of its own.
+//! The log keeps a handle of its own: versions of the SQL parser before 18 redirected the process's standard error while they
+//! worked, and what others printed meanwhile was lost.
 
 use std::fs::File;
 use std::io::{self, Write};

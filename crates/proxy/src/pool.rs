@@ -4,6 +4,7 @@
 //! All of it happens under one short lock that is never held across a wait.
 
 mod era;
+mod exclusive;
 mod failing;
 mod groups;
 mod hold;
@@ -21,6 +22,7 @@ mod tests;
 mod wait;
 
 pub(crate) use era::{Bond, Era};
+pub(crate) use exclusive::{Exclusive, Place, Use};
 pub(crate) use hold::{Hold, Summons};
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
@@ -124,6 +126,8 @@ struct Inner {
     parked: Vec<Box<ServerConn>>,
     /// May work begin?
     hold: Hold,
+    /// Statements that need its database without other sessions; may name some that are over.
+    uses: Vec<Weak<Use>>,
     /// Connections that are opened now are of this era …
     era: Arc<Era>,
     /// … and of these there are some yet.
@@ -185,6 +189,7 @@ impl Pool {
                 idle: Vec::new(),
                 parked: Vec::new(),
                 hold,
+                uses: Vec::new(),
                 era: Era::new(Arc::new(shape.address), &over),
                 past: Vec::new(),
                 killed_at: None,

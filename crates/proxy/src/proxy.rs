@@ -10,7 +10,7 @@ use crate::config::{Config, Database};
 use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
 use crate::metrics::{LetIn, PoolLabels};
-use crate::pool::{Hold, Pool, PoolName, QuotaBook, Shape};
+use crate::pool::{Hold, Place, Pool, PoolName, QuotaBook, Shape, Use};
 use crate::presence::Clock;
 use crate::room::Rooms;
 use crate::server::Address;
@@ -23,16 +23,19 @@ use paceline_line::line::Limits;
 use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::chain;
 use paceline_line::tally::Names;
-use paceline_line::template::Templates;
+use paceline_line::template::{Templates, Unparsed};
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// Pools to ask on that are kept, used or not. Who may name any database could fill the memory with them.
 const ASKERS_MAX: usize = 256;
+
+/// Threads that parse long texts. A client waits in order of arrival; whoever has no long text need not wait.
+const PARSERS: usize = 1;
 
 /// Most reads in a pipeline.
 const PIPELINE_DEPTH_MAX: usize = 32;
@@ -44,6 +47,8 @@ pub(crate) struct Proxy {
     pub(crate) gate: Gate,
     /// All templates.
     pub(crate) templates: Templates,
+    /// So many long texts are parsed at a time.
+    parsers: Semaphore,
     /// All session settings.
     pub(crate) book: SettingsBook,
     /// The statement that starts every chain.
@@ -99,12 +104,23 @@ struct Pools {
     /// Those on which `auth_user` asks for the users of a database, as clients name it.
     askers: Named,
     standings: Standings,
+    /// Databases that statements need without other sessions; may name statements that are over.
+    uses: Vec<(Place, Weak<Use>)>,
 }
 
 /// Pools by database and user.
 type Named = HashMap<(String, String), Arc<Pool>>;
 
 impl Pools {
+    /// A new pool learns of statements that need its database without other sessions.
+    fn exclude(&self, pool: &Pool) {
+        for (place, running) in &self.uses {
+            if place.is_at(&pool.address()) {
+                pool.exclude(running);
+            }
+        }
+    }
+
     /// All of them, with the databases that operators know them by.
     fn all(&self) -> impl Iterator<Item = (&str, &Arc<Pool>)> {
         let all = self.by_name.iter().chain(&self.askers);
@@ -120,6 +136,7 @@ impl Proxy {
             gate: Gate::new(&config),
             chain: chain::Prelude::new(&templates),
             templates,
+            parsers: Semaphore::new(PARSERS),
             book: SettingsBook::default(),
             counters: Counters::default(),
             rooms: Arc::default(),
@@ -143,6 +160,19 @@ impl Proxy {
             ordered: Notify::new(),
             pools: Mutex::default(),
             config: ArcSwap::new(config),
+        }
+    }
+
+    /// Parses a long text where nobody waits but its client.
+    pub(crate) async fn parse(self: &Arc<Self>, unparsed: Unparsed) {
+        let Ok(_turn) = self.parsers.acquire().await else {
+            return;
+        };
+        let (proxy, text) = (Arc::clone(self), unparsed.clone());
+        let parsed = tokio::task::spawn_blocking(move || proxy.templates.parse(&text));
+        if let Err(error) = parsed.await {
+            tracing::warn!(%error, "a text could not be parsed");
+            self.templates.give_up(&unparsed);
         }
     }
 
@@ -208,6 +238,7 @@ impl Proxy {
         let shape = self.shape(&config, entry, on_server, user);
         let hold = pools.standings.hold(database);
         let pool = self.new_pool(database, user, shape, hold);
+        pools.exclude(&pool);
         pools.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
@@ -227,6 +258,7 @@ impl Proxy {
         let shape = self.shape_of_asker(&config, entry, on_server, user);
         let hold = pools.standings.hold(database);
         let pool = self.new_pool(database, user, shape, hold);
+        pools.exclude(&pool);
         pools.askers.insert(key, Arc::clone(&pool));
         Some(pool)
     }
@@ -268,6 +300,18 @@ impl Proxy {
     ) -> Arc<Pool> {
         let quotas = self.quotas.of(database, user, &shape.address.user);
         Arc::new(Pool::new(Arc::clone(self), shape, quotas, hold))
+    }
+
+    /// A statement needs a database without other sessions: pools that are there or come while it runs know.
+    pub(crate) fn uses(&self, place: Place, running: &Weak<Use>) {
+        let mut pools = self.lock();
+        for (_, pool) in pools.all() {
+            if place.is_at(&pool.address()) {
+                pool.exclude(running);
+            }
+        }
+        pools.uses.retain(|(_, other)| other.strong_count() > 0);
+        pools.uses.push((place, Weak::clone(running)));
     }
 
     /// Lets clients of a database in.

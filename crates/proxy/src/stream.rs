@@ -16,6 +16,9 @@ use std::{fmt, io};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
+/// Bytes that are written before others have their turn, if the socket takes so many at once.
+const WRITE_BYTES: usize = 256 * 1024;
+
 /// Bytes read from a socket at a time.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
@@ -256,12 +259,30 @@ impl Stream {
 
     /// Writes all of `buf`.
     pub(crate) async fn write_all(&self, buf: &mut impl Buf) -> io::Result<()> {
-        self.write_now(buf)?;
-        while buf.has_remaining() {
-            self.ready(Interest::WRITABLE).await?;
-            self.write_now(buf)?;
+        loop {
+            let left = buf.remaining();
+            self.write_part(buf)?;
+            if !buf.has_remaining() {
+                return Ok(());
+            }
+            if left - buf.remaining() < WRITE_BYTES {
+                self.ready(Interest::WRITABLE).await?;
+            } else {
+                tokio::task::yield_now().await;
+            }
         }
-        Ok(())
+    }
+
+    /// As [`Stream::write_now`], but not more than [`WRITE_BYTES`].
+    pub(crate) fn write_part(&self, buf: &mut impl Buf) -> io::Result<()> {
+        if buf.remaining() <= WRITE_BYTES {
+            return self.write_now(buf);
+        }
+        let written = self.write_now(&mut (&mut *buf).take(WRITE_BYTES));
+        if let Cover::Plain(cut) = &self.cover {
+            cut.store(true, Ordering::Relaxed);
+        }
+        written
     }
 
     /// Waits for bytes and appends them.

@@ -11,6 +11,7 @@ use crate::cancel;
 use crate::pool::{Delivery, Pool, Waiter, Work};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
+use crate::stream::READ_BYTES;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
@@ -504,7 +505,12 @@ fn receive(
 async fn exchange(conn: &mut ServerConn, out: &mut BytesMut) -> Result<(), ServerError> {
     loop {
         conn.stream.write_now(out)?;
+        let before = conn.input.len();
         if conn.stream.read_now(&mut conn.input)? {
+            if conn.input.len() - before >= READ_BYTES {
+                // More may be there already, and more again: others have their turn.
+                tokio::task::yield_now().await;
+            }
             return Ok(());
         }
         let interest = match out.is_empty() {

@@ -1,5 +1,5 @@
-//! Telling long texts that only change rows, as bulk loaders send them, by a plain byte scan. In doubt the answer is no,
-//! and the text is parsed.
+//! What texts that are not parsed do, by a plain byte scan: those that only change rows, as bulk loaders send them, and those
+//! that may set something for their session.
 
 /// Without one of these words, in any case, a text names nothing of PostgreSQL's own or of its common extensions that
 /// changes the session (see [`crate::Effect::Session`]), and no escaped name that might.
@@ -14,21 +14,123 @@ const SESSION_WORDS: [&str; 8] = [
     "u&\"",
 ];
 
-/// Is it one INSERT, UPDATE or DELETE without hints, which changes the session by a user's own functions at most? May say no
+/// Is it one INSERT, UPDATE or DELETE, which changes the session by a user's own functions at most? May say no
 /// where that is so, never yes where it is not.
 pub fn only_changes_rows(text: &str) -> bool {
+    is_one_of(text, &["insert", "update", "delete"]) && names_no_session(text, &[])
+}
+
+/// The same of a SELECT; one with INTO might make a temporary table.
+pub fn only_reads_rows(text: &str) -> bool {
+    is_one_of(text, &["select"]) && names_no_session(text, &["into"])
+}
+
+/// One statement that begins with one of these words.
+fn is_one_of(text: &str, verbs: &[&str]) -> bool {
     let start = text.trim_start();
     let verb = start.get(..start.find(char::is_whitespace).unwrap_or(0));
-    let changes_rows = verb.is_some_and(|verb| {
-        let verbs = ["insert", "update", "delete"];
-        verbs.iter().any(|known| verb.eq_ignore_ascii_case(known))
-    });
+    let begins =
+        verb.is_some_and(|verb| verbs.iter().any(|known| verb.eq_ignore_ascii_case(known)));
     let one = || !text.trim_end().trim_end_matches(';').contains(';');
-    let names_session = || {
-        let text = text.to_ascii_lowercase();
-        SESSION_WORDS.iter().any(|word| text.contains(word))
-    };
-    changes_rows && one() && !text.contains("/*+") && !names_session()
+    begins && one()
+}
+
+fn names_no_session(text: &str, also: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    let mut words = SESSION_WORDS.iter().chain(also);
+    !words.any(|word| text.contains(word))
+}
+
+/// What sets something for its session within a statement, and is forgotten by no reset that keeps the rest.
+const SETTING_WORDS: [&str; 7] = [
+    "dblink",
+    "set_config",
+    "set_limit",
+    "setseed",
+    "currval",
+    "lastval",
+    "u&\"",
+];
+
+/// What a text begins with, behind comments, that only reads or changes rows unless another statement follows.
+const ROW_VERBS: [&str; 8] = [
+    "select", "insert", "update", "delete", "with", "merge", "values", "copy",
+];
+
+/// Might this text set something for its session, which another connection would have to be told? May say yes where that is not
+/// so, never no where it is.
+pub fn may_set(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let mut statements = text.split(';');
+    let first = after_comments(statements.next().unwrap_or_default());
+    sets(first)
+        || statements.any(|statement| {
+            let statement = statement.trim_start();
+            // What is behind a comment need not be found out.
+            begins_comment(statement) || sets(statement)
+        })
+        || SETTING_WORDS.iter().any(|word| text.contains(word))
+}
+
+/// The same of a text of which only this beginning is known: a SET behind a statement about rows is not seen.
+pub fn beginning_may_set(beginning: &str) -> bool {
+    let first = after_comments(beginning);
+    let rows = ROW_VERBS.iter().any(|verb| {
+        first
+            .get(..verb.len())
+            .is_some_and(|word| word.eq_ignore_ascii_case(verb))
+    });
+    !rows || may_set(beginning)
+}
+
+/// Does this statement, in lower case, set something for more than its transaction?
+fn sets(statement: &str) -> bool {
+    let (word, rest) = first_word(statement);
+    match word {
+        "set" => !matches!(first_word(rest).0, "local" | "transaction" | "constraints"),
+        "reset" | "load" | "discard" => true,
+        _ => false,
+    }
+}
+
+fn first_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphabetic() && c != '_');
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+fn begins_comment(text: &str) -> bool {
+    text.starts_with("--") || text.starts_with("/*")
+}
+
+/// The text behind its leading white space and comments.
+fn after_comments(text: &str) -> &str {
+    let mut text = text.trim_start();
+    while begins_comment(text) {
+        let end = match text.starts_with("--") {
+            true => text.find(['\n', '\r']),
+            false => comment_end(text),
+        };
+        text = text
+            .get(end.unwrap_or(text.len())..)
+            .unwrap_or_default()
+            .trim_start();
+    }
+    text
+}
+
+/// Where the block comment ends with which the text begins. Comments nest.
+fn comment_end(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    loop {
+        match bytes.get(at..at + 2)? {
+            b"/*" => (depth, at) = (depth + 1, at + 2),
+            b"*/" if depth == 1 => return Some(at + 2),
+            b"*/" => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -36,12 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_change_of_rows_without_hints_and_session_state() {
+    fn one_change_of_rows_without_session_state() {
         for text in [
             "insert into t values (1)",
             " \nINSERT INTO t VALUES (nextval('s'));\n",
             "Update t set a = f(a)",
             "DELETE FROM t",
+            "insert /*+ COMMIT_ON_SUCCESS */ into t values (1)",
         ] {
             assert!(only_changes_rows(text), "{text}");
         }
@@ -57,14 +160,71 @@ mod tests {
             "/* x */ insert into t values (1)",
             "insert into t values (1); set x.y = 1",
             "insert into t values (';')",
-            "insert /*+ COMMIT_ON_SUCCESS */ into t values (1)",
             "insert into t select PG_advisory_lock(1)",
             "insert into t values (Set_Config('x.y', '1', false))",
             "insert into t values (currval('s'))",
             "insert into t values (U&\"set\\005fconfig\"('x.y', '1', false))",
             "update pg_settings set setting = '1' where name = 'x.y'",
+            "select a from t",
         ] {
             assert!(!only_changes_rows(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_read_that_makes_nothing() {
+        for text in ["select 1", "SELECT f(a) FROM t FOR UPDATE;"] {
+            assert!(only_reads_rows(text), "{text}");
+        }
+        for text in [
+            "select 1 into temp a",
+            "select 1; select 2",
+            "select set_config('x.y', '1', false)",
+            "select * from pg_temp.a",
+            "selection",
+            "with a as (select 1) table a",
+            "insert into t values (1)",
+        ] {
+            assert!(!only_reads_rows(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_set_something_for_its_session() {
+        for text in [
+            "SET search_path TO a",
+            " /* a /* b; */ c */ -- d;\n set x.y = 1",
+            "select 1; \n Set datestyle to iso",
+            "select 1;/* a */ select 2",
+            "create table t (a int);reset all",
+            "set session x.y to 1",
+            "set/**/x.y to 1",
+            "select SET_CONFIG('x.y', 'a', false)",
+            "with a as (select setseed(1)) select 1",
+            "discard all",
+            "load 'x'",
+        ] {
+            assert!(may_set(text) && beginning_may_set(text), "{text}");
+        }
+        for text in [
+            "select 1",
+            "with a as (select 1) update t set x = 1",
+            "/* tag */ select 1; insert into t values (1)",
+            "select settings from sets; SET LOCAL x.y = 1",
+            "insert into t values (1); set transaction read only; set constraints all deferred",
+        ] {
+            assert!(!may_set(text) && !beginning_may_set(text), "{text}");
+        }
+        for text in ["create table t (a int)", "-- a long comment", "begin"] {
+            assert!(!may_set(text) && beginning_may_set(text), "{text}");
+        }
+    }
+
+    /// Not a measurement: where each semicolon or comment costs a walk over the rest, this does not end.
+    #[test]
+    fn the_scan_is_linear() {
+        for part in [";", "; ", "/*", ";a", "/**/", "--\n", "; set local"] {
+            may_set(&part.repeat(1_000_000));
         }
     }
 }

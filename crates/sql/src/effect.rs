@@ -125,7 +125,7 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
     let mut changes = Vec::new();
     for (place, statement) in statements.iter().enumerate() {
         changes.extend((place > 0).then_some(SessionChange::Next));
-        changes.extend(session_changes(statement));
+        changes.extend(each_once(session_changes(statement)));
     }
     while changes.last() == Some(&SessionChange::Next) {
         changes.pop();
@@ -137,6 +137,33 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
         [single] => of_undisturbing(single),
         _ => Effect::Other,
     }
+}
+
+/// A statement can name a function very often, and each execution of it is owed all that it changes.
+fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
+    use SessionChange::{Called, LetGo, Pin, Taint};
+    let mut seen = Vec::new();
+    changes.retain(|change| {
+        let once = matches!(change, Pin(_) | LetGo | Taint | Called);
+        let known = once && seen.contains(change);
+        if once && !known {
+            seen.push(change.clone());
+        }
+        !known
+    });
+    changes
+}
+
+/// Does one of them begin a transaction block?
+pub(crate) fn begin(statements: &[NodeEnum]) -> bool {
+    use TransactionStmtKind::{TransStmtBegin, TransStmtStart};
+    let begins = |statement: &NodeEnum| match statement {
+        NodeEnum::TransactionStmt(control) => {
+            matches!(control.kind(), TransStmtBegin | TransStmtStart)
+        }
+        _ => false,
+    };
+    statements.iter().any(begins)
 }
 
 /// The effect of a statement that leaves the session alone.

@@ -52,6 +52,47 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
     hints
 }
 
+/// The hints in the comments at the beginning of a text of one statement, without a look at the rest: before its first word, and
+/// right behind it. A comment with another one in it ends the search.
+pub fn leading(sql: &str) -> Hints {
+    let mut hints = Hints::default();
+    let rest = read_leading(sql, &mut hints);
+    let verb = rest.len()
+        - rest
+            .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+            .len();
+    let (verb, behind) = rest.split_at(verb);
+    let takes_hints = ["insert", "update", "delete", "select"];
+    if !takes_hints
+        .iter()
+        .any(|known| verb.eq_ignore_ascii_case(known))
+    {
+        return Hints::default();
+    }
+    read_leading(behind, &mut hints);
+    hints
+}
+
+/// Reads comments off the front of a text; returns what is behind them.
+fn read_leading<'a>(text: &'a str, hints: &mut Hints) -> &'a str {
+    let mut rest = text.trim_start();
+    while let Some(opened) = rest.strip_prefix("/*")
+        && let Some((inside, behind)) = opened.split_once("*/")
+        && !inside.contains("/*")
+    {
+        if inside.starts_with('+') {
+            hints.merge(read_comment(&format!("/*{inside}*/")));
+        }
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+/// The quick no: two plain byte scans.
+pub fn may_have_bare_hints(sql: &str) -> bool {
+    may_hold_words(sql.as_bytes()) && may_follow_keyword(sql)
+}
+
 /// Takes the bare words out of a text: the text that PostgreSQL understands (the words blanked, every other byte in its
 /// place) and the hints of its last statement. `None` if there are none.
 ///
@@ -59,7 +100,7 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
 /// it, as in `UPDATE COMMIT_ON_SUCCESS t SET …`, it is taken for a hint, though PostgreSQL would read an alias: who has a
 /// table of that name writes `AS`.
 pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
-    if !may_hold_words(sql.as_bytes()) || !may_follow_keyword(sql) {
+    if !may_have_bare_hints(sql) {
         return None;
     }
     let tokens = parser::scan(sql).ok()?;

@@ -4,15 +4,18 @@
 //! names come out as the text spells them (folded as PostgreSQL folds them), and whoever has the catalog decides what they
 //! mean. A text that the parser refuses is [`NotParsed`], and the caller must then treat it as one that may do anything.
 //!
-//! The parser runs once per text; what runs for every message is [`take_out_literals`] and the quick no of
-//! [`strip_bare_hints`], for long ones [`only_changes_rows`], and all are plain byte scans.
+//! The parser runs once per text, and may take long: [`cost`] tells beforehand. What runs for every message is
+//! [`take_out_literals`] and [`may_have_bare_hints`], for long ones [`only_changes_rows`], for new ones [`cost`], and all are plain
+//! byte scans.
 
 mod bulk;
 pub mod call;
 pub mod chain;
+mod cost;
 pub mod dealing;
 mod effect;
 mod escapes;
+mod exclusive;
 mod expr;
 pub mod facts;
 pub mod fold;
@@ -36,8 +39,9 @@ mod type_name;
 mod update;
 mod value;
 
-pub use bulk::only_changes_rows;
+pub use bulk::{beginning_may_set, may_set, only_changes_rows, only_reads_rows};
 pub use call::Call;
+pub use cost::{Cost, cost};
 pub use effect::{
     Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, SessionChange, SetConfig, is_of_a_user, known_sql,
     set_config_sql, set_to,
@@ -45,7 +49,7 @@ pub use effect::{
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;
 pub use facts::{Column, Fingerprint, TableFacts};
-pub use hints::{Hints, strip_bare_hints};
+pub use hints::{Hints, leading as leading_hints, may_have_bare_hints, strip_bare_hints};
 pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
 pub use masked::masked;
 pub use merge::Insert;

@@ -1,6 +1,7 @@
 //! Names of tables, functions, operators and types, as a text spells them.
 
 use crate::quote_ident;
+use std::collections::HashSet;
 use std::fmt;
 
 /// A possibly schema-qualified name, folded to lower case where PostgreSQL folds it. Never resolved: without a schema,
@@ -82,7 +83,27 @@ fn identifier(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Appends a name unless it is there already.
+/// Names without duplicates, in the order in which they came; however many, each costs the same.
+#[derive(Default)]
+pub(crate) struct Names {
+    list: Vec<Name>,
+    known: HashSet<Name>,
+}
+
+impl Names {
+    pub(crate) fn push(&mut self, name: Name) {
+        if !self.known.contains(&name) {
+            self.known.insert(name.clone());
+            self.list.push(name);
+        }
+    }
+
+    pub(crate) fn into_list(self) -> Vec<Name> {
+        self.list
+    }
+}
+
+/// Appends an item unless it is there already. Only for lists that are short, whatever the text.
 pub(crate) fn push_distinct<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);

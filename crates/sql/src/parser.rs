@@ -1,10 +1,5 @@
-//! The one door to `pg_query`.
-//!
-//! The C library redirects the *process's* standard error into a pipe while it parses, and puts it back afterwards. Two
-//! threads that do so at once can leave standard error pointing to a dead pipe for good, so every call goes through one
-//! lock. (Texts are parsed once each; the lock is not on the path of a message.)
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! The one door to `pg_query`. Calls may run side by side, on several threads: the library keeps all that it changes per thread,
+//! and (from version 18 on) leaves the process's standard error alone. So a long text holds up nobody who parses elsewhere.
 
 use pg_query::protobuf::{ParseResult, RawStmt, ScanToken};
 use pg_query::{Node, NodeEnum};
@@ -31,22 +26,13 @@ impl From<pg_query::Error> for NotParsed {
     }
 }
 
-static PARSER: Mutex<()> = Mutex::new(());
-
-fn lock() -> MutexGuard<'static, ()> {
-    // The lock guards no data: a panic in another thread leaves nothing half done.
-    PARSER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The statements of a text.
 pub(crate) fn parse(sql: &str) -> Result<ParseResult, NotParsed> {
-    let _alone = lock();
     Ok(pg_query::parse(sql, 0)?.protobuf)
 }
 
 /// The tokens of a text, comments included.
 pub(crate) fn scan(sql: &str) -> Result<Vec<ScanToken>, NotParsed> {
-    let _alone = lock();
     // Not `scan_tokens`: it builds a slice from a null pointer when there are no tokens.
     Ok(pg_query::scan(sql)?.tokens)
 }
@@ -64,6 +50,5 @@ pub(crate) fn deparse(statement: NodeEnum) -> Result<String, NotParsed> {
             stmt_len: 0,
         }],
     };
-    let _alone = lock();
     Ok(pg_query::deparse(&tree, Default::default())?)
 }

@@ -1,25 +1,26 @@
 //! What a tree refers to: relations, functions, operators and cast targets, by the names in the text.
 
 use crate::escapes;
-use crate::name::{Name, push_distinct};
+use crate::name::{Name, Names};
 use crate::tree::Record;
+use std::collections::{HashMap, HashSet};
 
 /// Every function called in call syntax (`CURRENT_TIMESTAMP` and its like are not functions here).
 pub(crate) fn functions(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let mut found = Names::default();
     tree.walk(&mut |node| {
         if node.kind == "FuncCall"
             && let Some(name) = Name::from_parts(node.names("funcname"))
         {
-            push_distinct(&mut found, name);
+            found.push(name);
         }
     });
-    found
+    found.into_list()
 }
 
 /// Every operator, those that a construct implies (`IN`, `BETWEEN`, `CASE x WHEN`, …) included.
 pub(crate) fn operators(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let mut found = Names::default();
     tree.walk(&mut |node| {
         let names = match node.kind {
             "AExpr" => vec![node.names("name")],
@@ -35,11 +36,11 @@ pub(crate) fn operators(tree: &Record) -> Vec<Name> {
         };
         for name in names.into_iter().filter_map(Name::from_parts) {
             for operator in implied(name) {
-                push_distinct(&mut found, operator);
+                found.push(operator);
             }
         }
     });
-    found
+    found.into_list()
 }
 
 /// The parser names some constructs like operators.
@@ -61,7 +62,7 @@ fn implied(name: Name) -> Vec<Name> {
 
 /// Names that stand where a field of a row does: `t.name`, `(value).name`.
 pub(crate) fn fields(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let mut found = Names::default();
     tree.walk(&mut |node| {
         let names = match node.kind {
             "ColumnRef" => node.names("fields").into_iter().skip(1).collect(),
@@ -69,43 +70,43 @@ pub(crate) fn fields(tree: &Record) -> Vec<Name> {
             _ => Vec::new(),
         };
         for name in names {
-            push_distinct(&mut found, Name { schema: None, name });
+            found.push(Name { schema: None, name });
         }
     });
-    found
+    found.into_list()
 }
 
 /// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`; array bounds are not told).
 pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let mut found = Names::default();
     tree.walk(&mut |node| {
         if node.kind == "TypeCast"
             && let Some(name) = node
                 .record("type_name")
                 .and_then(|cast| Name::from_parts(cast.names("names")))
         {
-            push_distinct(&mut found, name);
+            found.push(name);
         }
     });
-    found
+    found.into_list()
 }
 
 /// The collations of COLLATE.
 pub(crate) fn collations(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let mut found = Names::default();
     tree.walk(&mut |node| {
         if node.kind == "CollateClause"
             && let Some(name) = Name::from_parts(node.names("collname"))
         {
-            push_distinct(&mut found, name);
+            found.push(name);
         }
     });
-    found
+    found.into_list()
 }
 
 /// The constants that name a relation: arguments of `nextval`, cast or not, and what is cast to `regclass`.
 pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = HashSet::new();
     let is = |names: Vec<String>, last: &str| names.last().is_some_and(|name| name == last);
     tree.walk(&mut |node| {
         let calls = is(node.names("funcname"), "nextval");
@@ -123,9 +124,11 @@ pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
         let constant = argument.filter(|node| node.kind == "AConst");
         let text = constant.and_then(|node| node.record("val"));
         if let Some(text) = text.filter(|value| value.kind == "String") {
-            push_distinct(&mut found, text.text("sval").to_owned());
+            found.insert(text.text("sval").to_owned());
         }
     });
+    let mut found: Vec<String> = found.into_iter().collect();
+    found.sort_unstable();
     found
 }
 
@@ -153,21 +156,21 @@ pub fn text_names_moment(text: &str) -> bool {
 
 /// Every table-like thing referred to, CTE names left out where they are in scope.
 pub(crate) fn relations(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
-    collect_relations(tree, &[], &mut found);
-    found
+    let mut found = Names::default();
+    collect_relations(tree, &mut Scope::default(), &mut found);
+    found.into_list()
 }
 
 /// What INSERT, UPDATE, DELETE and MERGE change, in CTEs too.
 pub(crate) fn targets(tree: &Record) -> Vec<Name> {
-    let mut found = Vec::new();
+    let (mut found, everywhere) = (Names::default(), Scope::default());
     tree.walk(&mut |node| {
         let target = node.record("relation").filter(|_| changes_rows(node));
         if let Some(target) = target {
-            push_relation(target, &[], &mut found);
+            push_relation(target, &everywhere, &mut found);
         }
     });
-    found
+    found.into_list()
 }
 
 fn changes_rows(node: &Record) -> bool {
@@ -177,54 +180,87 @@ fn changes_rows(node: &Record) -> bool {
     )
 }
 
-fn collect_relations(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
+/// The names of CTEs that are in scope, inner ones last.
+#[derive(Default)]
+struct Scope<'a> {
+    names: Vec<&'a str>,
+    /// How often each of them is there.
+    counts: HashMap<&'a str, usize>,
+}
+
+impl<'a> Scope<'a> {
+    fn enter(&mut self, name: &'a str) {
+        self.names.push(name);
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// Those that have entered since there were so many leave.
+    fn leave(&mut self, depth: usize) {
+        for name in self.names.drain(depth.min(self.names.len())..) {
+            if let Some(count) = self.counts.get_mut(name) {
+                *count -= 1;
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.counts.get(name).is_some_and(|count| *count > 0)
+    }
+}
+
+fn collect_relations<'a>(node: &'a Record, scope: &mut Scope<'a>, found: &mut Names) {
     match node.kind {
-        "RangeVar" => return push_relation(node, ctes, found),
+        "RangeVar" => return push_relation(node, scope, found),
         // FOR UPDATE OF names an alias of the same statement.
         "LockingClause" => return,
         "DropStmt" => return dropped_relations(node, found),
         _ => {}
     }
-    let mut scope = ctes.to_vec();
+    let depth = scope.names.len();
     if let Some(with) = node.record("with_clause") {
-        collect_ctes(with, &mut scope, found);
+        collect_ctes(with, scope, found);
     }
     let is_target_a_table = changes_rows(node);
     for (field, child) in node.children() {
         match field {
             "with_clause" => {}
-            "relation" if is_target_a_table => collect_relations(child, &[], found),
-            _ => collect_relations(child, &scope, found),
+            "relation" if is_target_a_table => {
+                collect_relations(child, &mut Scope::default(), found);
+            }
+            _ => collect_relations(child, scope, found),
         }
     }
+    scope.leave(depth);
 }
 
 /// A CTE sees those before it, and with RECURSIVE all of them; afterwards all are in scope.
-fn collect_ctes(with: &Record, scope: &mut Vec<String>, found: &mut Vec<Name>) {
+fn collect_ctes<'a>(with: &'a Record, scope: &mut Scope<'a>, found: &mut Names) {
     let is_recursive = with.number("recursive") != 0;
     if is_recursive {
-        scope.extend(with.list("ctes").map(|cte| cte.text("ctename").to_owned()));
+        with.list("ctes")
+            .for_each(|cte| scope.enter(cte.text("ctename")));
     }
     for cte in with.list("ctes") {
         for (_, child) in cte.children() {
             collect_relations(child, scope, found);
         }
         if !is_recursive {
-            scope.push(cte.text("ctename").to_owned());
+            scope.enter(cte.text("ctename"));
         }
     }
 }
 
-fn push_relation(node: &Record, ctes: &[String], found: &mut Vec<Name>) {
-    let name = node.text("relname").to_owned();
+fn push_relation(node: &Record, scope: &Scope<'_>, found: &mut Names) {
+    let name = node.text("relname");
     let schema = Some(node.text("schemaname").to_owned()).filter(|schema| !schema.is_empty());
-    if schema.is_some() || !ctes.contains(&name) {
-        push_distinct(found, Name { schema, name });
+    if schema.is_some() || !scope.has(name) {
+        let name = name.to_owned();
+        found.push(Name { schema, name });
     }
 }
 
 /// DROP names its objects by lists of strings.
-fn dropped_relations(node: &Record, found: &mut Vec<Name>) {
+fn dropped_relations(node: &Record, found: &mut Names) {
     use pg_query::protobuf::ObjectType;
     let is_relation = [
         ObjectType::ObjectTable,
@@ -241,7 +277,7 @@ fn dropped_relations(node: &Record, found: &mut Vec<Name>) {
             .list("objects")
             .filter_map(|object| Name::from_parts(object.names("items")))
         {
-            push_distinct(found, name);
+            found.push(name);
         }
     }
 }

@@ -4,8 +4,10 @@
 mod tests;
 
 use crate::call::{self, Call};
+use crate::cost::cost;
 use crate::effect::{self, Effect};
 use crate::escapes;
+use crate::exclusive;
 use crate::hints::{self, Hints};
 use crate::merge::{self, Insert};
 use crate::name::Name;
@@ -16,6 +18,10 @@ use crate::sequences::{self, SequenceUse};
 use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
+
+/// A text of more tokens is not taken apart (see [`Statement::update`] and those that follow): with so many it travels in no
+/// group, and what is made of the parts would take long.
+const PARTS_TOKENS_MAX: usize = 512;
 
 /// What a text does and refers to.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,6 +71,10 @@ pub struct Statement {
     pub shows_idle_timeout: bool,
     /// What it does with a prepared statement that it calls by name.
     pub named: Option<Named>,
+    /// It begins a transaction block.
+    pub begins: bool,
+    /// The database in which no other session may be (`DROP DATABASE` and its like).
+    pub exclusive: Option<String>,
 }
 
 /// Parses a text, possibly with `$n` parameters.
@@ -79,6 +89,10 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         .filter_map(|raw| raw.stmt?.node)
         .collect();
     let effect = effect::of_statements(&statements);
+    let parts = match cost(sql).tokens > PARTS_TOKENS_MAX {
+        true => &[],
+        false => statements.as_slice(),
+    };
     let has_utility = !matches!(effect, Effect::Read | Effect::Write);
     let needs_constants =
         (has_utility && tree.contains(&["ParamRef"])) || references::needs_constants(&tree);
@@ -90,10 +104,10 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         functions: references::functions(&tree),
         operators: references::operators(&tree),
         casts_to: references::casts_to(&tree),
-        update: update::of_statements(&statements),
-        insert: merge::of_statements(&statements),
-        take: take::of_statements(&statements),
-        call: call::of_statements(&statements),
+        update: update::of_statements(parts),
+        insert: merge::of_statements(parts),
+        take: take::of_statements(parts),
+        call: call::of_statements(parts),
         names_moment: references::names_moment(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
@@ -103,6 +117,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         reads_numbers: sequences::reads_by_name(&tree),
         shows_idle_timeout: effect::shows(&tree, effect::IDLE_SESSION_TIMEOUT),
         named: named::of_statements(sql, &statements),
+        begins: effect::begin(&statements),
+        exclusive: exclusive::of_statements(&statements),
         effect,
     })
 }

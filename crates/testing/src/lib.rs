@@ -1,6 +1,8 @@
 //! Seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
 //! `0x`) repeats a run.
 
+#![allow(clippy::panic, reason = "a test that cannot run says so")]
+
 use proptest::test_runner::{Config, RngSeed};
 use std::hash::{BuildHasher, RandomState};
 

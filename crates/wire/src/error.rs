@@ -10,6 +10,16 @@ pub enum WireError {
     /// The length word of a message is below 4 or above the limit of its kind.
     #[error("invalid message length")]
     Length,
+    /// The length word of a frontend message or start-up packet is one that PostgreSQL does not take. It closes the connection
+    /// without a word: whoever sent this does not speak the protocol.
+    #[error("invalid length of a frontend message")]
+    FrontendLength,
+    /// A start-up packet does not end with its terminator.
+    #[error("invalid startup packet layout: expected terminator as last byte")]
+    StartupLayout,
+    /// A name or value in a start-up packet is not UTF-8.
+    #[error("startup parameters must be valid UTF-8")]
+    StartupEncoding,
     /// A message ended before its last field.
     #[error("message ends too early")]
     Truncated,
@@ -114,6 +124,12 @@ impl ErrorResponse {
             severity: "WARNING",
             ..Self::error(sqlstate, message)
         }
+    }
+
+    /// Appends the message as protocols before 3.0 had it.
+    pub fn write_before_3(&self, out: &mut BytesMut) {
+        out.put_u8(b'E');
+        out.put_slice(format!("{}:  {}\n\0", self.severity, self.message).as_bytes());
     }
 
     /// Appends the message: a `NoticeResponse` where nothing has failed.

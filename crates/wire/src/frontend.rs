@@ -1,7 +1,7 @@
 //! Messages that clients send: read from clients, written to servers.
 
 use crate::reader::Reader;
-use crate::{WireError, frame};
+use crate::{Header, WireError, frame};
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 
@@ -25,6 +25,34 @@ pub mod tag {
     pub const COPY_FAIL: u8 = b'f';
     pub const TERMINATE: u8 = b'X';
     pub const PASSWORD: u8 = b'p';
+}
+
+/// The longest of messages that hold text or data, length word included (`PQ_LARGE_MESSAGE_LIMIT`) …
+const LARGE_MAX: usize = 0x3fff_fffe;
+/// … and of all others (`PQ_SMALL_MESSAGE_LIMIT`).
+const SMALL_MAX: usize = 10_000;
+
+/// Reads the header of a client's message at the start of `buf`; `None` while it is incomplete.
+///
+/// # Errors
+/// [`WireError::Tag`] of a type that has no place after the login, and [`WireError::FrontendLength`] of a length that
+/// PostgreSQL does not take for that type. It looks at the type first.
+pub fn read_header(buf: &[u8]) -> Result<Option<Header>, WireError> {
+    let Some(&tag) = buf.first() else {
+        return Ok(None);
+    };
+    let most = match tag {
+        tag::QUERY | tag::PARSE | tag::BIND | tag::FUNCTION_CALL | tag::COPY_DATA => LARGE_MAX,
+        tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::SYNC | tag::FLUSH => SMALL_MAX,
+        tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE => SMALL_MAX,
+        other => return Err(WireError::Tag(other)),
+    };
+    match Header::read(buf) {
+        // The type byte is not in the length.
+        Ok(Some(header)) if header.len - 1 <= most => Ok(Some(header)),
+        Ok(None) => Ok(None),
+        Ok(Some(_)) | Err(_) => Err(WireError::FrontendLength),
+    }
 }
 
 /// `Parse`.
@@ -124,11 +152,17 @@ impl<'a> BindNames<'a> {
 
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
-        frame::write(out, tag::BIND, |out| {
-            put_cstr(out, self.portal);
-            put_cstr(out, self.statement);
-            out.put_slice(self.rest);
-        });
+        self.write_head(self.rest.len(), out);
+        out.put_slice(self.rest);
+    }
+
+    /// Appends its beginning, behind which come so many bytes that are not here yet.
+    pub fn write_head(&self, rest_len: usize, out: &mut BytesMut) {
+        let len = 4 + self.portal.len() + 1 + self.statement.len() + 1 + rest_len;
+        out.put_u8(tag::BIND);
+        out.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+        put_cstr(out, self.portal);
+        put_cstr(out, self.statement);
     }
 }
 
@@ -203,6 +237,19 @@ pub fn write_execute(out: &mut BytesMut) {
     out.put_slice(&[tag::EXECUTE, 0, 0, 0, 9, 0, 0, 0, 0, 0]);
 }
 
+/// Appends `Execute` of a portal without a row limit.
+pub fn write_execute_of(out: &mut BytesMut, portal: &[u8]) {
+    frame::write(out, tag::EXECUTE, |out| {
+        put_cstr(out, portal);
+        out.put_u32(0);
+    });
+}
+
+/// Appends `Flush`.
+pub fn write_flush(out: &mut BytesMut) {
+    frame::write_empty(out, tag::FLUSH);
+}
+
 /// Appends `Describe` of the unnamed portal.
 pub fn write_describe_portal(out: &mut BytesMut) {
     out.put_slice(&[tag::DESCRIBE, 0, 0, 0, 6, b'P', 0]);
@@ -211,11 +258,6 @@ pub fn write_describe_portal(out: &mut BytesMut) {
 /// Appends `Sync`.
 pub fn write_sync(out: &mut BytesMut) {
     frame::write_empty(out, tag::SYNC);
-}
-
-/// Appends `Flush`.
-pub fn write_flush(out: &mut BytesMut) {
-    frame::write_empty(out, tag::FLUSH);
 }
 
 /// Appends `Query`.

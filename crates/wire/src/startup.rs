@@ -8,8 +8,13 @@ use bytes::{BufMut, BytesMut};
 
 /// Protocol 3.0.
 pub const VERSION_3_0: u32 = 3 << 16;
-/// The largest start-up packet PostgreSQL takes (`MAX_STARTUP_PACKET_LENGTH`).
-pub const PACKET_LEN_MAX: usize = 10_000;
+/// The largest packet PostgreSQL takes: its limit (`MAX_STARTUP_PACKET_LENGTH`) does not count the length word.
+pub const PACKET_LEN_MAX: usize = 10_000 + LENGTH_LEN;
+
+/// Bytes of the length word.
+const LENGTH_LEN: usize = 4;
+/// Bytes of the protocol version, or of the code that stands in its place.
+const VERSION_LEN: usize = 4;
 
 /// Code, process id and secret, four bytes each.
 const CANCEL_BODY_LEN: usize = 12;
@@ -51,6 +56,11 @@ impl Startup {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// It asks for more than protocol 3.0 without extensions: the client must be told that this is what it gets.
+    pub fn must_negotiate(&self) -> bool {
+        self.minor > 0 || !self.extensions().is_empty()
+    }
+
     /// Protocol extensions asked for (`_pq_.…`): none is understood here.
     pub fn extensions(&self) -> Vec<String> {
         let names = self.parameters.iter().map(|(name, _)| name);
@@ -78,16 +88,28 @@ pub fn write_ssl_request(out: &mut BytesMut) {
     frame::write_untagged(out, |out| out.put_u32(SSL));
 }
 
+/// The error for a request for encryption that must not come, or not again: PostgreSQL takes its code for a protocol version.
+pub fn out_of_place(packet: &Packet) -> Option<WireError> {
+    match packet {
+        Packet::Tls => Some(version_error(SSL)),
+        Packet::Gss => Some(version_error(GSS)),
+        Packet::Cancel { .. } | Packet::Startup(_) => None,
+    }
+}
+
 /// Reads the packet at the start of `buf` and how many bytes it takes; `None` while it is incomplete.
+///
+/// # Errors
+/// Those of PostgreSQL's `ProcessStartupPacket`, found in its order.
 pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
-    let Some((&word, rest)) = buf.split_first_chunk::<4>() else {
+    let Some((&word, rest)) = buf.split_first_chunk::<LENGTH_LEN>() else {
         return Ok(None);
     };
     let len = u32::from_be_bytes(word) as usize;
-    if !(8..=PACKET_LEN_MAX).contains(&len) {
-        return Err(WireError::Length);
+    if !(LENGTH_LEN + VERSION_LEN..=PACKET_LEN_MAX).contains(&len) {
+        return Err(WireError::FrontendLength);
     }
-    let Some(body) = rest.get(..len - 4) else {
+    let Some(body) = rest.get(..len - LENGTH_LEN) else {
         return Ok(None);
     };
     let mut r = Reader::new(body);
@@ -103,25 +125,56 @@ pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
             process: 0,
             secret: 0,
         },
-        version => Packet::Startup(read_startup(version, r)?),
+        version => Packet::Startup(read_startup(version, body)?),
     };
     Ok(Some((packet, len)))
 }
 
-fn read_startup(version: u32, mut r: Reader<'_>) -> Result<Startup, WireError> {
+fn version_error(version: u32) -> WireError {
+    let (major, minor) = halves(version);
+    WireError::Version { major, minor }
+}
+
+fn halves(version: u32) -> (u16, u16) {
     let [a, b, c, d] = version.to_be_bytes();
-    let (major, minor) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+}
+
+/// Reads names and values as PostgreSQL does: a string ends with a NUL or with the packet, an empty name ends the list, and
+/// then nothing may follow.
+fn read_startup(version: u32, body: &[u8]) -> Result<Startup, WireError> {
+    let (major, minor) = halves(version);
     if major != 3 {
-        return Err(WireError::Version { major, minor });
+        return Err(version_error(version));
     }
-    let mut parameters = Vec::new();
-    loop {
-        let name = r.str()?;
-        if name.is_empty() {
-            return Ok(Startup { minor, parameters });
+    let mut found = Vec::new();
+    let mut at = VERSION_LEN;
+    while at < body.len() {
+        let name = string_at(body, at);
+        let value_at = at + name.len() + 1;
+        if name.is_empty() || value_at >= body.len() {
+            break;
         }
-        parameters.push((name.to_owned(), r.str()?.to_owned()));
+        let value = string_at(body, value_at);
+        at = value_at + value.len() + 1;
+        found.push((name, value));
     }
+    if at + 1 != body.len() {
+        return Err(WireError::StartupLayout);
+    }
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec());
+    let pair = |(name, value)| Ok((text(name)?, text(value)?));
+    let parameters = found.into_iter().map(pair);
+    let parameters: Result<_, std::string::FromUtf8Error> = parameters.collect();
+    let parameters = parameters.map_err(|_| WireError::StartupEncoding)?;
+    Ok(Startup { minor, parameters })
+}
+
+/// The string that begins there, without its end.
+fn string_at(body: &[u8], at: usize) -> &[u8] {
+    let rest = body.get(at..).unwrap_or_default();
+    let end = rest.iter().position(|byte| *byte == 0);
+    rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
 }
 
 /// Appends a `CancelRequest`.
@@ -157,8 +210,42 @@ mod tests {
             read(&[0, 0, 0, 8, 0, 2, 0, 0]),
             Err(WireError::Version { major: 2, minor: 0 })
         );
-        assert_eq!(read(&[0, 0, 0, 7]), Err(WireError::Length));
-        assert_eq!(read(b"GET / HTTP"), Err(WireError::Length));
+        for bytes in [&[0, 0, 0, 7], b"GET ", b"X\0\0\0", &[0, 0, 0x27, 0x15]] {
+            assert_eq!(read(bytes), Err(WireError::FrontendLength), "{bytes:?}");
+        }
+        assert_eq!(read(&[0, 0, 0x27, 0x14]), Ok(None), "10,004");
+    }
+
+    fn version_3(body: &[u8]) -> Result<Vec<(String, String)>, WireError> {
+        let mut out = BytesMut::new();
+        frame::write_untagged(&mut out, |out| {
+            out.put_u32(VERSION_3_0);
+            out.put_slice(body);
+        });
+        match read(&out)? {
+            Some((Packet::Startup(startup), _)) => Ok(startup.parameters),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_terminator_is_the_last_byte() {
+        for wrong in [
+            &b""[..],
+            b"user\0me\0",
+            b"user\0me",
+            b"user\0",
+            b"user\0me\0\0more\0",
+            b"\0\0",
+            b"user\0me\0database\0\0",
+        ] {
+            assert_eq!(version_3(wrong), Err(WireError::StartupLayout), "{wrong:?}");
+        }
+        // PostgreSQL takes the last byte for the terminator, whatever it is, where a name stands without a value.
+        assert_eq!(version_3(b"x"), Ok(Vec::new()));
+        let empty = vec![("user".to_owned(), String::new())];
+        assert_eq!(version_3(b"user\0\0\0"), Ok(empty));
+        assert_eq!(version_3(b"\xff\0x\0\0"), Err(WireError::StartupEncoding));
     }
 
     #[test]

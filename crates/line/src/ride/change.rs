@@ -13,7 +13,11 @@ use paceline_sql::{Bound, Effect, Hints, Kept, Named, SequenceUse, SessionChange
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::{self, BindNames, BindValues};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
+const PORTALS_KEPT_MAX: usize = 64;
 
 /// What may have changed the session since it was idle, without the text telling how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,19 +29,6 @@ pub(super) enum Unseen {
     Called,
     /// The text itself may have done anything.
     Anything,
-}
-
-/// Takes what the text's next statement changes.
-pub(super) fn next_changes(changes: &mut Vec<SessionChange>) -> Vec<SessionChange> {
-    match changes.iter().position(|c| *c == SessionChange::Next) {
-        None => std::mem::take(changes),
-        Some(place) => {
-            let rest = changes.split_off(place + 1);
-            let mut first = std::mem::replace(changes, rest);
-            first.truncate(place);
-            first
-        }
-    }
 }
 
 /// The server is to be asked what this setting has become.
@@ -108,10 +99,18 @@ impl Ride {
             SessionChange::Deallocate { name } => desk.server.forget_name(name),
             SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
+            // On another server it would be missing.
+            SessionChange::Set { .. } if desk.session.settings.are_too_many_with(change) => {
+                self.keep(Kept::Setting, desk, to_client);
+            }
             SessionChange::Set { .. }
             | SessionChange::Reset { .. }
             | SessionChange::ResetAll
             | SessionChange::Known { .. } => self.set(change, desk),
+            // What is in force after a rollback to it is the server's to know.
+            SessionChange::Savepoint { .. } if self.journal.is_full() => {
+                self.keep(Kept::Setting, desk, to_client);
+            }
             SessionChange::Savepoint { name } => {
                 self.journal.savepoint(name, &desk.session.settings);
             }
@@ -137,6 +136,8 @@ impl Ride {
 
     fn set(&mut self, change: &SessionChange, desk: &mut Desk<'_>) {
         let session = &mut *desk.session;
+        // Each change makes a copy of them all.
+        self.work += session.settings.len();
         self.journal.changes(&session.settings);
         match change {
             SessionChange::Set { name, .. } => self.touches(name),
@@ -153,13 +154,8 @@ impl Ride {
         let settings = desk.book.after(&session.settings, &session.base, change);
         desk.put_in_force(Some(settings));
         // These were sent before the change was known, and parsed after it.
-        for expect in &self.expect {
-            if let Expect::Parse { key: Some(key), .. } | Expect::OwnParse { key: Some(key) } =
-                expect
-            {
-                desk.server.retire(*key);
-            }
-        }
+        let parses = self.expect.take_parses();
+        parses.for_each(|key| desk.server.retire(key));
     }
 
     /// All statements are gone. (Those of a portal's client went when it was sent: see [`Ride::drops_all`].)
@@ -173,8 +169,8 @@ impl Ride {
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
         self.lose_all(desk);
         let base = &desk.session.base;
-        self.unit.taken_away = base.taken_away(&SessionChange::DiscardAll);
         let all = SessionChange::DiscardAll;
+        self.unit.taken_away = base.taken_away(&all).into_iter().collect();
         let settings = desk.book.after(&desk.session.settings, base, &all);
         desk.put_in_force(Some(settings));
         desk.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
@@ -223,7 +219,8 @@ impl Ride {
         if self.unit.taken_away.is_empty() || undone || self.status == Status::Failed {
             return false;
         }
-        let sql = desk.session.settings.own_sql(&self.unit.taken_away);
+        let wanted = |name: &str| self.unit.taken_away.contains(name);
+        let sql = desk.session.settings.sql_where(wanted);
         if sql.is_empty() {
             return false;
         }
@@ -244,7 +241,10 @@ impl Ride {
         if self.status != Status::Idle {
             return;
         }
-        self.portals.clear();
+        match self.portals.capacity() > PORTALS_KEPT_MAX {
+            true => self.portals = HashMap::new(),
+            false => self.portals.clear(),
+        }
         self.take_reported_values(desk);
         self.follow_reported(desk);
         self.let_go_of_settings(&unit);
@@ -332,13 +332,14 @@ impl Ride {
     pub(super) fn open_portal(
         &mut self,
         bind: &BindNames<'_>,
+        values: &[u8],
         template: &Arc<Template>,
         key: Option<StatementKey>,
     ) {
         let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
         let sets = match template.effect() {
             Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
-                with_values(changes, bind.rest)
+                with_values(changes, values)
             }
             _ => Vec::new(),
         };
@@ -448,6 +449,10 @@ impl Desk<'_> {
             Some(_) => Vec::new(),
             // Its triggers may do what functions do.
             None if template.is_bulk() => vec![SessionChange::Called],
+            // Another server would have to be told.
+            None if template.may_set_unseen() => {
+                vec![SessionChange::Taint, SessionChange::Pin(Kept::Setting)]
+            }
             None => vec![SessionChange::Taint],
         };
         if (self.taints)(template) {

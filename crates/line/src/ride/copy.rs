@@ -5,20 +5,12 @@ use super::{Desk, Expect, Ride};
 impl Ride {
     /// The server reads CopyData now: it has skipped or will skip Syncs up to the end of the copy.
     pub(super) fn start_copy_in(&mut self) {
-        let is_end = |expect: &Expect| matches!(expect, Expect::CopyEnd);
-        let end = self.expect.iter().position(is_end);
-        self.copy_in = end.is_none();
-        let until = end.map_or(self.expect.len(), |at| at + 1);
-        let mut place = 0;
-        self.expect.retain(|e| {
-            let inside = place < until;
-            place += 1;
-            self.sync_in_copy |= inside && matches!(e, Expect::Sync);
-            !(inside && matches!(e, Expect::Sync | Expect::CopyEnd))
-        });
+        let begun = self.expect.copy_begins();
+        self.copy_in = !begun.has_ended;
+        self.sync_in_copy |= begun.skips_sync;
         if let Some(Expect::Execute { .. }) = self.expect.front() {
             // The Sync that ends the unit is still to come.
-            self.mid_unit = !self.expect.iter().any(|e| matches!(e, Expect::Sync));
+            self.mid_unit = !self.expect.owe_sync();
         }
     }
 

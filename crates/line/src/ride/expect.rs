@@ -1,5 +1,6 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
+use super::changes::Changes;
 use super::keep::{Question, Refusal};
 use super::shape::Described;
 use crate::server::{Closed, StatementKey};
@@ -14,7 +15,7 @@ use paceline_wire::frame;
 pub(super) enum Expect {
     /// The client's `Query`, up to ReadyForQuery.
     Query {
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
         /// It executes a prepared statement by its name, and nothing else.
         by_name: bool,
@@ -34,7 +35,7 @@ pub(super) enum Expect {
     /// The `Sync` behind what the client's `EXECUTE` needs; then that goes out.
     Then {
         query: BytesMut,
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
     },
     /// Something that fails, in place of what the client may not have.
@@ -48,6 +49,8 @@ pub(super) enum Expect {
         undo: Undo,
         says: Says,
     },
+    /// A `Bind` or `Execute` that the client knows nothing of.
+    OwnStep,
     /// A `Parse` that the client knows nothing of.
     OwnParse {
         key: Option<StatementKey>,
@@ -75,7 +78,7 @@ pub(super) enum Expect {
         key: StatementKey,
     },
     Execute {
-        changes: Vec<SessionChange>,
+        changes: Changes,
         hints: Hints,
     },
     FunctionCall,
@@ -150,6 +153,7 @@ impl Expect {
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
                 | Self::Shape { .. }
+                | Self::OwnStep
         )
     }
 
@@ -178,7 +182,7 @@ impl Expect {
     /// Even if it fails, it may leave this behind in the session.
     pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {
-            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes,
+            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes.left(),
             _ => &[],
         }
     }

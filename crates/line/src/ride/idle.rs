@@ -3,7 +3,7 @@
 
 use super::{Desk, Expect, Ride};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
-use crate::template::Template;
+use crate::template::{Template, Unparsed};
 use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
 use paceline_wire::Frame;
@@ -47,20 +47,26 @@ impl Ride {
     }
 
     /// The same for a unit of messages that begins with this one.
+    ///
+    /// # Errors
+    /// Its text must be parsed elsewhere first.
     pub(super) fn message_shows_idle_timeout(
         &mut self,
         frame: Frame<'_>,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) {
+    ) -> Result<(), Unparsed> {
         if desk.idle_timeout().is_none() {
-            return;
+            return Ok(());
         }
         let template = match frame.tag {
-            tag::PARSE => Parse::read(frame.body()).ok().and_then(|parse| {
-                let text = std::str::from_utf8(parse.text).ok()?;
-                Some(desk.templates.prepared(text, parse.types))
-            }),
+            tag::PARSE => match Parse::read(frame.body()) {
+                Ok(parse) => match std::str::from_utf8(parse.text) {
+                    Ok(text) => Some(desk.templates.try_prepared(text, parse.types)?),
+                    Err(_) => None,
+                },
+                Err(_) => None,
+            },
             tag::BIND => {
                 let names = BindNames::read(frame.body()).ok();
                 let template = names.and_then(|names| desk.session.statement(names.statement));
@@ -71,6 +77,7 @@ impl Ride {
         if let Some(template) = template {
             self.shows_idle_timeout(&template, desk, out);
         }
+        Ok(())
     }
 
     /// Something else may be in force now.

@@ -1,14 +1,19 @@
 //! From the server to the client.
 
-use super::change::next_changes;
 use super::{Body, Desk, Ending, Expect, Progress, Ride, Wrap};
-use crate::server::{NAME_PREFIX, StatementKey};
+use crate::server::NAME_PREFIX;
 use crate::strategy::fold::not_exactly;
 use crate::strategy::is_stale_plan;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::Hints;
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{ErrorResponse, Frame, Header, WireError, frontend};
+
+/// Messages of a server that are looked at in one go; a message that costs more counts as several.
+pub const MESSAGES_MAX: usize = 512;
+
+/// Names of statements that are looked at for the cost of one message.
+const NAMES_PER_MESSAGE: usize = 8;
 
 /// What happens to a message of the server.
 pub(super) enum Pass {
@@ -39,19 +44,24 @@ fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
 impl Ride {
     /// Takes what has come from the server off `input` and appends what goes to the client to `to_client`; what
     /// Paceline itself has to say to the server goes to `to_server`. Leaves an incomplete message that must be
-    /// inspected in `input`.
+    /// inspected in `input`; true: and messages behind the first [`MESSAGES_MAX`], for which others need not wait.
     pub fn server_bytes(
         &mut self,
         input: &mut BytesMut,
         desk: &mut Desk<'_>,
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
-    ) -> Result<(), WireError> {
+    ) -> Result<bool, WireError> {
         let before = to_client.len();
-        loop {
+        self.work = 0;
+        let more = loop {
+            if self.work >= MESSAGES_MAX {
+                break true;
+            }
+            self.work += 1;
             self.pass_body(input, to_client);
             let Some(header) = Header::read(input)? else {
-                break;
+                break false;
             };
             let seen = matches!(self.expect.front(), Some(Expect::Asking(_)));
             if is_unseen(header) && !seen {
@@ -66,7 +76,7 @@ impl Ride {
                 continue;
             }
             if input.len() < header.len {
-                break;
+                break false;
             }
             let message = input.split_to(header.len).freeze();
             let frame = Frame {
@@ -98,11 +108,10 @@ impl Ride {
                 }
                 Pass::Swallow => {}
             }
-            self.go_on_with_held(desk, to_server);
             self.answer_done(to_client);
-        }
+        };
         self.forwarded += (to_client.len() - before) as u64;
-        Ok(())
+        Ok(more)
     }
 
     /// Answers to the client's messages that no server needs to give.
@@ -196,7 +205,7 @@ impl Ride {
                 let own = front.is_own();
                 let mut says = None;
                 if let Expect::Parse { key, says: how, .. } = front {
-                    self.accepted.extend(key.map(StatementKey::template));
+                    self.accepted.extend(*key);
                     says = Some(*how);
                 }
                 self.expect.pop_front();
@@ -210,8 +219,12 @@ impl Ride {
                 }
                 Pass::Swallow
             }
+            (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::OwnStep)) => {
+                self.expect.pop_front();
+                Pass::Swallow
+            }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Shape { .. })) => {
-                self.shape_is(frame, desk, to_server);
+                self.shape_is(frame, desk);
                 Pass::Swallow
             }
             (_, Some(Expect::Shape { .. })) => Pass::Swallow,
@@ -230,7 +243,7 @@ impl Ride {
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
                 Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints, .. }),
             ) => {
-                let (changes, hints) = (next_changes(changes), *hints);
+                let (changes, hints) = (changes.take_next(), *hints);
                 self.sync_in_copy = false;
                 if let Some(Expect::Execute { .. }) = self.expect.front() {
                     self.expect.pop_front();
@@ -310,7 +323,9 @@ impl Ride {
     }
 
     /// An error speaks of places in the text that the client sent.
-    fn write_error(&self, error: Frame<'_>, desk: &Desk<'_>, out: &mut BytesMut) {
+    fn write_error(&mut self, error: Frame<'_>, desk: &Desk<'_>, out: &mut BytesMut) {
+        // To find a statement's name takes a look at each of them.
+        self.work += desk.session.named() / NAMES_PER_MESSAGE;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
         let moved = self.unit.moved.zip(position);
         match moved {
@@ -340,9 +355,10 @@ impl Ride {
     /// Plans on the server no longer fit their tables.
     fn retire_plans(&mut self, desk: &mut Desk<'_>) {
         desk.server.retire_all();
-        self.portals
-            .values()
-            .for_each(|portal| desk.templates.retire(&portal.template));
+        // Each portal is looked at once. One that is executed all the same may do anything.
+        for (_, portal) in std::mem::take(&mut self.portals) {
+            desk.templates.retire(&portal.template);
+        }
     }
 
     /// In the extended protocol the server skips everything, a Query too, up to the next Sync.

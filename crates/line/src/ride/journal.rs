@@ -18,7 +18,12 @@ struct Level {
     savepoint: Option<String>,
     /// In force when it began.
     settings: Arc<Settings>,
+    /// Bytes of all the different settings up to here.
+    bytes: usize,
 }
+
+/// Bytes of settings that savepoints may keep: a client can make as many as it likes.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl Journal {
     /// These settings are about to change.
@@ -28,6 +33,11 @@ impl Journal {
         }
     }
 
+    /// It has no room for what these settings would be at another savepoint.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.last().is_some_and(|level| level.bytes > BYTES_MAX)
+    }
+
     /// `SAVEPOINT`
     pub(super) fn savepoint(&mut self, name: &str, settings: &Arc<Settings>) {
         self.changes(settings);
@@ -35,9 +45,13 @@ impl Journal {
     }
 
     fn begin(&mut self, savepoint: Option<String>, settings: &Arc<Settings>) {
+        let last = self.0.last();
+        let same = last.is_some_and(|level| level.settings.id == settings.id);
+        let own = if same { 0 } else { settings.bytes() };
         self.0.push(Level {
             savepoint,
             settings: Arc::clone(settings),
+            bytes: last.map_or(0, |level| level.bytes) + own,
         });
     }
 

@@ -104,7 +104,9 @@ impl Ride {
         match desk.state.keeping {
             Keeping::Pin => return self.pin(kept),
             Keeping::Warn => {
-                self.warned.push(kept);
+                if !self.warned.contains(&kept) {
+                    self.warned.push(kept);
+                }
                 let message = format!("{kept} is lost at the end of the transaction");
                 ErrorResponse::warning("01000", message)
                     .with_hint("Other statements of the session may run on other server connections (session_state = warn).")

@@ -6,7 +6,7 @@ use super::keep::Refusal;
 use super::outward::foreign;
 use super::{Desk, Expect, Ride};
 use crate::server::NAME_PREFIX;
-use crate::template::Template;
+use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::{Named, SessionChange, quote_ident};
 use paceline_wire::backend::Status;
@@ -67,13 +67,13 @@ impl Ride {
         template: &Template,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> bool {
+    ) -> Result<bool, Unparsed> {
         if self.status == Status::Failed {
-            return false;
+            return Ok(false);
         }
-        match template.named() {
+        Ok(match template.named() {
             Some(Named::Prepare { .. }) => {
-                self.prepare_by_name(template, desk, out);
+                self.prepare_by_name(template, desk, out)?;
                 frontend::write_sync(out);
                 self.expect.push_back(Expect::Sync);
                 true
@@ -82,7 +82,7 @@ impl Ride {
                 self.execute_by_name((text, name, at), template, desk, out)
             }
             None => false,
-        }
+        })
     }
 
     /// `PREPARE` as a `Parse`.
@@ -91,24 +91,28 @@ impl Ride {
         template: &Template,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) {
+    ) -> Result<(), Unparsed> {
         let Some(Named::Prepare { name, types, body }) = template.named() else {
-            return;
+            return Ok(());
         };
+        let declared = frontend::parameter_types(types);
+        let prepared = desk.templates.try_prepared_now(body, &declared)?;
+        let prepared = self.as_read(body, prepared, desk);
         self.unit.moved = Some(Moved::cut(&template.text, body));
-        let types = frontend::parameter_types(types);
         let parse = Parse {
             name: name.as_bytes(),
             text: body.as_bytes(),
-            types: &types,
+            types: &declared,
         };
-        self.parse_named(parse, Says::Prepared, desk, out);
+        self.parse_named(parse, &prepared, Says::Prepared, desk, out);
+        Ok(())
     }
 
     /// The client gives a statement a name.
     pub(super) fn parse_named(
         &mut self,
         parse: Parse<'_>,
+        template: &Arc<Template>,
         says: Says,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
@@ -119,10 +123,7 @@ impl Ride {
         if desk.session.is_full() {
             return self.refuse_message(Refusal::Full, out);
         }
-        let text = String::from_utf8_lossy(parse.text);
-        let template = desk.templates.prepared_now(&text, parse.types);
-        let template = self.as_read(&text, template, desk);
-        let outgoing = self.outgoing(&template, desk, out);
+        let outgoing = self.outgoing(template, desk, out);
         if self.status == Status::Failed {
             // Whether a failed transaction takes it is PostgreSQL's to say, also of what the server has already.
             Parse {
@@ -132,12 +133,12 @@ impl Ride {
             }
             .write(out);
             desk.server.unnamed = None;
-            let undo = desk.session.prepare(parse.name, template);
+            let undo = desk.session.prepare(parse.name, Arc::clone(template));
             let key = None;
             return self.expect.push_back(Expect::Parse { key, undo, says });
         }
         let ensured = desk.server.ensure((&*outgoing).into(), out);
-        let undo = desk.session.prepare(parse.name, template);
+        let undo = desk.session.prepare(parse.name, Arc::clone(template));
         let closed = ensured.closed.map(|closed| Expect::OwnClose {
             closed: Some(closed),
         });
@@ -182,7 +183,7 @@ impl Ride {
         if out.len() == before {
             out.put_slice(&query);
             self.expect.push_back(Expect::Query {
-                changes,
+                changes: changes.into(),
                 hints,
                 by_name: true,
             });
@@ -190,7 +191,7 @@ impl Ride {
             frontend::write_sync(out);
             self.expect.push_back(Expect::Then {
                 query,
-                changes,
+                changes: changes.into(),
                 hints,
             });
         }
@@ -211,7 +212,7 @@ impl Ride {
         frontend::write_query(out, &renamed(text, at, &quoted(&foreign(name.as_bytes()))));
         let (changes, hints) = desk.what_it_does(None);
         self.expect.push_back(Expect::Query {
-            changes,
+            changes: changes.into(),
             hints,
             by_name: false,
         });
@@ -244,7 +245,7 @@ impl Ride {
         let text = renamed(&template.text, at, &quoted(&known.name));
         match known.is_unread() {
             true => desk.templates.unread(&text, &template.types),
-            false => desk.templates.prepared(&text, &template.types),
+            false => desk.templates.in_place_of(template, &text),
         }
     }
 
@@ -254,23 +255,23 @@ impl Ride {
         portal: &[u8],
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> bool {
+    ) -> Result<bool, Unparsed> {
         let Some(template) = self.portals.get(portal).map(|p| Arc::clone(&p.template)) else {
-            return false;
+            return Ok(false);
         };
         if self.status == Status::Failed {
-            return false;
+            return Ok(false);
         }
         if let Some(Named::Prepare { .. }) = template.named() {
-            self.prepare_by_name(&template, desk, out);
-            return true;
+            self.prepare_by_name(&template, desk, out)?;
+            return Ok(true);
         }
         let (changes, _) = desk.what_it_does(Some(&template));
         if let Some(kept) = self.refused(&changes, desk) {
             self.refuse_message(Refusal::Keeps(kept), out);
-            return true;
+            return Ok(true);
         }
-        match changes.as_slice() {
+        Ok(match changes.as_slice() {
             [SessionChange::Deallocate { name }]
                 if desk.session.statement(name.as_bytes()).is_some() =>
             {
@@ -286,20 +287,15 @@ impl Ride {
                 true
             }
             _ => false,
-        }
+        })
     }
 
     /// What is sent from now on finds no statement by its name, unless this comes to nothing.
     fn close_named(&mut self, desk: &mut Desk<'_>) {
-        let done = desk
-            .session
-            .close_named()
-            .into_iter()
-            .map(|undo| Expect::Done {
-                undo: Some(undo),
-                says: Says::Nothing,
-            });
-        self.expect.extend(done);
+        self.expect.push_back(Expect::Done {
+            undo: Some(desk.session.close_named()),
+            says: Says::Nothing,
+        });
     }
 
     /// A portal was sent that drops all statements: those that are prepared behind it are not meant.

@@ -1,14 +1,14 @@
 //! From the client to the server.
 
 use super::expect::Says;
-use super::shape::Described;
+use super::shape::{Described, NotYet};
 use super::{Desk, Expect, Ride};
 use crate::server::{NAME_PREFIX, StatementKey};
-use crate::session::Undo;
+use crate::session::{Session, Undo};
 use crate::show::Show;
-use crate::template::{Template, without_bare_hints};
+use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, SequenceUse, SessionChange};
+use paceline_sql::{Kept, Named, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -36,13 +36,21 @@ impl Known {
 
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
-    pub fn client_message(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        if self.hold_back(frame) {
-            return;
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same message must come again.
+    pub fn client_message(
+        &mut self,
+        frame: Frame<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        if self.describing {
+            return Err(NotYet::Describing);
         }
         if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
             self.skipping = true;
-            return;
+            return Ok(());
         }
         match frame.tag {
             tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
@@ -50,29 +58,22 @@ impl Ride {
                 if !self.mid_unit =>
             {
                 self.begins_messages(desk, out);
-                self.message_shows_idle_timeout(frame, desk, out);
+                self.message_shows_idle_timeout(frame, desk, out)?;
                 self.mid_unit = true;
             }
             _ => {}
         }
         match frame.tag {
-            tag::QUERY => self.query(frame, desk, out),
+            tag::QUERY => self.query(frame, desk, out)?,
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {
-                Ok(parse) => {
-                    if self.repeat.renews() {
-                        // The client has it already: it is taken anew.
-                        desk.session.close(parse.name);
-                    }
-                    self.parse(parse, desk, out);
-                }
+                Ok(parse) => self.parse(parse, desk, out)?,
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
                 Ok(bind) => {
-                    if !self.checks_shape(bind.statement, frame, desk, out) {
-                        self.bind(bind, desk, out);
-                    }
+                    self.check_shape(bind.statement, desk, out)?;
+                    self.bind(bind, desk, out);
                 }
                 Err(_) => self.pass(
                     frame,
@@ -93,12 +94,24 @@ impl Ride {
             },
             tag::EXECUTE => {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
-                if !self.portal_by_name(portal, desk, out) {
+                if !self.portal_by_name(portal, desk, out)? {
+                    let template = self.portals.get(portal).map(|p| &p.template);
+                    self.unit.may_have_begun |= template.is_none_or(|t| t.may_begin());
+                    if let Some(database) = template.and_then(|t| t.exclusive()) {
+                        self.exclusive = Some(database.to_owned());
+                    }
                     let (changes, hints) = self.what_portal_does(portal, desk);
                     self.draws(self.portal_uses(portal), desk);
                     self.discards_sequences(&changes, false, desk);
                     let drops = changes.iter().any(SessionChange::drops_statements);
-                    self.pass(frame, Expect::Execute { changes, hints }, out);
+                    self.pass(
+                        frame,
+                        Expect::Execute {
+                            changes: changes.into(),
+                            hints,
+                        },
+                        out,
+                    );
                     if drops {
                         self.drops_all(desk);
                     }
@@ -125,6 +138,79 @@ impl Ride {
             }
             _ => out.put_slice(frame.bytes),
         }
+        Ok(())
+    }
+
+    /// Takes the beginning of a message of `len` bytes, see [`is_long`](crate::unit::is_long), and writes it. True: the rest goes to
+    /// the server as it comes; false: it goes nowhere.
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same beginning must come again.
+    pub fn long_message(
+        &mut self,
+        head: Frame<'_>,
+        len: usize,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, NotYet> {
+        if self.describing {
+            return Err(NotYet::Describing);
+        }
+        if self.skipping {
+            return Ok(false);
+        }
+        match BindNames::read(head.body()) {
+            Ok(bind) if head.tag == tag::BIND => {
+                if !self.mid_unit {
+                    self.begins_messages(desk, out);
+                    self.message_shows_idle_timeout(head, desk, out)?;
+                    self.mid_unit = true;
+                }
+                self.check_shape(bind.statement, desk, out)?;
+                let own = desk.session.statement(bind.statement);
+                let described =
+                    own.is_some_and(|own| desk.session.shape(own.statement_id).is_some());
+                let before = head.bytes.len() - bind.rest.len();
+                let known = self.bind_to(&bind, &[], desk, out);
+                let BindNames { portal, rest, .. } = bind;
+                let bind = BindNames {
+                    portal,
+                    statement: &known.name,
+                    rest,
+                };
+                bind.write_head(len.saturating_sub(before), out);
+                out.put_slice(rest);
+                let key = known.key;
+                self.expect.push_back(Expect::Bind { key, described });
+            }
+            _ => {
+                self.mid_unit = false;
+                desk.server.unnamed = None;
+                desk.session.close_unnamed();
+                let template = desk.templates.long(beginning(head));
+                self.uses_sequences(template.sequences(), desk, out);
+                let (changes, hints) = desk.what_it_does(Some(&template));
+                out.put_slice(head.bytes);
+                self.expect.push_back(Expect::Query {
+                    changes: changes.into(),
+                    hints,
+                    by_name: false,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Must what begins so touch an exact number of rows?
+    pub fn is_long_targeted(head: Frame<'_>, session: &Session) -> bool {
+        let hints = match BindNames::read(head.body()) {
+            Ok(bind) if head.tag == tag::BIND => {
+                let template = session.statement(bind.statement);
+                template.map(|template| template.hints())
+            }
+            _ => Some(paceline_sql::leading_hints(beginning(head))),
+        };
+        hints.is_some_and(|hints| hints.target_affect_row.is_some())
     }
 
     fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
@@ -132,39 +218,54 @@ impl Ride {
         self.expect.push_back(expect);
     }
 
-    fn query(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+    fn query(
+        &mut self,
+        frame: Frame<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
         desk.server.unnamed = None;
         desk.session.close_unnamed();
         let Ok(text) = Reader::new(frame.body()).str() else {
             self.uses_sequences(SequenceUse::ANY, desk, out);
             let (changes, hints) = desk.what_it_does(None);
-            return self.pass(
-                frame,
-                Expect::Query {
-                    changes,
-                    hints,
-                    by_name: false,
-                },
-                out,
-            );
+            let expect = Expect::Query {
+                changes: changes.into(),
+                hints,
+                by_name: false,
+            };
+            self.pass(frame, expect, out);
+            return Ok(());
         };
         let (plain, template) = match desk.known {
             Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
-            None => {
-                let plain = own_text(text, desk);
-                let template = desk.templates.simple(&plain).template;
-                (plain, template)
-            }
+            None => match desk.answer(text) {
+                Some((select, template)) => (Cow::Owned(select), template),
+                None => {
+                    let plain = desk.templates.try_plain(text)?;
+                    let template = desk.templates.try_simple(&plain)?.template;
+                    (plain, template)
+                }
+            },
         };
+        if let Some(Named::Prepare { types, body, .. }) = template.named() {
+            // Nothing may be written before it is parsed.
+            let declared = frontend::parameter_types(types);
+            desk.templates.try_prepared(body, &declared)?;
+        }
         let template = self.as_read(text, template, desk);
         self.uses_sequences(template.sequences(), desk, out);
         self.shows_idle_timeout(&template, desk, out);
-        if self.query_by_name(&plain, &template, desk, out) {
-            return;
+        if self.query_by_name(&plain, &template, desk, out)? {
+            return Ok(());
+        }
+        if let Some(database) = template.exclusive() {
+            self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = desk.what_it_does(Some(&template));
         if let Some(kept) = self.refused(&changes, desk) {
-            return self.refuse_query(kept, out);
+            self.refuse_query(kept, out);
+            return Ok(());
         }
         let single = template
             .statement
@@ -174,7 +275,7 @@ impl Ride {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
-            return;
+            return Ok(());
         }
         self.discards_sequences(&changes, single, desk);
         match plain {
@@ -182,32 +283,46 @@ impl Ride {
             Cow::Owned(plain) => frontend::write_query(out, &plain),
         }
         self.expect.push_back(Expect::Query {
-            changes,
+            changes: changes.into(),
             hints,
             by_name: false,
         });
+        Ok(())
     }
 
-    fn parse(&mut self, parse: Parse<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let known = std::str::from_utf8(parse.text)
-            .ok()
-            .map(|text| own_text(text, desk).into_owned());
-        let Some(text) = known else {
+    fn parse(
+        &mut self,
+        parse: Parse<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
+        let Ok(text) = std::str::from_utf8(parse.text) else {
             // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
+            self.renew(parse.name, desk);
             self.pin(Kept::NotText);
             let undo = desk.session.close(parse.name);
             parse.write(out);
-            return self.expect_parse(undo);
+            self.expect_parse(undo);
+            return Ok(());
         };
+        let (text, template) = match desk.answer(text) {
+            Some((select, template)) => (Cow::Owned(select), template),
+            None => {
+                let plain = desk.templates.try_plain(text)?;
+                let template = desk.templates.try_prepared_now(&plain, parse.types)?;
+                let template = self.as_read(&plain, template, desk);
+                (plain, template)
+            }
+        };
+        self.renew(parse.name, desk);
         let parse = Parse {
             text: text.as_bytes(),
             ..parse
         };
         if !parse.name.is_empty() {
-            return self.parse_named(parse, Says::Parsed, desk, out);
+            self.parse_named(parse, &template, Says::Parsed, desk, out);
+            return Ok(());
         }
-        let template = desk.templates.prepared_now(&text, parse.types);
-        let template = self.as_read(&text, template, desk);
         let outgoing = self.outgoing(&template, desk, out);
         Parse {
             text: outgoing.text.as_bytes(),
@@ -217,6 +332,14 @@ impl Ride {
         desk.server.unnamed = Some(outgoing.statement_id);
         let undo = desk.session.prepare(b"", template);
         self.expect_parse(undo);
+        Ok(())
+    }
+
+    /// The unit is carried out once more, and the client has the statement already: it is taken anew.
+    fn renew(&mut self, name: &[u8], desk: &mut Desk<'_>) {
+        if self.repeat.renews() {
+            desk.session.close(name);
+        }
     }
 
     /// A `Parse` of the client was written, of a statement that it shares with nobody.
@@ -256,22 +379,29 @@ impl Ride {
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         let own = desk.session.statement(bind.statement);
         let described = own.is_some_and(|own| desk.session.shape(own.statement_id).is_some());
-        let known = self.make_known(bind.statement, desk, out);
-        let Known {
-            name,
-            key,
-            template,
-        } = known;
-        match template {
-            Some(template) => self.open_portal(&bind, &template, key),
-            None => drop(self.portals.remove(bind.portal)),
-        }
+        let Known { name, key, .. } = self.bind_to(&bind, bind.rest, desk, out);
         BindNames {
             statement: &name,
             ..bind
         }
         .write(out);
         self.expect.push_back(Expect::Bind { key, described });
+    }
+
+    /// Makes the statement known, and notes that it is bound to the portal, with these values.
+    fn bind_to(
+        &mut self,
+        bind: &BindNames<'_>,
+        values: &[u8],
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Known {
+        let known = self.make_known(bind.statement, desk, out);
+        match &known.template {
+            Some(template) => self.open_portal(bind, values, template, known.key),
+            None => drop(self.portals.remove(bind.portal)),
+        }
+        known
     }
 
     fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
@@ -299,7 +429,8 @@ impl Ride {
 
     fn close(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         match target {
-            Target::Portal(_) => {
+            Target::Portal(name) => {
+                self.portals.remove(name);
                 target.write(out, tag::CLOSE);
                 self.expect.push_back(Expect::Close);
             }
@@ -349,9 +480,13 @@ impl Ride {
             }
             return known;
         }
-        let sent = match own_text(&sent.text, desk) {
-            Cow::Borrowed(_) => sent,
-            Cow::Owned(text) => desk.templates.prepared(&text, &sent.types),
+        let select = match sent.may_be_shown() {
+            true => desk.answer(&sent.text),
+            false => None,
+        };
+        let sent = match select {
+            None => sent,
+            Some((select, _)) => desk.templates.in_place_of(&sent, &select),
         };
         let ensured = desk.server.ensure((&*sent).into(), out);
         self.expect
@@ -389,6 +524,17 @@ impl Ride {
     }
 }
 
+/// As much of a text as its beginning holds.
+fn beginning(head: Frame<'_>) -> &str {
+    match std::str::from_utf8(head.body()) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = head.body().get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        }
+    }
+}
+
 /// A client's own name, made different from the names that Paceline gives.
 pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
@@ -398,11 +544,14 @@ pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
     name
 }
 
-/// The text that goes to the server: without bare hints, and with what Paceline itself answers put as a SELECT.
-fn own_text<'a>(text: &'a str, desk: &Desk<'_>) -> Cow<'a, str> {
-    match Show::parse(text).and_then(|show| show.answer(desk.console)) {
-        Some(table) => Cow::Owned(table.to_select()),
-        None => without_bare_hints(text),
+impl Desk<'_> {
+    /// What Paceline itself answers, put as a SELECT that does.
+    fn answer(&self, text: &str) -> Option<(String, Arc<Template>)> {
+        let table = Show::parse(text)?.answer(self.console)?;
+        let constant = self.templates.prepared("SELECT 1", &[0, 0]);
+        let select = table.to_select();
+        let template = self.templates.in_place_of(&constant, &select);
+        Some((select, template))
     }
 }
 

@@ -5,20 +5,12 @@ use super::{Desk, Ride};
 use crate::template::Template;
 use std::sync::Arc;
 
-/// Answers due that are looked through for each such text; with more of them it is taken for one that is not known.
-const LOOKED_THROUGH_MAX: usize = 64;
-
 impl Ride {
     /// Does the server read the text as the parser here does? Its settings are known as it has reported them, so while it
     /// carries something out nothing is known of them.
     fn reads(&self, text: &str, desk: &Desk<'_>) -> bool {
         let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
-        plain || (desk.server.reads(text) && !self.may_carry_out())
-    }
-
-    fn may_carry_out(&self) -> bool {
-        self.expect.len() > LOOKED_THROUGH_MAX
-            || self.expect.iter().any(|expect| expect.carries_out())
+        plain || (desk.server.reads(text) && !self.expect.may_change_settings())
     }
 
     /// The template of a text that is about to be parsed on the server, or one of which nothing is known.

@@ -113,10 +113,7 @@ impl Ride {
     /// transaction that Paceline has begun, nothing but its end can follow.)
     pub(super) fn may_repeat(&self) -> bool {
         let begins = match self.expect.front() {
-            Some(Expect::Bind { described, .. }) => {
-                let mut rest = self.expect.iter();
-                !described || rest.any(|expect| matches!(expect, Expect::Describe(_)))
-            }
+            Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
             Some(Expect::Query { by_name, .. }) => *by_name,
             _ => false,
         };

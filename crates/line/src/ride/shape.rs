@@ -6,10 +6,26 @@ use super::outward::Known;
 use super::{Desk, Expect, Ride};
 use crate::ride::keep::Refusal;
 use crate::server::{Shape, StatementKey};
-use bytes::{Bytes, BytesMut};
+use crate::template::Unparsed;
+use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::frontend::{self, Target};
 use paceline_wire::{Frame, frame};
+
+/// Why a message of the client cannot be taken now. It comes again.
+#[derive(Debug)]
+pub enum NotYet {
+    /// A text must be parsed elsewhere first. Nothing has been written.
+    Unparsed(Unparsed),
+    /// The server describes a statement first.
+    Describing,
+}
+
+impl From<Unparsed> for NotYet {
+    fn from(unparsed: Unparsed) -> Self {
+        Self::Unparsed(unparsed)
+    }
+}
 
 /// A statement with a name that is described.
 #[derive(Debug, Clone, Copy)]
@@ -25,78 +41,57 @@ impl Ride {
         self.first_describes = true;
     }
 
-    /// The client binds a statement: what the server has must have the columns that the client knows. True: the message waits
-    /// until the server has said so.
-    pub(super) fn checks_shape(
+    /// The client binds a statement: what the server has must have the columns that the client knows.
+    ///
+    /// # Errors
+    /// The server must describe it first.
+    pub(super) fn check_shape(
         &mut self,
         name: &[u8],
-        frame: Frame<'_>,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> bool {
+    ) -> Result<(), NotYet> {
         let template = desk.session.statement(name).filter(|_| !name.is_empty());
         let template = template.filter(|_| !self.first_describes).cloned();
         let Some(template) = template else {
-            return false;
+            return Ok(());
         };
         let Some(known) = desk.session.shape(template.statement_id) else {
-            return false;
+            return Ok(());
         };
         let Known { name, key, .. } = self.make_known(name, desk, out);
         let Some(key) = key else {
-            return false;
+            return Ok(());
         };
         match desk.server.shape(key) {
-            Some(shape) if shape == known => false,
+            Some(shape) if shape == known => Ok(()),
             Some(_) => {
                 // Whoever prepares the text now has a statement of its own, which no server has with the old columns.
                 desk.templates.retire(&template);
                 self.refuse_message(Refusal::OtherColumns, out);
-                false
+                Ok(())
             }
             None => {
                 Target::Statement(&name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
                 self.expect.push_back(Expect::Shape { key });
                 self.describing = true;
-                // In front of what was held back behind it.
-                let message = Bytes::copy_from_slice(frame.bytes);
-                self.held_back.push_front(message);
-                true
+                Err(NotYet::Describing)
             }
         }
     }
 
-    /// While a statement is being described, what the client sends waits.
-    pub(super) fn hold_back(&mut self, frame: Frame<'_>) -> bool {
-        if self.describing {
-            let message = Bytes::copy_from_slice(frame.bytes);
-            self.held_back.push_back(message);
-        }
+    /// The server describes a statement; until then it gets nothing more of the client.
+    pub fn is_describing(&self) -> bool {
         self.describing
     }
 
     /// The server has described the statement.
-    pub(super) fn shape_is(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
+    pub(super) fn shape_is(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
         if let Some(Expect::Shape { key }) = self.expect.pop_front() {
             desk.server.has_shape(key, read_shape(frame));
         }
         self.describing = false;
-        self.go_on_with_held(desk, out);
-    }
-
-    /// What was held back goes on, up to the next check.
-    pub(super) fn go_on_with_held(&mut self, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        while !self.describing
-            && let Some(message) = self.held_back.pop_front()
-        {
-            let kind = message.first().copied().unwrap_or_default();
-            let frame = Frame {
-                tag: kind,
-                bytes: &message,
-            };
-            self.client_message(frame, desk, out);
-        }
     }
 
     /// The client is told the columns of a statement.

@@ -2,7 +2,8 @@
 
 use super::{Plan, Session};
 use crate::settings::SettingsBook;
-use crate::template::Templates;
+
+use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
 use crate::testing::folding::Board;
 use crate::testing::messages::Wire;
 use crate::testing::messages::client::*;
@@ -54,8 +55,9 @@ impl Scene {
     }
 
     fn is_targeted<const N: usize>(&self, messages: [Wire; N]) -> bool {
-        self.session
-            .is_targeted(&Bytes::from(messages.concat()), &self.templates)
+        let bytes = Bytes::from(messages.concat());
+        let targeted = self.session.is_targeted(&bytes, &self.templates);
+        targeted.expect("short texts")
     }
 }
 
@@ -358,4 +360,140 @@ fn what_was_prepared_or_closed_can_be_undone() {
     assert_eq!(id(&scene), None);
     scene.session.undo(closed);
     assert_eq!(id(&scene), before);
+}
+
+#[test]
+fn a_target_in_a_block_that_the_unit_begins_is_the_blocks() {
+    let mut scene = Scene::new();
+    let aim = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
+    scene.prepare("begin", "BEGIN");
+    scene.prepare("aim", aim);
+    let run = |text: &str| [parse("", text), bind(""), execute()].concat();
+    assert!(scene.is_targeted([run("SELECT 1"), run(aim), sync()]));
+    assert!(scene.is_targeted([run("SELECT 1"), bind("aim"), execute(), sync()]));
+    for begin in [run("BEGIN"), run(" start transaction"), bind("begin")] {
+        assert!(!scene.is_targeted([begin.clone(), run(aim), sync()]));
+        assert!(!scene.is_targeted([begin, bind("aim"), execute(), sync()]));
+    }
+}
+
+/// A list that is too long to be parsed while others wait.
+fn long_list() -> String {
+    format!("1{}", ", 1".repeat(500))
+}
+
+#[test]
+fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
+    let list = long_list();
+    for messages in [
+        query(&format!("SELECT {list}")),
+        query(&format!(
+            "UPDATE commit_on_success t SET a = 1 WHERE b IN ({list})"
+        )),
+        [
+            parse("", &format!("SELECT {list}")),
+            bind(""),
+            execute(),
+            sync(),
+        ]
+        .concat(),
+    ] {
+        let mut scene = Scene::new();
+        let bytes = Bytes::from(messages);
+        let plan = |scene: &mut Scene| {
+            scene
+                .session
+                .plan(&bytes, &scene.templates, &Board, &|_| false)
+        };
+        let mut waited = 0;
+        let unit = loop {
+            match plan(&mut scene) {
+                Plan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
+                Plan::Single(unit) => break unit,
+                other => panic!("{other:?}"),
+            }
+            waited += 1;
+        };
+        assert!(waited > 0);
+        assert!(unit.template.statement.is_some());
+    }
+}
+
+#[test]
+fn names_that_were_given_before_a_long_text_are_given_again() {
+    let mut scene = Scene::new();
+    let text = format!("SELECT {}", long_list());
+    let messages = [parse("a", "SELECT 1"), parse("b", &text), sync()].concat();
+    let bytes = Bytes::from(messages);
+    let accepted = |_: &Template| true;
+    let Scene { session, templates } = &mut scene;
+    let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board, &accepted) else {
+        panic!("it is long");
+    };
+    assert!(session.statement(b"a").is_none());
+    templates.parse(&unparsed);
+    let plan = session.plan(&bytes, templates, &Board, &accepted);
+    assert!(matches!(plan, Plan::Answer(_)), "{plan:?}");
+    assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
+}
+
+#[test]
+fn what_is_made_to_take_long_is_not_parsed_at_all() {
+    let mut scene = Scene::new();
+    let nested = format!("{}{} SELECT 1", "/*".repeat(20_000), "*/".repeat(20_000));
+    assert!(scene.is_alone([query(&nested)]));
+    assert!(scene.is_alone([parse("", &nested), bind(""), execute(), sync()]));
+    let rows = |text: &str| scene.templates.prepared(text, &[0, 0]).is_bulk();
+    assert!(!rows(&nested));
+    let list = format!("1{}", ", 1".repeat(20_000));
+    assert!(rows(&format!("SELECT {list}")) && rows(&format!("DELETE FROM t WHERE a IN ({list})")));
+    assert!(!rows(&format!("SELECT {list} INTO TEMP t")));
+    assert!(!rows("SELECT 1") && !rows("no SQL"));
+}
+
+#[test]
+fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
+    let text = format!("SELECT {}", long_list());
+    for bytes in [
+        Bytes::from(query(&text)),
+        Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
+    ] {
+        let Scene { session, templates } = &mut Scene::new();
+        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board, &|_| false) else {
+            panic!("it is long");
+        };
+        templates.give_up(&unparsed);
+        let plan = session.plan(&bytes, templates, &Board, &|_| false);
+        assert!(matches!(plan, Plan::Alone), "{plan:?}");
+    }
+}
+
+#[test]
+fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
+    let mut scene = Scene::new();
+    let long = "x".repeat(LOOKED_AT_BYTES_MAX);
+    for (text, target) in [
+        (
+            format!("UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = '{long}'"),
+            Some(1),
+        ),
+        (
+            format!("UPDATE t SET a = '{long} TARGET_AFFECT_ROW(1)'"),
+            None,
+        ),
+        (format!("INSERT INTO t VALUES ('ä{long}')"), None),
+    ] {
+        let unit = [parse("", &text), bind(""), execute(), sync()];
+        assert!(scene.is_alone(unit.clone()));
+        let template = scene.templates.prepared(&text, &[0, 0]);
+        assert_eq!(
+            (template.hints().target_affect_row, &template.text),
+            (target, &text)
+        );
+        // It may have changed anything.
+        assert!(template.statement.is_none() && !template.is_bulk());
+        let Scene { session, templates } = &scene;
+        let targeted = session.is_targeted(&Bytes::from(unit.concat()), templates);
+        assert_eq!(targeted, Ok(target.is_some()));
+    }
 }

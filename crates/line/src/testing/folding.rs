@@ -172,9 +172,13 @@ pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
 
 /// The unit that these messages are.
 pub(crate) fn single(session: &mut Session, templates: &Templates, messages: Vec<u8>) -> Unit {
-    match session.plan(&Bytes::from(messages), templates, &Board, &|_| false) {
-        Plan::Single(unit) => *unit,
-        other => panic!("not a unit that may travel with others: {other:?}"),
+    let bytes = Bytes::from(messages);
+    loop {
+        match session.plan(&bytes, templates, &Board, &|_| false) {
+            Plan::Single(unit) => return *unit,
+            Plan::Unparsed(unparsed) => templates.parse(&unparsed),
+            other => panic!("not a unit that may travel with others: {other:?}"),
+        }
     }
 }
 

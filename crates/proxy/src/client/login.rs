@@ -3,6 +3,7 @@
 mod encryption;
 
 use super::Client;
+use super::turn::Turn;
 use crate::auth::{self, Identity, Refusal};
 use crate::cancel::{Cancels, Registration};
 use crate::config::State;
@@ -135,6 +136,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
             mode: login.pool.terms().mode,
+            turn: Turn::default(),
             silence: None,
             summons: login.pool.summons(),
             pool: login.pool,
@@ -187,12 +189,22 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
             return Err(cancel(proxy, process, secret).await);
         }
     };
+    let replicates = asks_for_replication(&startup)?;
+    if startup.must_negotiate() {
+        let mut out = BytesMut::new();
+        backend::write_negotiate_version(&mut out, &startup.extensions());
+        stream.write_all(&mut out).await?;
+    }
     let (database, user) = names(&startup)?;
     let is_for_console = console::serves(&proxy.config(), database);
     if !is_for_console {
         place.check_room()?;
     }
-    refuse_replication(&startup)?;
+    if replicates {
+        let error = ErrorResponse::fatal("0A000", "replication connections are not supported");
+        let hint = "Connect replication clients to PostgreSQL directly.";
+        return Err(error.with_hint(hint).into());
+    }
     if is_for_console {
         let pass = console::enter(proxy, stream, &mut input, user).await?;
         stream.write_all(&mut pass.welcome()).await?;
@@ -216,9 +228,6 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
     let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();
-    if startup.minor > 0 || !startup.extensions().is_empty() {
-        backend::write_negotiate_version(&mut out, &startup.extensions());
-    }
     backend::write_authentication_ok(&mut out);
     for (name, value) in &parameters {
         backend::write_parameter_status(&mut out, name, value);
@@ -259,15 +268,29 @@ fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
     Ok((database.unwrap_or(user), user))
 }
 
-fn refuse_replication(startup: &Startup) -> Result<(), Refusal> {
-    match startup.get("replication") {
-        None | Some("false" | "off" | "no" | "0") => Ok(()),
-        Some(_) => Err(
-            ErrorResponse::fatal("0A000", "replication connections are not supported")
-                .with_hint("Connect replication clients to PostgreSQL directly.")
-                .into(),
-        ),
+/// Does the client want a replication connection? Its value is `database` or a boolean, as PostgreSQL reads one.
+fn asks_for_replication(startup: &Startup) -> Result<bool, Refusal> {
+    let Some(value) = startup.get("replication") else {
+        return Ok(false);
+    };
+    if value == "database" {
+        return Ok(true);
     }
+    read_bool(value).ok_or_else(|| {
+        let message = format!("invalid value for parameter \"replication\": \"{value}\"");
+        ErrorResponse::fatal("22023", message)
+            .with_hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
+            .into()
+    })
+}
+
+/// A boolean by PostgreSQL's `parse_bool`: a word or its beginning, as far as no other word begins so.
+fn read_bool(value: &str) -> Option<bool> {
+    let value = value.to_ascii_lowercase();
+    let begins = |word: &str, at_least: usize| value.len() >= at_least && word.starts_with(&value);
+    let is_true = begins("true", 1) || begins("yes", 1) || begins("on", 2) || value == "1";
+    let is_false = begins("false", 1) || begins("no", 1) || begins("off", 2) || value == "0";
+    (is_true || is_false).then_some(is_true)
 }
 
 /// The pool for a client that is who it says. Its own logins show what the client has shown.

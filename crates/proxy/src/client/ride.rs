@@ -9,7 +9,7 @@ use super::{Client, End};
 use crate::cancel::{self, Doing};
 use crate::config::PoolMode;
 use crate::learn::Question;
-use crate::pool::{Delivery, Rows, Seat, Summons};
+use crate::pool::{Delivery, Exclusive, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
@@ -19,7 +19,7 @@ use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
-use paceline_line::template::Template;
+use paceline_line::template::{Template, Unparsed};
 use paceline_line::unit::{Form, Unit};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
@@ -53,16 +53,32 @@ struct Relay<'a> {
     unread: usize,
     /// What a shared answer that it has taken over takes until the client has it.
     room: Option<Room>,
-    /// Rest of a client's message whose body nobody inspects (CopyData).
-    copy_data_left: usize,
+    /// Rest of a client's message whose body nobody inspects: CopyData, or the end of a long message …
+    body_left: usize,
+    /// … and whether it goes to the server.
+    body_goes: bool,
+    /// The ride's first message is a long one, and yet to come.
+    begins: bool,
     /// Limits its times, where they are limited.
     clock: Option<Box<Clock>>,
     /// The client has said something since the clock was looked at.
     heard: bool,
+    /// Messages of the client that come before those in its buffer …
+    pending: Bytes,
+    /// … and are of the ride's first unit.
+    pending_is_first: bool,
+    /// What the only query in them is, if it is known.
+    known: Option<Arc<Template>>,
+    /// The client's next message can be taken when this has been parsed.
+    unparsed: Option<Unparsed>,
+    /// The server has been asked for the answers that it keeps.
+    flushed: bool,
     /// The ride's first unit, as long as it may have to be carried out again.
     first: Option<Bytes>,
     /// The client has said nothing since the ride's first unit.
     is_first: bool,
+    /// The server owes the answer to a statement that needs a database without other sessions.
+    exclusive: Option<Box<Exclusive>>,
 }
 
 /// What becomes of the server connection.
@@ -262,9 +278,8 @@ impl<'a> Relay<'a> {
         if client.mode == PoolMode::Session {
             ride.stay();
         }
-        ride.can_be_repeated();
-        if let Some(uses) = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences))
-        {
+        let uses = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences));
+        if let Some(uses) = uses {
             ride.first_unit_uses(uses);
         }
         if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
@@ -273,8 +288,14 @@ impl<'a> Relay<'a> {
         let query = known.filter(|known| matches!(known.form, Form::Simple));
         let mut relay = Self::new(client, conn, ride, start);
         relay.to_server = to_server;
-        relay.first = Some(unit.clone());
-        relay.take_unit(unit, query.map(|query| &query.template));
+        relay.pending = unit.clone();
+        relay.pending_is_first = true;
+        relay.begins = unit.is_empty();
+        relay.known = query.map(|query| Arc::clone(&query.template));
+        if is_whole(unit) {
+            relay.ride.can_be_repeated();
+            relay.first = Some(unit.clone());
+        }
         relay
     }
 
@@ -306,10 +327,18 @@ impl<'a> Relay<'a> {
             client_end: None,
             unread: 0,
             room: None,
-            copy_data_left: 0,
+            body_left: 0,
+            body_goes: true,
+            begins: false,
             heard: false,
+            pending: Bytes::new(),
+            pending_is_first: false,
+            known: None,
+            unparsed: None,
+            flushed: false,
             first: None,
             is_first: true,
+            exclusive: None,
         }
     }
 
@@ -318,36 +347,16 @@ impl<'a> Relay<'a> {
         if self.ride.take_repeat()
             && let Some(unit) = self.first.take()
         {
-            self.take_unit(&unit, None);
+            self.pending = unit;
+            self.pending_is_first = true;
         }
-    }
-
-    fn take_unit(&mut self, unit: &Bytes, known: Option<&Arc<Template>>) {
-        let Self {
-            client,
-            conn,
-            ride,
-            meter,
-            to_server,
-            ..
-        } = self;
-        with_desk_knowing(client, conn, known, |desk| {
-            Frames::new(unit).for_each(|frame| {
-                meter.message(frame, ride.status());
-                ride.client_message(frame, desk, to_server);
-            });
-        });
     }
 
     async fn run_to_end(&mut self) -> Result<Ended, (Fate, End)> {
         self.conn.card.begins(self.client.proxy.clock.seconds());
-        let settings = self.client.session.settings.id;
         let relayed = self.run().await;
         let at = self.count();
-        let accepted = self.ride.accepted();
-        if !accepted.is_empty() {
-            self.client.pool.accepted(accepted, settings);
-        }
+        self.note_accepted();
         for kept in self.ride.warned() {
             let address = self.client.pool.address();
             tracing::warn!(
@@ -364,6 +373,13 @@ impl<'a> Relay<'a> {
             forwarded: self.ride.forwarded(),
             at,
         })
+    }
+
+    fn note_accepted(&mut self) {
+        let accepted = self.ride.take_accepted();
+        if !accepted.is_empty() {
+            self.client.pool.accepted(&accepted);
+        }
     }
 
     /// Counts the ride when it is over, which is now.
@@ -385,7 +401,7 @@ impl<'a> Relay<'a> {
         loop {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
             let heard_out = self.wants_client();
-            self.take_server_input()?;
+            let answered_out = self.take_server_input()?;
             if self.ride.has_strange_numbers() {
                 return Err((Fate::Drop, End::Told(self.client.lost())));
             }
@@ -397,7 +413,17 @@ impl<'a> Relay<'a> {
             if self.is_over() {
                 return Ok(());
             }
-            if !heard_out && self.wants_client() {
+            if let Some(unparsed) = self.unparsed.take() {
+                Box::pin(self.client.proxy.parse(unparsed)).await;
+                continue;
+            }
+            if !answered_out || self.client.turn.is_over() {
+                // What is there already can be gone on with, but not while others wait.
+                self.client.turn.pass().await;
+                continue;
+            }
+            let has_pending = !self.pending.is_empty() && !self.ride.is_describing();
+            if has_pending || (!heard_out && self.wants_client()) {
                 // What the client has said already must not wait for what it says next.
                 continue;
             }
@@ -410,22 +436,34 @@ impl<'a> Relay<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.to_server.is_empty() && self.ride.is_over() && self.copy_data_left == 0
+        self.to_server.is_empty() && self.is_over_so_far()
+    }
+
+    /// Nothing is left to do: what the client says next is another unit.
+    fn is_over_so_far(&self) -> bool {
+        self.pending.is_empty() && !self.begins && self.body_left == 0 && self.ride.is_over()
     }
 
     /// A client that left has its unit carried out to the end, as PostgreSQL would, which learns of it only when it has more
     /// to say than sockets hold; a transaction that it leaves open, or a unit whose end it never sent, is given up
     /// with its connection.
     fn can_finish_without_client(&self) -> bool {
-        !self.ride.awaits_client() && self.copy_data_left == 0 && self.unread <= BACKLOG_MAX
+        !self.ride.awaits_client() && self.body_left == 0 && self.unread <= BACKLOG_MAX
     }
 
     /// Does the ride need what the client says next?
     fn wants_client(&self) -> bool {
         self.client_end.is_none()
             && !self.has_no_room()
-            && (self.ride.awaits_client() || self.copy_data_left > 0)
+            && !self.ride.owes_much()
+            && (self.ride.awaits_client() || self.body_left > 0)
     }
+}
+
+/// Does it end where a unit does?
+fn is_whole(unit: &[u8]) -> bool {
+    let last = Frames::new(unit).last().map(|frame| frame.tag);
+    matches!(last, Some(tag::SYNC | tag::QUERY | tag::FUNCTION_CALL))
 }
 
 /// The pure part of a ride works on the client's session and the server's state.

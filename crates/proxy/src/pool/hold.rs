@@ -70,7 +70,7 @@ fn written(error: &ErrorResponse) -> Bytes {
 impl Inner {
     /// It may serve the next.
     pub(super) fn serves_on(&self, conn: &ServerConn) -> bool {
-        self.hold == Hold::Open && self.keeps(conn)
+        self.hold == Hold::Open && self.keeps(conn) && !self.is_excluded()
     }
 
     /// It is not replaced, and there are not too many.
@@ -92,7 +92,7 @@ impl Inner {
 impl Pool {
     /// A connection comes back that may not serve the next: it is kept for later, or closed.
     pub(super) fn put_aside(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>) {
-        if inner.hold == Hold::Suspended && inner.keeps(&conn) {
+        if inner.hold == Hold::Suspended && inner.keeps(&conn) && !inner.is_excluded() {
             inner.parked.push(conn);
             self.over.notify_waiters();
         } else {

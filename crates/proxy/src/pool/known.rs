@@ -4,6 +4,7 @@
 use super::{Inner, Pool};
 use crate::server::ServerConn;
 use paceline_line::learned::Learned;
+use paceline_line::server::StatementKey;
 use paceline_line::settings::Settings;
 use paceline_line::tally::Tally;
 use paceline_line::template::Template;
@@ -131,14 +132,13 @@ impl Pool {
     }
 
     /// PostgreSQL has taken these statements under these settings.
-    pub(crate) fn accepted(&self, templates: &[u64], settings: u64) {
+    pub(crate) fn accepted(&self, statements: &[StatementKey]) {
         let mut inner = self.lock();
         if inner.accepted.len() >= ACCEPTED_MAX {
             inner.accepted.clear();
         }
-        inner
-            .accepted
-            .extend(templates.iter().map(|template| (*template, settings)));
+        let names = statements.iter().map(|s| (s.template(), s.settings()));
+        inner.accepted.extend(names);
     }
 
     /// Has PostgreSQL taken this statement under these settings before?

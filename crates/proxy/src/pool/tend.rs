@@ -36,7 +36,8 @@ impl Pool {
     /// Opens a connection in the background, if there may be one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
         let terms = self.terms();
-        if inner.hold != Hold::Open || inner.open >= open_max(inner, &terms, Instant::now()) {
+        let may = inner.hold == Hold::Open && !inner.is_excluded();
+        if !may || inner.open >= open_max(inner, &terms, Instant::now()) {
             return;
         }
         let Some(place) = self.server_place(inner, &terms) else {

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::server::ServerError;
 use crate::stream::Stream;
+use paceline_line::server::StatementKey;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
@@ -157,7 +158,7 @@ async fn clients_are_welcomed_as_the_server_does_that_there_is() {
 #[tokio::test]
 async fn what_was_found_out_of_another_server_is_forgotten() {
     let pool = pool_with("");
-    pool.accepted(&[7], 0);
+    pool.accepted(&[StatementKey::new(7, 0)]);
     pool.proxy.set_config(Arc::new(config("")));
     assert!(pool.has_accepted(7, 0), "it leads to the same place");
     pool.proxy.set_config(elsewhere());

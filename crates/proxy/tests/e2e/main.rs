@@ -40,6 +40,7 @@ mod operations;
 mod order_variants;
 mod orders;
 mod outsider;
+mod pipelines;
 mod pooling;
 mod prepared;
 mod queue;

@@ -311,6 +311,13 @@ fn a_call_counts_wherever_it_stands() {
 }
 
 #[test]
+fn what_a_statement_does_often_is_said_once() {
+    let both = "pg_advisory_lock(1), pg_advisory_unlock(1), setseed(1)";
+    let sql = format!("SELECT {}", [both; 100].join(", "));
+    assert_eq!(changes(&sql).len(), 3, "{:?}", changes(&sql));
+}
+
+#[test]
 fn what_may_change_anything() {
     for sql in [
         "DO 'begin end'",
@@ -536,4 +543,20 @@ fn a_local_value_of_a_users_own_name_makes_the_name_known() {
     };
     let sql = "SELECT set_config('app.x', y, true) FROM t";
     assert_eq!(effect(sql), Effect::Session(vec![asked]));
+}
+
+#[test]
+fn a_transaction_block_is_begun_by_two_words() {
+    for (text, begins) in [
+        ("begin", true),
+        ("START TRANSACTION READ ONLY", true),
+        ("/* */ Begin Isolation Level Serializable", true),
+        ("select 1; begin", true),
+        ("commit and chain", false),
+        ("savepoint a", false),
+        ("select 1", false),
+        ("", false),
+    ] {
+        assert_eq!(parse(text).unwrap().begins, begins, "{text}");
+    }
 }

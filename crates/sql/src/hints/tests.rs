@@ -1,6 +1,6 @@
 //! Both spellings, and texts that only look like them.
 
-use super::{Hints, strip_bare_hints};
+use super::{Hints, leading, strip_bare_hints};
 use crate::statement::parse;
 
 const ALL: Hints = Hints {
@@ -106,4 +106,25 @@ fn a_text_that_parses_has_no_bare_words() {
 fn the_statement_after_a_hinted_one_has_none() {
     let sql = "update commit_on_success rollback_on_fail target_affect_row 1 t set c = 1; commit";
     assert_eq!(strip_bare_hints(sql).unwrap().1, Hints::default());
+}
+
+/// Where the beginning of a text is all that is looked at, it says the same as the whole.
+#[test]
+fn leading_hints_are_those_of_the_whole() {
+    for sql in [
+        "update /*+ COMMIT_ON_SUCCESS */ t set a = 1",
+        "/*+ ROLLBACK_ON_FAIL */ insert /* why */ /*+ TARGET_AFFECT_ROW(3) */ into t values (1)",
+        " /* why */ DELETE /*+ commit_on_success */ from t",
+        "select/*+COMMIT_ON_SUCCESS*/f()",
+        "update t set a = 1 /*+ COMMIT_ON_SUCCESS */",
+        "/*+ COMMIT_ON_SUCCESS */ create table t (a int)",
+        "select 1",
+        "",
+    ] {
+        assert_eq!(leading(sql), parse(sql).unwrap().hints, "{sql}");
+    }
+    assert_eq!(
+        leading("update /* a /*+ COMMIT_ON_SUCCESS */ */ t"),
+        Hints::default()
+    );
 }

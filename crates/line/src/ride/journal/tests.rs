@@ -86,3 +86,27 @@ fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
     assert_eq!(scene.back_to("inner"), None);
     assert_eq!(scene.back_to("outer"), Some(0));
 }
+
+/// Savepoints cost what differs between them; with too much of that there is no room for more.
+#[test]
+fn many_savepoints_with_different_settings_fill_it() {
+    let book = SettingsBook::default();
+    let long = "x".repeat(60_000);
+    let with =
+        |n: usize| book.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
+    let mut journal = Journal::default();
+    let one = with(0);
+    for _ in 0..1_000 {
+        journal.savepoint("s", &one);
+    }
+    assert!(!journal.is_full());
+    for n in 1..100 {
+        journal.savepoint("s", &with(n));
+    }
+    assert!(journal.is_full());
+    journal.release("s");
+    for _ in 0..50 {
+        journal.release("s");
+    }
+    assert!(!journal.is_full());
+}

@@ -4,6 +4,8 @@ use super::stage::Stage;
 use crate::ride::Wrap;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
+use crate::testing::read_out;
+use bytes::BytesMut;
 use paceline_wire::backend::Status;
 
 const MISSED: &str =
@@ -258,4 +260,74 @@ fn bare_hints_reach_the_server_as_a_comment() {
         sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */"),
         "{sent}"
     );
+}
+
+/// A client in autocommit has begun a unit, and part of it has been sent.
+fn within_unit() -> Stage {
+    let mut stage = Stage::new();
+    assert!(!stage.ride.is_within_unit());
+    stage.client([parse("", "INSERT INTO log VALUES (1)"), bind(""), execute()]);
+    assert!(stage.ride.is_within_unit());
+    stage
+}
+
+#[test]
+fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
+    for (touched, ends, told) in [
+        ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
+        ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
+    ] {
+        let mut stage = within_unit();
+        let mut out = BytesMut::new();
+        stage.ride.begin_within_unit(&mut out);
+        assert!(!stage.ride.is_within_unit(), "once");
+        assert_eq!(
+            read_out::to_server(&out),
+            [
+                "Parse paceline: begin: BEGIN",
+                "Bind paceline: begin to paceline: begin",
+                "Execute paceline: begin",
+                "Close portal paceline: begin",
+                "Close paceline: begin",
+            ]
+        );
+        let aim = update("TARGET_AFFECT_ROW(1)");
+        stage.client([parse("", &aim), bind(""), execute(), sync()]);
+        let got = stage.server([parsed(), bound(), complete("INSERT 0 1")]);
+        assert_eq!(got, ["parsed", "bound", "INSERT 0 1"]);
+        let got = stage.server([
+            [parsed(), bound(), complete("BEGIN"), closed(), closed()].concat(),
+            [parsed(), bound(), complete(touched), ready('T')].concat(),
+        ]);
+        assert_eq!(got[..2], ["parsed", "bound"]);
+        let mut told = told.into_iter();
+        if ends.contains("ROLLBACK") {
+            assert_eq!(got[2..], [told.next().unwrap()]);
+        }
+        assert_eq!(stage.own(), [ends]);
+        let got = stage.server([complete("ROLLBACK"), ready('I')]);
+        assert_eq!(got, told.collect::<Vec<_>>());
+        assert!(stage.ride.is_over());
+    }
+}
+
+#[test]
+fn an_error_before_it_leaves_nothing_to_end() {
+    let mut stage = within_unit();
+    stage.ride.begin_within_unit(&mut BytesMut::new());
+    stage.client([bind(""), execute(), sync()]);
+    let got = stage.server([parsed(), error("22012", "division by zero"), ready('I')]);
+    assert_eq!(got.last().map(String::as_str), Some("ready I"));
+    assert!(stage.own().is_empty() && stage.ride.is_over());
+}
+
+#[test]
+fn a_transaction_that_the_client_has_begun_is_its_own() {
+    let mut stage = Stage::new();
+    stage.client([parse("", "BEGIN"), bind(""), execute()]);
+    assert!(!stage.ride.is_within_unit());
+    stage.client([sync()]);
+    stage.server([parsed(), bound(), complete("BEGIN"), ready('T')]);
+    stage.client([parse("", "SELECT 1"), bind(""), execute()]);
+    assert!(!stage.ride.is_within_unit());
 }

@@ -1,9 +1,12 @@
 //! What passes unchanged: rows in pieces, several statements, portals with row limits, Flush, notices.
 
 use super::stage::Stage;
+use crate::ride::MESSAGES_MAX;
 use crate::testing::messages::Wire;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
+use crate::testing::read_out;
+use bytes::BytesMut;
 use paceline_wire::backend::Status;
 
 /// A reply with a row larger than any buffer is likely to be.
@@ -205,4 +208,84 @@ fn an_empty_query_and_an_empty_portal_complete() {
     stage.client([parse("", ""), bind(""), execute(), sync()]);
     stage.server([parsed(), bound(), empty_query(), ready('I')]);
     assert!(stage.ride.is_over());
+}
+
+/// What a server says at once is not all looked at at once: others have their turn.
+#[test]
+fn many_messages_are_looked_at_in_parts() {
+    const MANY: usize = 3 * MESSAGES_MAX;
+    let mut stage = Stage::new();
+    let one = [bind(""), execute()].concat();
+    stage.client([parse("", "SELECT 1"), one.repeat(MANY)]);
+    assert!(stage.ride.awaits_client() && !stage.ride.rests());
+    let answer = [bound(), complete("SELECT 1")].concat();
+    let mut input = BytesMut::from(&[parsed(), answer.repeat(MANY)].concat()[..]);
+    let mut out = BytesMut::new();
+    let mut parts = 0;
+    while stage.takes_part(&mut input, &mut out) {
+        parts += 1;
+        assert!(!input.is_empty());
+    }
+    assert_eq!(parts, 2 * MANY / MESSAGES_MAX);
+    assert!(input.is_empty());
+    assert_eq!(read_out::to_client(&out).len(), 1 + 2 * MANY);
+}
+
+#[test]
+fn a_client_to_whom_much_is_owed_is_not_listened_to() {
+    let mut stage = Stage::new();
+    stage.client([parse("", "SELECT 1")]);
+    while !stage.ride.owes_much() {
+        stage.client([bind(""), execute()]);
+    }
+    stage.server([parsed(), bound(), complete("SELECT 1")]);
+    assert!(!stage.ride.owes_much());
+}
+
+/// What a client can make costly is looked at in smaller parts.
+#[test]
+fn messages_that_cost_more_count_as_several() {
+    const MANY: usize = 400;
+    let parts = |stage: &mut Stage, units: usize, answer: Wire| {
+        let mut input = BytesMut::from(&answer.repeat(units)[..]);
+        let mut out = BytesMut::new();
+        let mut parts = 1;
+        while stage.takes_part(&mut input, &mut out) {
+            parts += 1;
+        }
+        assert!(input.is_empty());
+        parts
+    };
+    let mut stage = Stage::new();
+    for n in 0..MANY {
+        stage.client([query(&format!("SET a.b{n} TO 1"))]);
+        stage.server([complete("SET"), ready('I')]);
+    }
+    for _ in 0..10 {
+        stage.client([query("SET a.b0 TO 2")]);
+    }
+    let answer = [complete("SET"), ready('I')].concat();
+    assert!(parts(&mut stage, 10, answer) > 5, "of its settings");
+
+    let mut stage = Stage::new();
+    for n in 0..8 * MANY {
+        stage.client([parse(&format!("s{n}"), "SELECT 1"), sync()]);
+        stage.server_bytes(&ready('I'));
+    }
+    for _ in 0..10 {
+        stage.client([query("nothing")]);
+    }
+    let answer = [error("42601", "no"), ready('I')].concat();
+    assert!(parts(&mut stage, 10, answer) > 5, "of its statements");
+}
+
+#[test]
+fn portals_that_are_closed_are_forgotten() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN"), parse("s", "SELECT 1")]);
+    for n in 0..1_000 {
+        let portal = format!("p{n}");
+        stage.client([bind_portal(&portal, "s"), close_portal(&portal)]);
+    }
+    assert_eq!(stage.ride.portals.len(), 0);
 }

@@ -295,3 +295,21 @@ fn what_may_change_settings_behind_the_text_taints_the_server() {
     run(&mut stage, "SELECT 1", "SELECT 1", 'I');
     assert!(!stage.server.tainted);
 }
+
+#[test]
+fn a_setting_that_is_reset_many_times_is_given_back_once() {
+    let mut stage = Stage::new();
+    run(&mut stage, "SET search_path TO a", "SET", 'I');
+    stage.session.base = stage.session.settings.clone();
+    for _ in 0..1_000 {
+        stage.client([parse("", "RESET search_path"), bind(""), execute()]);
+    }
+    stage.client([sync()]);
+    let answer = [parsed(), bound(), complete("RESET")].concat();
+    for _ in 0..1_000 {
+        stage.server_bytes(&answer);
+    }
+    assert_eq!(stage.ride.unit.taken_away.len(), 1);
+    stage.server([ready('I')]);
+    assert_eq!(stage.own(), ["Query SET search_path TO a; "]);
+}

@@ -1,5 +1,6 @@
 //! A client, its session and a server; the test plays both ends.
 
+use crate::ride::NotYet;
 use crate::ride::{Desk, Ride, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::Session;
@@ -41,6 +42,8 @@ pub(super) struct Stage {
     pub(super) state: StatePolicy,
     /// Names of statements on servers, in the order in which they were seen.
     names: Vec<String>,
+    /// What the client has sent and the ride has not taken.
+    pending: Vec<u8>,
     input: BytesMut,
     /// What Paceline itself said to the server while it took the server's messages.
     own: BytesMut,
@@ -77,6 +80,7 @@ impl Stage {
             book,
             names: Vec::new(),
             input: BytesMut::new(),
+            pending: Vec::new(),
             own,
         }
     }
@@ -112,10 +116,24 @@ impl Stage {
     /// The client sends these; returns what goes to the server.
     pub(super) fn client<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         let mut out = BytesMut::new();
-        for frame in Frames::new(&messages.concat()) {
-            self.with_desk(|ride, desk| ride.client_message(frame, desk, &mut out));
-        }
+        self.pending.extend(messages.concat());
+        self.take_pending(&mut out);
         self.read_to_server(&out)
+    }
+
+    /// Takes what the client has sent, as far as it can be taken now. A text that is to be parsed elsewhere is, and the message
+    /// comes again.
+    fn take_pending(&mut self, out: &mut BytesMut) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut frames = Frames::new(&pending).peekable();
+        while let Some(frame) = frames.peek() {
+            match self.with_desk(|ride, desk| ride.client_message(*frame, desk, out)) {
+                Ok(()) => drop(frames.next()),
+                Err(NotYet::Unparsed(unparsed)) => self.templates.parse(&unparsed),
+                Err(NotYet::Describing) => break,
+            }
+        }
+        self.pending = frames.flat_map(|frame| frame.bytes).copied().collect();
     }
 
     /// The server sends these; returns what goes to the client.
@@ -134,8 +152,16 @@ impl Stage {
             ride.server_bytes(&mut input, desk, &mut out, &mut own)
         });
         taken.expect("messages that can be read");
+        self.take_pending(&mut own);
         (self.input, self.own) = (input, own);
         out.to_vec()
+    }
+
+    /// Takes some of what the server has said; true: there is more.
+    pub(super) fn takes_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
+        let taken =
+            self.with_desk(|ride, desk| ride.server_bytes(input, desk, out, &mut BytesMut::new()));
+        taken.expect("messages that can be read")
     }
 
     /// What Paceline itself has said to the server since it was asked last.

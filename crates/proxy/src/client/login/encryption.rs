@@ -27,7 +27,15 @@ pub(super) enum Opening {
     },
 }
 
-/// Reads packets up to one of these, and encrypts the stream on the way. Each kind of encryption may be asked for once.
+/// What the client has asked for, and must not ask for again.
+#[derive(Default)]
+struct Asked {
+    tls: bool,
+    gss: bool,
+}
+
+/// Reads packets up to one of these, and encrypts the stream on the way. Each kind of encryption may be asked for once, and
+/// none on an encrypted connection. What cannot be read is answered as PostgreSQL answers it.
 pub(super) async fn read_opening(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
@@ -37,33 +45,28 @@ pub(super) async fn read_opening(
     if input.first() == Some(&TLS_HANDSHAKE) {
         shake_hands(proxy, stream, input, true).await?;
     }
-    let (mut tls_was_asked, mut gss_was_asked) = (false, false);
+    let mut asked = Asked::default();
     loop {
-        match next_packet(stream, input).await? {
+        let packet = next_packet(stream, input).await?;
+        let again = match packet {
+            Packet::Tls => std::mem::replace(&mut asked.tls, true),
+            Packet::Gss => std::mem::replace(&mut asked.gss, true),
+            Packet::Startup(_) | Packet::Cancel { .. } => false,
+        };
+        if let Some(error) = startup::out_of_place(&packet)
+            && (again || stream.is_encrypted())
+        {
+            return Err(refusal(&error));
+        }
+        match packet {
             Packet::Startup(startup) => {
                 check_encrypted(proxy, stream)?;
                 return Ok(Opening::Startup(startup));
             }
             Packet::Cancel { process, secret } => return Ok(Opening::Cancel { process, secret }),
-            Packet::Tls => {
-                if stream.is_encrypted() {
-                    return Err(ErrorResponse::fatal("08P01", "SSL req inside SSL").into());
-                }
-                once(&mut tls_was_asked)?;
-                answer_request(proxy, stream, input).await?;
-            }
-            Packet::Gss => {
-                once(&mut gss_was_asked)?;
-                stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
-            }
+            Packet::Tls => answer_request(proxy, stream, input).await?,
+            Packet::Gss => decline(stream, input, "GSSAPI encryption").await?,
         }
-    }
-}
-
-fn once(was_asked: &mut bool) -> Result<(), Refusal> {
-    match std::mem::replace(was_asked, true) {
-        false => Ok(()),
-        true => Err(ErrorResponse::fatal("08P01", "encryption was asked for before").into()),
     }
 }
 
@@ -75,15 +78,46 @@ async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Re
                 return Ok(packet);
             }
             Ok(None) => stream.read_some(input).await?,
-            Err(error @ WireError::Version { .. }) => {
-                return Err(ErrorResponse::fatal("0A000", error.to_string()).into());
-            }
-            Err(_) => {
-                let message = "invalid startup packet layout: expected terminator as last byte";
-                return Err(ErrorResponse::fatal("08P01", message).into());
-            }
+            Err(error) => return Err(refusal(&error)),
         }
     }
+}
+
+/// PostgreSQL says nothing to a peer whose first bytes are no length of a packet. A client of an older protocol gets the error
+/// in the form that it can read; version 0.0 does not count as one.
+fn refusal(error: &WireError) -> Refusal {
+    let sqlstate = match error {
+        WireError::FrontendLength => return Refusal::Left,
+        WireError::Version { .. } => "0A000",
+        WireError::StartupEncoding => "22021",
+        _ => "08P01",
+    };
+    let fatal = ErrorResponse::fatal(sqlstate, error.to_string());
+    match error {
+        WireError::Version { major: 0, minor: 0 } => fatal.into(),
+        WireError::Version { major: ..3, .. } => {
+            let mut out = BytesMut::new();
+            fatal.write_before_3(&mut out);
+            Refusal::Told(out.freeze())
+        }
+        _ => fatal.into(),
+    }
+}
+
+/// Says no. What came behind the request may have been put in by somebody between, as it would have been for a yes.
+async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), Refusal> {
+    stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
+    match input.is_empty() {
+        true => Ok(()),
+        false => Err(unencrypted_data(request)),
+    }
+}
+
+fn unencrypted_data(request: &str) -> Refusal {
+    let detail = "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.";
+    let message = format!("received unencrypted data after {request} request");
+    let error = ErrorResponse::fatal("08P01", message);
+    error.with_detail(detail).into()
 }
 
 /// `SSLRequest`: yes and the handshake, or no and the client decides.
@@ -93,13 +127,10 @@ async fn answer_request(
     input: &mut BytesMut,
 ) -> Result<(), Refusal> {
     if proxy.keyring.acceptor().is_none() || stream.is_unix() {
-        return Ok(stream.write_all(&mut BytesMut::from(&b"N"[..])).await?);
+        return decline(stream, input, "SSL").await;
     }
     if !input.is_empty() {
-        let detail = "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.";
-        let message = "received unencrypted data after SSL request";
-        let error = ErrorResponse::fatal("08P01", message);
-        return Err(error.with_detail(detail).into());
+        return Err(unencrypted_data("SSL"));
     }
     stream.write_all(&mut BytesMut::from(&b"S"[..])).await?;
     shake_hands(proxy, stream, input, false).await

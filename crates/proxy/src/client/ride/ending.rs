@@ -61,7 +61,7 @@ impl Relay<'_> {
         let session = self.client.mode == PoolMode::Session && !self.ride.is_fatal();
         // What another query leaves behind of temporary tables and the like is not known.
         let clean = all || self.ride.kept().is_empty();
-        match session && rests && clean && self.to_server.is_empty() && self.copy_data_left == 0 {
+        match session && rests && clean && self.to_server.is_empty() && self.body_left == 0 {
             true => Fate::Reset,
             false => Fate::Drop,
         }

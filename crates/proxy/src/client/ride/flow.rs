@@ -1,11 +1,16 @@
 //! What flows between the two of a ride: taken from one, written to the other, waited for.
 
-use super::{BACKLOG_MAX, Fate, Relay, with_desk};
+use super::{BACKLOG_MAX, Fate, Relay, with_desk, with_desk_knowing};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
-use bytes::Bytes;
-use paceline_wire::Header;
-use paceline_wire::frontend::tag;
+use crate::pool::{Exclusive, Place};
+use bytes::{Buf, Bytes};
+use paceline_line::ride::{NotYet, Ride};
+use paceline_line::template::Unparsed;
+use paceline_line::unit::{LONG_HEAD_BYTES, is_long};
+use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::frontend::{BindNames, read_header, tag, write_flush};
+use paceline_wire::{Frame, Frames, Header};
 use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
@@ -16,68 +21,198 @@ impl Relay<'_> {
         self.to_server.len() >= BACKLOG_MAX
     }
 
+    /// Takes what the client has said, as far as it can be taken, and as long as its turn lasts.
     pub(super) fn take_client_input(&mut self) -> Result<(), End> {
-        while self.wants_client() && !self.is_over_so_far() {
-            let input = &mut self.client.input;
-            if self.copy_data_left > 0 {
-                let here = input.split_to(input.len().min(self.copy_data_left));
-                if here.is_empty() {
+        self.take_pending();
+        while self.may_take() && self.wants_client() && !self.is_over_so_far() {
+            if self.body_left > 0 {
+                if !self.take_body() {
                     break;
                 }
-                self.copy_data_left -= here.len();
-                self.heard = true;
-                self.meter.copied(here.len());
-                self.to_server.extend_from_slice(&here);
                 continue;
             }
-            let Some(header) = Header::read(input)? else {
+            let input = &mut self.client.input;
+            let Some(header) = read_header(input)? else {
                 break;
             };
-            paceline_line::unit::check_tag(header.tag)?;
             if header.tag == tag::COPY_DATA {
-                self.copy_data_left = header.len;
+                (self.body_left, self.body_goes) = (header.len, true);
+                continue;
+            }
+            if is_long(header) && has_head(header, input) {
+                if self.begin_long(header).is_err() {
+                    break;
+                }
                 continue;
             }
             if input.len() < header.len {
                 break;
             }
-            let message = input.split_to(header.len).freeze();
             self.heard = true;
             if header.tag == tag::TERMINATE {
                 self.client_end = Some(End::Left);
                 break;
             }
+            let message = input.split_to(header.len).freeze();
             if std::mem::take(&mut self.is_first) {
                 self.client.registration.whereabouts.rides_on();
             }
             self.ride.goes_on();
-            self.begin_if_targeted(&message);
-            self.take_unit(&message, None);
+            self.pending = message;
+            self.pending_is_first = false;
+            self.take_pending();
+        }
+        self.ask_for_answers();
+        Ok(())
+    }
+
+    /// Its turn is not over, and nothing stands in front of what comes next.
+    fn may_take(&self) -> bool {
+        !self.client.turn.is_over() && self.pending.is_empty() && self.unparsed.is_none()
+    }
+
+    /// Takes messages that are whole.
+    fn take_pending(&mut self) {
+        while !self.client.turn.is_over() && !self.pending.is_empty() && self.unparsed.is_none() {
+            let len = Frames::new(&self.pending).next().map(|f| f.bytes.len());
+            let message = self.pending.slice(..len.unwrap_or(self.pending.len()));
+            match self.take_message(&message) {
+                Ok(()) => self.pending.advance(message.len()),
+                Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
+                Err(NotYet::Describing) => break,
+            }
+        }
+    }
+
+    fn take_message(&mut self, message: &Bytes) -> Result<(), NotYet> {
+        if !self.pending_is_first {
+            self.begin_if_targeted(message)?;
+        }
+        let templates = &self.client.proxy.templates;
+        let parses = templates.parses();
+        let Some(frame) = Frames::new(message).next() else {
+            return Ok(());
+        };
+        let known = self.known.take();
+        let Self {
+            client,
+            conn,
+            ride,
+            meter,
+            to_server,
+            ..
+        } = self;
+        let status = ride.status();
+        with_desk_knowing(client, conn, known.as_ref(), |desk| {
+            ride.client_message(frame, desk, to_server)
+        })?;
+        self.begins = false;
+        meter.message(frame, status);
+        client.turn.message(frame.tag, frame.bytes.len());
+        if parses != client.proxy.templates.parses() {
+            client.turn.all();
+        }
+        if let Some(database) = self.ride.take_exclusive() {
+            let pool = &self.client.pool;
+            let place = Place::beside(&pool.address(), database);
+            self.exclusive = Some(Box::new(Exclusive::begin(&pool.proxy, place)));
         }
         Ok(())
     }
 
-    /// A client that keeps its server begins a unit with a statement that must touch an exact number of rows.
-    fn begin_if_targeted(&mut self, message: &Bytes) {
+    /// Takes what there is of a body; false: there is none.
+    fn take_body(&mut self) -> bool {
+        let input = &mut self.client.input;
+        let here = input.split_to(input.len().min(self.body_left));
+        if here.is_empty() {
+            return false;
+        }
+        self.body_left -= here.len();
+        self.heard = true;
+        self.meter.copied(here.len());
+        self.client.turn.bytes(here.len());
+        if self.body_goes {
+            self.to_server.extend_from_slice(&here);
+        }
+        true
+    }
+
+    /// Takes the beginning of a long message; the rest follows as a body.
+    ///
+    /// # Errors
+    /// It cannot be taken now, and stays where it is.
+    fn begin_long(&mut self, header: Header) -> Result<(), NotYet> {
+        if self.ride.is_describing() {
+            return Err(NotYet::Describing);
+        }
+        let head = self.client.input.get(..LONG_HEAD_BYTES);
+        let head = Bytes::copy_from_slice(head.unwrap_or_default());
+        let frame = Frame {
+            tag: header.tag,
+            bytes: &head,
+        };
+        self.ride.goes_on();
+        if Ride::is_long_targeted(frame, &self.client.session) {
+            self.begin_transaction();
+        }
+        let Self {
+            client,
+            conn,
+            ride,
+            meter,
+            to_server,
+            ..
+        } = self;
+        let status = ride.status();
+        self.body_goes = with_desk(client, conn, |desk| {
+            ride.long_message(frame, header.len, desk, to_server)
+        })?;
+        client.input.advance(head.len());
+        meter.message(frame, status);
+        client.turn.message(header.tag, head.len());
+        self.body_left = header.len - head.len();
+        (self.heard, self.begins) = (true, false);
+        Ok(())
+    }
+
+    /// A server that owes many answers may have them, and keep them until it is told that the client waits.
+    fn ask_for_answers(&mut self) {
+        let owes_much = self.ride.owes_much();
+        if owes_much && !self.flushed {
+            write_flush(&mut self.to_server);
+        }
+        self.flushed = owes_much;
+    }
+
+    /// A client that is in no transaction says something that must touch an exact number of rows. (For the ride's first unit this
+    /// was looked at before.)
+    fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.templates;
-        if self.ride.rests() && self.client.session.is_targeted(message, templates) {
-            let Self {
-                client,
-                conn,
-                ride,
-                to_server,
-                ..
-            } = self;
+        let may = self.ride.rests() || self.ride.is_within_unit();
+        if may && self.client.session.is_targeted(message, templates)? {
+            self.begin_transaction();
+        }
+        Ok(())
+    }
+
+    /// If the client is in no transaction, one begins before what comes next.
+    fn begin_transaction(&mut self) {
+        let Self {
+            client,
+            conn,
+            ride,
+            to_server,
+            ..
+        } = self;
+        if ride.rests() {
             with_desk(client, conn, |desk| ride.begin_transaction(desk, to_server));
+        } else if ride.is_within_unit() {
+            ride.begin_within_unit(to_server);
         }
     }
 
-    /// Nothing is left to do: what the client says next is another unit.
-    fn is_over_so_far(&self) -> bool {
-        self.ride.is_over() && self.copy_data_left == 0
-    }
-
-    pub(super) fn take_server_input(&mut self) -> Result<(), (Fate, End)> {
+    /// Takes what the server has said; false: there is more.
+    pub(super) fn take_server_input(&mut self) -> Result<bool, (Fate, End)> {
         let Self {
             client,
             conn,
@@ -87,15 +222,25 @@ impl Relay<'_> {
             ..
         } = self;
         let mut input = std::mem::take(&mut conn.input);
+        let before = input.len();
         let taken = with_desk(client, conn, |desk| {
             ride.answer_done(to_client);
             ride.server_bytes(&mut input, desk, to_client, to_server)
         });
+        if before > 0 {
+            client.turn.bytes(before.saturating_sub(input.len()));
+        }
         conn.input = input;
         for state in ride.take_errors() {
             client.pool.stats.failed(state);
         }
-        taken.map_err(|error| (Fate::Drop, End::Wire(error)))
+        if ride.has_accepted_many() {
+            client.pool.accepted(&ride.take_accepted());
+        }
+        match taken {
+            Ok(more) => Ok(!more),
+            Err(error) => Err((Fate::Drop, End::Wire(error))),
+        }
     }
 
     pub(super) fn flush(&mut self) -> Result<(), (Fate, End)> {
@@ -105,7 +250,7 @@ impl Relay<'_> {
             self.to_server.clear();
         }
         if self.client_end.is_none()
-            && let Err(error) = self.client.stream.write_now(&mut self.to_client)
+            && let Err(error) = self.client.stream.write_part(&mut self.to_client)
         {
             self.client_end = Some(error.into());
         }
@@ -126,6 +271,8 @@ impl Relay<'_> {
         // Between the units of a transaction.
         let quiet = self.ride.is_quiet() && self.to_server.is_empty();
         if quiet {
+            self.exclusive = None;
+            self.note_accepted();
             self.pause();
         }
         let wants_client = self.wants_client();
@@ -200,7 +347,7 @@ impl Relay<'_> {
     /// What it said last is passed on; then the client's connection ends, as it would have alone.
     fn server_is_gone(&mut self, error: &io::Error) -> Result<(), (Fate, End)> {
         tracing::debug!(%error, "server connection lost in a ride");
-        self.take_server_input()?;
+        while !self.take_server_input()? {}
         let mut told = std::mem::take(&mut self.to_client);
         if !self.ride.is_fatal() {
             self.client.pool.stats.failed(*b"08006");
@@ -217,6 +364,12 @@ fn interest(read: bool, write: bool) -> Option<Interest> {
         (false, true) => Some(Interest::WRITABLE),
         (false, false) => None,
     }
+}
+
+/// Is there as much of a long message as is looked at? One whose names are longer than that is awaited as a whole.
+fn has_head(header: Header, input: &[u8]) -> bool {
+    let head = input.get(HEADER_LEN..LONG_HEAD_BYTES);
+    head.is_some_and(|head| header.tag != tag::BIND || BindNames::read(head).is_ok())
 }
 
 /// Waits for what is of interest; for nothing, for ever.

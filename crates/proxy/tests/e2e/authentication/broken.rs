@@ -198,11 +198,11 @@ fn oversized_start_ups_are_refused_at_their_length() {
     client.send(&fits);
     assert_eq!(client.receive().tag, b'R');
     client.hang_up();
-    for length in [10_001_u32, 0x7fff_ffff, u32::MAX] {
+    for length in [10_005_u32, 0x7fff_ffff, u32::MAX] {
         let mut client = RawClient::open(paceline.port());
         client.send(&length.to_be_bytes());
-        let told = client.receive_to_end();
-        assert_eq!(told.last().unwrap().fields().sqlstate(), "08P01");
+        // PostgreSQL says nothing to it, either.
+        assert!(client.receive_to_end().is_empty());
     }
     assert_has_room(&paceline);
 }

@@ -133,38 +133,71 @@ fn read_values(body: &[u8], rest: &[u8]) -> Result<usize, WireError> {
     Ok(values.values.len())
 }
 
-/// Units end at the same places, however the bytes arrive.
+/// Units end at the same places, however the bytes arrive; what is relayed before a unit ends depends on that.
 pub(super) fn units(input: &[u8]) -> u64 {
-    let whole = boundaries(input, input.len());
+    let (whole, boundaries) = scanned(input, input.len());
     for step in [1, 7] {
-        assert_eq!(whole, boundaries(input, step), "{step} bytes at a time");
+        assert_eq!(whole, scanned(input, step).0, "{step} bytes at a time");
     }
-    outcome(format!("{whole:?}"))
+    outcome(format!("{boundaries:?}"))
+}
+
+/// Where messages end that end a unit or ask for answers, and what ends the scan.
+#[derive(Debug, PartialEq, Eq)]
+struct Scanned {
+    ends: Vec<usize>,
+    end: Option<ScanEnd>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum ScanEnd {
+    /// A long message begins here; what follows is not the scanner's.
+    Long(usize),
+    Error(WireError),
 }
 
 /// What a scanner says while `step` more bytes come at a time, up to an error or the end.
-fn boundaries(input: &[u8], step: usize) -> Vec<Result<Boundary, WireError>> {
+fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     let (mut scanner, mut buffer) = (Scanner::default(), BytesMut::new());
-    let mut found = Vec::new();
+    let (mut at, mut ends, mut boundaries) = (0, Vec::new(), Vec::new());
     for chunk in input.chunks(step.max(1)) {
         buffer.extend_from_slice(chunk);
         loop {
-            let boundary = scanner.scan(&buffer);
-            let Ok(Boundary::Complete(len) | Boundary::Relay(len) | Boundary::Terminate(len)) =
-                boundary
-            else {
-                if boundary.is_err() {
-                    found.push(boundary);
-                    return found;
+            let (boundary, len) = match scanner.scan(&buffer) {
+                Ok(Boundary::Incomplete) => break,
+                Ok(Boundary::Long(len)) => {
+                    assert!(len < buffer.len());
+                    let end = Some(ScanEnd::Long(at + len));
+                    return (Scanned { ends, end }, boundaries);
                 }
-                break;
+                Err(error) => {
+                    let end = Some(ScanEnd::Error(error));
+                    return (Scanned { ends, end }, boundaries);
+                }
+                Ok(
+                    boundary @ (Boundary::Complete(len)
+                    | Boundary::Relay(len)
+                    | Boundary::Terminate(len)),
+                ) => (boundary, len),
             };
             assert!((1..=buffer.len()).contains(&len));
-            let _taken = buffer.split_to(len);
-            found.push(boundary);
+            let taken = buffer.split_to(len);
+            let mut frames = Frames::new(&taken);
+            for frame in frames.by_ref() {
+                at += frame.bytes.len();
+                if matches!(frame.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL)
+                    || matches!(frame.tag, tag::FLUSH | tag::TERMINATE)
+                {
+                    ends.push(at);
+                }
+            }
+            assert!(frames.rest().is_empty(), "whole messages");
+            let last = ends.last() == Some(&at);
+            assert!(last || matches!(boundary, Boundary::Relay(_)));
+            boundaries.push(boundary);
         }
     }
-    found
+    (Scanned { ends, end: None }, boundaries)
 }
 
 /// A packet is read when it is whole, and not before; what it says is what is written again.

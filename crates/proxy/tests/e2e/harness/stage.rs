@@ -97,6 +97,11 @@ impl Stage {
         Some(scrape.sum("paceline_pins_total", &[]) as u64)
     }
 
+    /// Paceline itself, which the test ends; clients connect to its port no more.
+    pub(crate) fn take_paceline(&mut self) -> Option<Paceline> {
+        self.paceline.take()
+    }
+
     /// The port that clients connect to.
     pub(crate) fn port(&self) -> u16 {
         self.paceline

@@ -1,0 +1,104 @@
+//! A bounded map from texts: when it is full, what was not used for long is dropped.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// What all of them may weigh (see [`weight`]): many long texts are not kept as long as many short ones.
+const TEMPLATES_WEIGHT_MAX: usize = 128 * 1024 * 1024;
+
+/// A bounded map in two generations: when the young one is full, the old one is dropped.
+#[derive(Debug)]
+pub(super) struct Generations<K, V> {
+    pub(super) young: HashMap<K, V>,
+    pub(super) old: HashMap<K, V>,
+    /// What the young ones weigh.
+    weight: usize,
+    max: usize,
+}
+
+/// What a text weighs in a map: its own bytes, those of its template and of what the parser has found in it, about.
+fn weight(text: &str) -> usize {
+    1024 + 16 * text.len()
+}
+
+impl<V: Clone> Generations<TextKey, V> {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            weight: 0,
+            max: max / 2,
+        }
+    }
+
+    pub(super) fn insert(&mut self, key: TextKey, value: V) {
+        if self.young.len() >= self.max || self.weight > TEMPLATES_WEIGHT_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.weight = 0;
+        }
+        self.weight += weight(&key.0);
+        self.young.insert(key, value);
+    }
+
+    pub(super) fn get(&mut self, text: &str, types: &[u8]) -> Option<V> {
+        let probe: &dyn TextLike = &(text, types);
+        if let Some(found) = self.young.get(probe) {
+            return Some(found.clone());
+        }
+        let (key, value) = self.old.remove_entry(probe)?;
+        self.insert(key, value.clone());
+        Some(value)
+    }
+
+    pub(super) fn remove(&mut self, text: &str, types: &[u8]) {
+        let probe: &dyn TextLike = &(text, types);
+        self.young.remove(probe);
+        self.old.remove(probe);
+    }
+}
+
+/// Text and types as one key, looked up without copying them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TextKey(pub(super) String, pub(super) Vec<u8>);
+
+trait TextLike {
+    fn parts(&self) -> (&str, &[u8]);
+}
+
+impl TextLike for TextKey {
+    fn parts(&self) -> (&str, &[u8]) {
+        (&self.0, &self.1)
+    }
+}
+
+impl TextLike for (&str, &[u8]) {
+    fn parts(&self) -> (&str, &[u8]) {
+        (self.0, self.1)
+    }
+}
+
+impl Hash for dyn TextLike + '_ {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl PartialEq for dyn TextLike + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn TextLike + '_ {}
+
+impl Hash for TextKey {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl<'a> std::borrow::Borrow<dyn TextLike + 'a> for TextKey {
+    fn borrow(&self) -> &(dyn TextLike + 'a) {
+        self
+    }
+}

@@ -1,0 +1,81 @@
+//! Which texts share a template, and which are kept.
+
+use super::*;
+
+#[test]
+fn texts_that_differ_in_literals_share_a_template_and_types_do_not() {
+    let templates = Templates::default();
+    let a = templates.simple("select 1 from t where a = 'x'");
+    let b = templates.simple("select 22 from t where a = 'y'");
+    let c = templates.simple("select 1.5 from t where a = 'y'");
+    assert_eq!(a.template.id, b.template.id);
+    assert_ne!(a.template.id, c.template.id);
+    assert_eq!(b.literals[1].text, "y");
+}
+
+#[test]
+fn a_set_is_known_by_its_whole_text() {
+    let templates = Templates::default();
+    let ids: Vec<u64> = ["set x.y = 'a'", "set x.y = 'b'", "set x.y = 'a'"]
+        .iter()
+        .map(|text| templates.simple(text).template.id)
+        .collect();
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[0], ids[2]);
+}
+
+#[test]
+fn the_cache_is_bounded_and_keeps_what_is_used() {
+    let templates = Templates::default();
+    let hot = templates.prepared("select 1", &[]).id;
+    for n in 0..2 * TEMPLATES_MAX {
+        templates.remember(&format!("t{n}"), &[], Known::ByWholeText);
+        assert_eq!(templates.prepared("select 1", &[]).id, hot);
+    }
+    let known = templates.known.lock().unwrap();
+    assert!(known.young.len() + known.old.len() <= TEMPLATES_MAX);
+}
+
+#[test]
+fn a_text_that_means_its_moment_has_a_statement_for_each_parse() {
+    let templates = Templates::default();
+    for (text, shared) in [("select now()", true), ("select 'now'::date", false)] {
+        let [one, other] = [(), ()].map(|()| templates.try_prepared_now(text, &[0, 0]).unwrap());
+        assert_eq!(one.id, other.id);
+        assert_eq!(one.statement_id == other.statement_id, shared, "{text}");
+    }
+}
+
+#[test]
+fn a_long_text_that_only_changes_rows_is_not_looked_at() {
+    let templates = Templates::default();
+    let values = vec!["(1, 'x')"; BULK_BYTES_MIN / 8].join(", ");
+    let insert = format!("insert into t values {values}");
+    for text in [insert.clone(), format!(" {insert};\n")] {
+        let Simple { template, literals } = templates.simple(&text);
+        assert!(template.statement.is_none() && literals.is_empty());
+        let prepared = templates.prepared(&text, &[0, 0]);
+        assert!(prepared.statement.is_none() && prepared.text == text);
+        assert_ne!(prepared.id, templates.prepared(&text, &[0, 0]).id, "kept");
+    }
+    let short = "insert into t values (1, 'x')".to_owned();
+    for text in [
+        short.clone(),
+        format!("{short}; {}", "-- x\n".repeat(BULK_BYTES_MIN / 5)),
+    ] {
+        let template = templates.simple(&text).template;
+        assert!(template.statement.is_some(), "{}", text.len());
+    }
+    let hinted = insert.replace("into", "/*+ COMMIT_ON_SUCCESS */ into");
+    let template = templates.simple(&hinted).template;
+    assert!(template.statement.is_none(), "so many tokens");
+    assert!(template.hints().commit_on_success && template.is_bulk());
+}
+
+#[test]
+fn bare_hints_become_a_comment() {
+    let text = "update COMMIT_ON_SUCCESS TARGET_AFFECT_ROW 1 t set a = 1 where id = 1";
+    let plain = without_bare_hints(text);
+    let hints = paceline_sql::parse(&plain).unwrap().hints;
+    assert!(hints.commit_on_success && hints.target_affect_row == Some(1));
+}

@@ -1,0 +1,45 @@
+//! Statements that PostgreSQL refuses while another session is in a database (`CountOtherDBBackends`).
+
+use pg_query::protobuf::{DefElem, ObjectType};
+use pg_query::{Node, NodeEnum};
+
+#[cfg(test)]
+mod tests;
+
+/// The template of a new database that names none.
+const DEFAULT_TEMPLATE: &str = "template1";
+
+/// The database in which no other session may be, else the one statement of a text fails with 55006. PostgreSQL refuses these
+/// statements in a transaction block, so no other stands beside them.
+pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<String> {
+    match statements {
+        [NodeEnum::DropdbStmt(drop)] => Some(drop.dbname.clone()),
+        [NodeEnum::RenameStmt(rename)] if rename.rename_type() == ObjectType::ObjectDatabase => {
+            Some(rename.subname.clone())
+        }
+        [NodeEnum::AlterDatabaseStmt(alter)] => {
+            let moves = option(&alter.options, "tablespace").is_some();
+            moves.then(|| alter.dbname.clone())
+        }
+        [NodeEnum::CreatedbStmt(create)] => {
+            let template = option(&create.options, "template").and_then(text);
+            Some(template.unwrap_or(DEFAULT_TEMPLATE).to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn option<'a>(options: &'a [Node], name: &str) -> Option<&'a DefElem> {
+    let mut options = options.iter().filter_map(|option| match &option.node {
+        Some(NodeEnum::DefElem(option)) => Some(&**option),
+        _ => None,
+    });
+    options.find(|option| option.defname == name)
+}
+
+fn text(option: &DefElem) -> Option<&str> {
+    match option.arg.as_ref()?.node.as_ref()? {
+        NodeEnum::String(text) => Some(&text.sval),
+        _ => None,
+    }
+}
