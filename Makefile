@@ -8,13 +8,14 @@ ARGS ?=
 # For each of the targets of make fuzz.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup run demo test soak fuzz fmt bench pooler clean
+.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
+	@echo 'make drivers run the suites of asyncpg, pgx and lib/pq on PostgreSQL and through Paceline, and compare'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make fmt     format the sources'
@@ -42,6 +43,11 @@ test:
 	cargo test --workspace
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
 	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
+
+drivers:
+	@scripts/setup.sh test
+	@cargo build --bin paceline
+	@scripts/driver-suites.sh $(ARGS)
 
 soak:
 	@scripts/setup.sh test

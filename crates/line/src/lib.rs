@@ -3,6 +3,7 @@
 //!
 //! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time come in as arguments, bytes go out.
 
+pub mod analysis;
 pub mod learned;
 pub mod line;
 pub mod prospect;

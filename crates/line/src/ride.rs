@@ -15,12 +15,14 @@ mod idle;
 mod inward;
 mod journal;
 mod keep;
+mod long;
 mod named;
 mod outward;
 mod reading;
 mod repeat;
 mod sequences;
 mod shape;
+mod whole_session;
 
 use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;
@@ -162,12 +164,14 @@ pub struct Ride {
 #[derive(Debug)]
 struct Portal {
     template: Arc<Template>,
-    /// The statement has a name, by which it may be executed again.
-    named: bool,
-    /// Under which the server has it.
+    /// The statement's name.
+    statement: Box<[u8]>,
+    /// Under which the server has it. `None`: it is the unnamed one.
     key: Option<StatementKey>,
     /// What it sets, where a value decides.
     sets: Vec<SessionChange>,
+    /// It was executed here, not by a server; PostgreSQL executes such a portal once.
+    done: bool,
 }
 
 /// The rest of a body that passes unseen.
@@ -190,6 +194,10 @@ struct Progress {
     taken_away: BTreeSet<String>,
     /// Where the text that went to the server differs from the client's.
     moved: Option<Moved>,
+    /// What it prepares by a query, where that passes as it is.
+    prepares: Option<(Box<[u8]>, Arc<Template>)>,
+    /// The name that the client has tried to give a statement, if that was refused.
+    refused_name: Box<[u8]>,
     /// What the server reported since then: the client is told the last of it.
     statuses: Vec<(String, Bytes)>,
     /// Hints of the last statement that completed.

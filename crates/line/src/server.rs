@@ -4,20 +4,23 @@
 #[cfg(test)]
 mod tests;
 
+use crate::analysis::Shape;
 use crate::ride::DISCARD_SEQUENCES as DISCARD;
 use crate::sequences::{SequenceState, SequenceToken};
 use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
-use crate::unit::Unit;
 use bytes::BytesMut;
 use hashlink::{LinkedHashMap, LinkedHashSet};
 use paceline_wire::backend;
 use paceline_wire::frontend::{self, Target, tag};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+
+mod prepared;
+
+use prepared::Prepared;
 
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
@@ -29,14 +32,14 @@ const LEFTOVERS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct ServerSide {
     /// Prepared statements, the one that was used last behind all others.
-    prepared: LinkedHashMap<StatementKey, (), FxBuildHasher>,
-    /// The columns of prepared statements, as far as the server has described them.
-    shapes: FxHashMap<StatementKey, Shape>,
+    prepared: LinkedHashMap<StatementKey, Prepared, FxBuildHasher>,
     /// Since somebody has counted them.
     parses: u64,
     prepared_max: usize,
-    /// The unnamed statement: [`Template::statement_id`].
+    /// The unnamed statement, by its client's own `Parse`: [`Analysis::parse`](crate::analysis::Analysis::parse).
     pub unnamed: Option<u64>,
+    /// Its columns, if they are known.
+    unnamed_shape: Option<Shape>,
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
@@ -47,6 +50,8 @@ pub struct ServerSide {
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
     pub spent: bool,
+    /// It may have a temporary schema.
+    pub had_temporaries: bool,
     /// Whose numbers of sequences it remembers.
     pub sequences: SequenceState,
     /// The server's default for `idle_session_timeout`, which was turned off for this connection.
@@ -56,6 +61,10 @@ pub struct ServerSide {
     /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
     leftovers: LinkedHashSet<Vec<u8>>,
 }
+
+/// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
+const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
+     FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
 
 /// Settings that Paceline changes while it asks about a template.
 pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
@@ -99,25 +108,12 @@ impl StatementKey {
     }
 }
 
-/// Stands for the names and types of a statement's columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape(u64);
-
-impl Shape {
-    /// Of columns by name, type and type modifier.
-    pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
-        let mut hasher = DefaultHasher::new();
-        columns.for_each(|column| column.hash(&mut hasher));
-        Self(hasher.finish())
-    }
-}
-
 /// A statement for which `Close` was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// It was to be closed anyway, because its plan or its parameters no longer fit.
-    retired: bool,
+    /// What it was. `None`: it was to be closed anyway, because its plan or its parameters no longer fit.
+    prepared: Option<Prepared>,
 }
 
 /// What was put in front of a message to make its statement known to the server.
@@ -170,15 +166,16 @@ impl ServerSide {
     pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
         Self {
             prepared: LinkedHashMap::default(),
-            shapes: FxHashMap::default(),
             parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
+            unnamed_shape: None,
             settings,
             tainted: false,
             strewn: false,
             limited: false,
             spent: false,
+            had_temporaries: false,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
             reported: BTreeMap::new(),
@@ -208,35 +205,6 @@ impl ServerSide {
         self.key(id).name()
     }
 
-    /// Writes what makes a statement known to the server, if it is not.
-    pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
-        let key = self.key(statement.id);
-        if self.prepared.to_back(&key).is_some() {
-            return Ensured {
-                key,
-                closed: None,
-                parsed: false,
-            };
-        }
-        let closed = self
-            .close_leftover(key, out)
-            .or_else(|| self.make_room(out));
-        frontend::Parse {
-            name: key.name().as_bytes(),
-            text: statement.text.as_bytes(),
-            types: statement.types,
-        }
-        .write(out);
-        self.prepared.insert(key, ());
-        self.shapes.remove(&key);
-        self.parses += 1;
-        Ensured {
-            key,
-            closed,
-            parsed: true,
-        }
-    }
-
     /// A statement of that name that was retired is still there.
     fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
         if self.leftovers.is_empty() {
@@ -247,40 +215,18 @@ impl ServerSide {
             return None;
         }
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
-        Some(Closed { key, retired: true })
-    }
-
-    /// The columns of a prepared statement, if they are known.
-    pub fn shape(&self, key: StatementKey) -> Option<Shape> {
-        self.shapes.get(&key).copied()
-    }
-
-    /// Are the columns of the unit's own statement there known to be those that its client takes its rows for?
-    pub fn fits(&self, unit: &Unit) -> bool {
-        let key = self.key(unit.template.statement_id);
-        let there = || self.shape(key).filter(|_| self.prepared.contains_key(&key));
-        unit.shape.is_none_or(|shape| there() == Some(shape))
-    }
-
-    /// The server has described a prepared statement.
-    pub fn has_shape(&mut self, key: StatementKey, shape: Shape) {
-        // What was closed long ago is forgotten on this occasion.
-        if self.shapes.len() > 2 * self.prepared_max {
-            self.shapes.retain(|key, _| self.prepared.contains_key(key));
-        }
-        self.shapes.insert(key, shape);
+        Some(Closed {
+            key,
+            prepared: None,
+        })
     }
 
     fn make_room(&mut self, out: &mut BytesMut) -> Option<Closed> {
         if self.prepared.len() < self.prepared_max {
             return None;
         }
-        let (oldest, ()) = self.prepared.pop_front()?;
-        Target::Statement(oldest.name().as_bytes()).write(out, tag::CLOSE);
-        Some(Closed {
-            key: oldest,
-            retired: false,
-        })
+        let (&oldest, _) = self.prepared.front()?;
+        self.close_prepared(oldest, out)
     }
 
     /// A `Parse` did not take place.
@@ -290,9 +236,9 @@ impl ServerSide {
 
     /// A `Close` did not take place.
     pub fn remember(&mut self, closed: Closed) {
-        match closed.retired {
-            true => self.leave(closed.key.name().as_bytes()),
-            false => drop(self.prepared.insert(closed.key, ())),
+        match closed.prepared {
+            None => self.leave(closed.key.name().as_bytes()),
+            Some(prepared) => drop(self.prepared.insert(closed.key, prepared)),
         }
     }
 
@@ -305,7 +251,7 @@ impl ServerSide {
 
     /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
     pub fn retire_all(&mut self) {
-        for (key, ()) in std::mem::take(&mut self.prepared) {
+        for (key, _) in std::mem::take(&mut self.prepared) {
             self.leave(key.name().as_bytes());
         }
     }
@@ -320,7 +266,6 @@ impl ServerSide {
     /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn forget_all(&mut self) {
         self.prepared.clear();
-        self.shapes.clear();
         self.unnamed = None;
     }
 
@@ -329,6 +274,7 @@ impl ServerSide {
         *self = Self {
             parses: self.parses,
             idle_default: self.idle_default,
+            had_temporaries: self.had_temporaries,
             reported: std::mem::take(&mut self.reported),
             ..Self::new(none, self.prepared_max)
         };
@@ -388,11 +334,6 @@ impl ServerSide {
             && (!paceline_sql::hides_quotes(text) || conforms())
     }
 
-    /// It has this statement, under the settings in force.
-    pub fn has_prepared(&self, id: u64) -> bool {
-        self.prepared.contains_key(&self.key(id))
-    }
-
     /// These settings are in force.
     pub fn has(&self, settings: &Settings) -> bool {
         self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
@@ -412,6 +353,10 @@ impl ServerSide {
         out: &mut BytesMut,
     ) -> usize {
         let mut sql = settings.adopt_sql(&self.settings, self.tainted);
+        if self.tainted && !self.prepared.is_empty() {
+            // What a function may have done, too.
+            sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
+        }
         if std::mem::take(&mut self.limited) {
             // What a client has set of them comes after.
             let own = || settings.own_sql(&LIMITS);

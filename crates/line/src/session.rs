@@ -1,8 +1,8 @@
 //! A client's session as far as it must follow the client across servers: prepared statements and settings; and
 //! what Paceline does with each unit the client sends.
 
+use crate::analysis::{Analysis, Shape};
 use crate::sequences::SequenceToken;
-use crate::server::Shape;
 use crate::settings::Settings;
 use crate::show::{Console, Show};
 use crate::template::{Template, Templates, Unparsed, beginning_of_long};
@@ -13,10 +13,12 @@ use paceline_wire::backend::{Status, tag as back};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
-use rustc_hash::{FxHashMap, FxHashSet};
+use statements::Statements;
+pub use statements::Undo;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
+
+mod statements;
 
 #[cfg(test)]
 mod tests;
@@ -24,16 +26,10 @@ mod tests;
 /// Most prepared statements of one client; one more is refused.
 pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
-/// Descriptions that are kept however few statements a client has.
-const DESCRIBED_MIN: usize = 16;
-
 /// A client's session.
 #[derive(Debug)]
 pub struct Session {
-    /// Statements the client prepared, by its own names; the unnamed one under the empty name.
-    prepared: HashMap<Box<[u8]>, Arc<Template>>,
-    /// The columns of statements, by their ids, that the client was told of and has by a name.
-    described: FxHashMap<u64, Shape>,
+    statements: Statements,
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Settings the session began with: what RESET goes back to.
@@ -49,27 +45,19 @@ pub enum Plan {
     Answer(BytesMut),
     /// It is relayed.
     Alone,
+    /// It is relayed; if it would have to wait for a server connection, [`Session::answer_names`] may answer it.
+    Names,
     /// One statement in autocommit: it may travel with others.
     Single(Box<Unit>),
     /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
     Unparsed(Unparsed),
 }
 
-/// How to take back what has come to nothing by an error.
-#[derive(Debug)]
-pub enum Undo {
-    /// The client knew this statement by this name.
-    Name(Box<[u8]>, Option<Arc<Template>>),
-    /// It knew these, the unnamed one left out.
-    All(HashMap<Box<[u8]>, Arc<Template>>),
-}
-
 impl Session {
     /// A session that begins with these settings.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
-            prepared: HashMap::new(),
-            described: FxHashMap::default(),
+            statements: Statements::default(),
             base: Arc::clone(&settings),
             settings,
             sequences: SequenceToken::default(),
@@ -78,99 +66,87 @@ impl Session {
 
     /// The statement the client knows by that name.
     pub fn statement(&self, name: &[u8]) -> Option<&Arc<Template>> {
-        self.prepared.get(name)
+        self.statements.get(name)
+    }
+
+    /// When the statement of that name was analysed, and what the client knows of it.
+    pub fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
+        self.statements.analysis(name)
+    }
+
+    /// The client has this statement under a name, by its [`Template::statement_id`].
+    pub fn has_named(&self, statement: u64) -> bool {
+        self.statements.has(statement)
     }
 
     /// A name under which the client knows a statement, by its [`Template::statement_id`].
     pub fn name_of(&self, statement: u64) -> Option<&[u8]> {
-        let mut all = self.prepared.iter();
-        all.find(|(_, known)| known.statement_id == statement)
-            .map(|(name, _)| &**name)
+        self.statements.name_of(statement)
     }
 
     /// It has no room for another statement.
     pub fn is_full(&self) -> bool {
-        self.prepared.len() >= CLIENT_STATEMENTS_MAX
+        self.statements.is_full()
     }
 
     /// Named statements that the client has prepared.
     pub fn named(&self) -> usize {
-        let all = self.prepared.len();
-        all - usize::from(all > 0 && self.prepared.contains_key(&b""[..]))
+        self.statements.named()
     }
 
-    /// The client prepared a statement.
+    /// The client prepared a statement, which no server has seen.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
-        Undo::Name(name.into(), self.prepared.insert(name.into(), template))
+        self.parse(name, template, Analysis::default())
+    }
+
+    /// The client's `Parse` is being written to a server.
+    pub fn parse(&mut self, name: &[u8], template: Arc<Template>, analysis: Analysis) -> Undo {
+        self.statements.insert(name, template, analysis)
+    }
+
+    /// A server has taken the `Parse` that has returned this, before the time `now`.
+    pub fn is_analysed(&mut self, undo: &Undo, now: u64) {
+        self.statements.is_analysed(undo, now);
     }
 
     /// The client closed a statement.
     pub fn close(&mut self, name: &[u8]) -> Undo {
-        Undo::Name(name.into(), self.prepared.remove(name))
+        self.statements.remove(name)
     }
 
-    /// The client knows the columns of a statement that has a name.
-    pub fn describe(&mut self, statement: u64, shape: Shape) {
-        // What it has closed is forgotten on this occasion.
-        if self.described.len() > 2 * self.prepared.len() + DESCRIBED_MIN {
-            let there: FxHashSet<u64> = self.prepared.values().map(|t| t.statement_id).collect();
-            self.described
-                .retain(|statement, _| there.contains(statement));
-        }
-        self.described.insert(statement, shape);
+    /// The client is told the types of the parameters of a statement.
+    pub fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
+        self.statements.tell_types(name, parse, types);
     }
 
-    /// The columns of this statement, if the client was told of them.
-    pub fn shape(&self, statement: u64) -> Option<Shape> {
-        self.described.get(&statement).copied()
+    /// The client is told the columns of a statement.
+    pub fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
+        self.statements.tell_shape(name, parse, shape);
     }
 
     /// What [`Session::prepare`], [`Session::close`] or [`Session::close_named`] did has not taken place. What was done last is
     /// undone first.
     pub fn undo(&mut self, undo: Undo) {
-        match undo {
-            Undo::Name(name, Some(template)) => {
-                self.prepared.insert(name, template);
-            }
-            Undo::Name(name, None) => {
-                self.prepared.remove(&name);
-            }
-            Undo::All(named) => {
-                let unnamed = self.prepared.remove(&b""[..]);
-                self.prepared = named;
-                self.keep_unnamed(unnamed);
-            }
-        }
+        self.statements.undo(undo);
     }
 
     /// The client drops all statements that have names. However many there are, it takes no longer.
     pub fn close_named(&mut self) -> Undo {
-        let mut named = std::mem::take(&mut self.prepared);
-        self.keep_unnamed(named.remove(&b""[..]));
-        Undo::All(named)
-    }
-
-    fn keep_unnamed(&mut self, unnamed: Option<Arc<Template>>) {
-        if let Some(template) = unnamed {
-            self.prepared.insert(Box::default(), template);
-        }
+        self.statements.remove_named()
     }
 
     /// The client dropped all statements.
     pub fn close_all(&mut self) {
-        self.prepared.clear();
-        self.described.clear();
+        self.statements.clear();
     }
 
     /// A simple query destroys the unnamed statement.
     pub fn close_unnamed(&mut self) {
-        if !self.prepared.is_empty() {
-            self.prepared.remove(&b""[..]);
-        }
+        self.statements.remove_unnamed();
     }
 
-    /// A unit that travelled with others was answered: what it says of prepared statements holds.
-    pub fn served(&mut self, unit: &Unit, answer: &[u8]) {
+    /// A unit that travelled with others was answered before the time `now`: what it says of prepared statements holds.
+    pub fn served(&mut self, unit: &Unit, answer: &[u8], now: u64) {
         match unit.form {
             Form::Simple => self.close_unnamed(),
             // Not parsed: the error came first.
@@ -179,23 +155,19 @@ impl Session {
             Form::Extended { parse: true, .. } => {
                 let parse = unit.frames().find(|f| f.tag == tag::PARSE);
                 if let Some(Ok(parse)) = parse.map(|f| Parse::read(f.body())) {
-                    self.prepare(parse.name, Arc::clone(&unit.template));
+                    let analysis = Analysis {
+                        since: now,
+                        ..Analysis::begun(now, unit.settings.id)
+                    };
+                    self.parse(parse.name, Arc::clone(&unit.template), analysis);
                 }
             }
         }
     }
 
     /// Decides about a complete unit.
-    ///
-    /// `accepted` says whether PostgreSQL has taken a statement before.
-    pub fn plan(
-        &mut self,
-        bytes: &Bytes,
-        templates: &Templates,
-        console: &dyn Console,
-        accepted: &dyn Fn(&Template) -> bool,
-    ) -> Plan {
-        let plan = self.try_plan(bytes, templates, console, accepted);
+    pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
+        let plan = self.try_plan(bytes, templates, console);
         plan.unwrap_or_else(Plan::Unparsed)
     }
 
@@ -204,21 +176,16 @@ impl Session {
         bytes: &Bytes,
         templates: &Templates,
         console: &dyn Console,
-        accepted: &dyn Fn(&Template) -> bool,
     ) -> Result<Plan, Unparsed> {
         let mut frames = Frames::new(bytes);
         Ok(match frames.next() {
             Some(first) if first.tag == tag::QUERY => {
                 self.plan_query(first, bytes, templates, console)?
             }
-            Some(first)
-                if matches!(first.tag, tag::PARSE | tag::CLOSE) && self.only_names(bytes) =>
-            {
-                match self.answer_names(bytes, templates, accepted)? {
-                    Some(answer) => Plan::Answer(answer),
-                    None => Plan::Alone,
-                }
+            Some(first) if first.tag == tag::CLOSE && only_closes(bytes) => {
+                Plan::Answer(self.answer_closes(bytes))
             }
+            Some(first) if first.tag == tag::PARSE && only_names(bytes) => Plan::Names,
             Some(_) => match self.answer_locally(bytes, templates, console)? {
                 Some(answer) => Plan::Answer(answer),
                 None => self
@@ -266,7 +233,7 @@ impl Session {
             silence: None,
             tally: None,
             taints: false,
-            shape: None,
+            analysis: None,
             sequences: SequenceUse::ANY,
         }))
     }
@@ -338,16 +305,23 @@ impl Session {
         } = single;
         let template = match parse {
             Some(parse) if parse.name != bind.statement => None,
-            Some(parse) if !parse.name.is_empty() && self.statement(parse.name).is_some() => None,
+            // A statement with a name is analysed for its client.
+            Some(parse) if !parse.name.is_empty() => None,
             Some(parse) => match std::str::from_utf8(parse.text) {
                 Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
                 Err(_) => None,
             },
             None => self.statement(bind.statement).cloned(),
         };
-        let relies = parse.is_none() && !describe && !bind.statement.is_empty();
-        let shape = template.as_ref().filter(|_| relies);
-        let shape = shape.and_then(|template| self.shape(template.statement_id));
+        let analysis = match parse {
+            Some(_) => None,
+            None => self.analysis(bind.statement).cloned(),
+        };
+        // Columns that are described now are not those of before.
+        let analysis = analysis.map(|analysis| Analysis {
+            shape: analysis.shape.filter(|_| !describe),
+            ..analysis
+        });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         let bound = BindValues::read(bind.rest, offset).ok();
         let unit = template.zip(bound).map(|(template, bound)| Unit {
@@ -363,25 +337,15 @@ impl Session {
             silence: None,
             tally: None,
             taints: false,
-            shape,
+            analysis,
             sequences: SequenceUse::ANY,
         });
         Ok(unit)
     }
 
-    /// `Parse` and `Close` of named statements, and `Sync`.
-    fn only_names(&self, bytes: &Bytes) -> bool {
-        Frames::new(bytes).all(|frame| match frame.tag {
-            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
-            tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
-            tag::SYNC => true,
-            _ => false,
-        })
-    }
-
-    /// Statements that PostgreSQL has taken before are prepared without it: servers get them when they are used. So a
-    /// driver that prepares its statements while its other connections hold all servers does not wait for ever.
-    fn answer_names(
+    /// Statements that PostgreSQL has taken before (`accepted`) are prepared without it: a server analyses them when they are used.
+    /// So a program that prepares a statement while its other connections hold all servers does not wait for ever.
+    pub fn answer_names(
         &mut self,
         bytes: &Bytes,
         templates: &Templates,
@@ -429,7 +393,28 @@ impl Session {
             return Ok(None);
         }
         let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
-        Ok(accepted(&template).then(|| self.prepare(parse.name, template)))
+        // What depends on the moment is parsed at that moment.
+        if template.names_moment() || self.has_named(template.statement_id) || !accepted(&template)
+        {
+            return Ok(None);
+        }
+        let analysis = Analysis::begun(templates.new_id(), self.settings.id);
+        Ok(Some(self.parse(parse.name, template, analysis)))
+    }
+
+    /// Answers a unit that only closes statements: servers keep them for others.
+    fn answer_closes(&mut self, bytes: &Bytes) -> BytesMut {
+        let mut out = BytesMut::new();
+        for frame in Frames::new(bytes) {
+            match Target::read(frame.body()) {
+                Ok(Target::Statement(name)) if frame.tag == tag::CLOSE => {
+                    self.close(name);
+                    frame::write_empty(&mut out, back::CLOSE_COMPLETE);
+                }
+                _ => Status::Idle.write(&mut out),
+            }
+        }
+        out
     }
 
     /// Answers a unit that is only about statements which Paceline answers itself.
@@ -569,6 +554,25 @@ fn is_targeted_text(text: &[u8], templates: &Templates) -> Result<bool, Unparsed
     let statement = template.statement.as_ref();
     let one = statement.is_none_or(|s| s.statements == 1);
     Ok(one && template.hints().target_affect_row.is_some())
+}
+
+/// `Parse` of named statements, `Close` of statements, and `Sync`.
+fn only_names(bytes: &Bytes) -> bool {
+    Frames::new(bytes).all(|frame| match frame.tag {
+        tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
+        tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
+        tag::SYNC => true,
+        _ => false,
+    })
+}
+
+/// `Close` of statements, and `Sync`.
+fn only_closes(bytes: &Bytes) -> bool {
+    Frames::new(bytes).all(|frame| match frame.tag {
+        tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
+        tag::SYNC => true,
+        _ => false,
+    })
 }
 
 /// Only single reads and writes are worth a second look.

@@ -18,6 +18,7 @@ pub mod share;
 pub mod upsert;
 mod wary;
 
+use crate::analysis::Shape;
 use crate::learned::Learned;
 use crate::line::{GroupId, Keys, Strategy};
 use crate::sequences::SequenceState;
@@ -356,40 +357,50 @@ fn nobodys(members: impl Iterator<Item = Form>) -> impl Iterator<Item = Dealt> {
     })
 }
 
-/// Writes `[Parse] Bind [Describe] Execute` of a member, under the server's name of its statement. True: with Parse.
-fn write_member(
-    unit: &Unit,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) -> bool {
-    let parsed = match unit.form {
-        Form::Simple => {
-            write_simple_member(unit, server, injected, out);
-            true
+/// Writes `[Parse] Bind [Describe] Execute` of a member. What its client parses with the unit is analysed with the unit; what the
+/// client has prepared before has the server's own name.
+fn write_member(unit: &Unit, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
+    match (unit.form, &unit.analysis) {
+        (Form::Simple, _) => write_simple_member(unit, server, injected, out),
+        (Form::Extended { describe, .. }, None) => {
+            write_unnamed(unit.template.text.as_bytes(), &unit.template.types, out);
+            server.unnamed = None;
+            injected.push_unnamed();
+            write_bind(unit, b"", describe, out);
         }
-        Form::Extended { describe, .. } => {
-            let ensured = server.ensure((&*unit.template).into(), out);
+        (Form::Extended { describe, .. }, Some(analysis)) => {
+            let statement = (&*unit.template).into();
+            let ensured = server.ensure_for(statement, analysis, analysis.since, out);
             injected.push(ensured);
-            let name = ensured.key.name();
-            let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
-            let rest = bind
-                .and_then(|f| BindNames::read(f.body()).ok())
-                .map(|names| names.rest);
-            BindNames {
-                portal: b"",
-                statement: name.as_bytes(),
-                rest: rest.unwrap_or_default(),
-            }
-            .write(out);
-            if describe {
-                frontend::write_describe_portal(out);
-            }
-            ensured.parsed
+            write_bind(unit, ensured.key.name().as_bytes(), describe, out);
         }
-    };
+    }
     frontend::write_execute(out);
-    parsed
+}
+
+fn write_unnamed(text: &[u8], types: &[u8], out: &mut BytesMut) {
+    frontend::Parse {
+        name: b"",
+        text,
+        types,
+    }
+    .write(out);
+}
+
+fn write_bind(unit: &Unit, statement: &[u8], describe: bool, out: &mut BytesMut) {
+    let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
+    let rest = bind
+        .and_then(|f| BindNames::read(f.body()).ok())
+        .map(|names| names.rest);
+    BindNames {
+        portal: b"",
+        statement,
+        rest: rest.unwrap_or_default(),
+    }
+    .write(out);
+    if describe {
+        frontend::write_describe_portal(out);
+    }
 }
 
 /// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
@@ -400,12 +411,7 @@ fn write_simple_member(
     out: &mut BytesMut,
 ) {
     let query = unit.frames().next().map(|f| f.body()).unwrap_or_default();
-    frontend::Parse {
-        name: b"",
-        text: query.strip_suffix(&[0]).unwrap_or(query),
-        types: &[0, 0],
-    }
-    .write(out);
+    write_unnamed(query.strip_suffix(&[0]).unwrap_or(query), &[0, 0], out);
     server.unnamed = None;
     injected.push_unnamed();
     frontend::write_bind(out, b"", &[], &[]);
@@ -484,9 +490,19 @@ fn parameter_bits(
     Some(bits)
 }
 
-/// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns.
-fn result_bits(unit: &Unit, columns: usize) -> Option<u64> {
-    let bit = |n: usize, format: i16| u64::from(format == 1) << n;
+/// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns, or its client takes its rows
+/// for other columns, of which it was told when it prepared the statement.
+fn result_bits(unit: &Unit, fields: &[Field]) -> Option<u64> {
+    let told = unit.analysis.as_ref().and_then(|analysis| analysis.shape);
+    let columns = fields
+        .iter()
+        .map(|field| (&*field.name, field.type_oid, field.type_modifier));
+    if told.is_some_and(|told| told != Shape::of(columns)) {
+        return None;
+    }
+    let (columns, bit) = (fields.len(), |n: usize, format: i16| {
+        u64::from(format == 1) << n
+    });
     match unit.result_formats() {
         [] => Some(0),
         [one] => Some((0..columns).map(|n| bit(n, *one)).sum()),

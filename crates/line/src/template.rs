@@ -290,10 +290,15 @@ impl Templates {
     /// It must be parsed elsewhere first.
     pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
         let template = self.try_prepared(text, types)?;
-        if !template.names_moment() {
-            return Ok(template);
-        }
-        Ok(Arc::new(Template {
+        Ok(match template.names_moment() {
+            true => self.apart(&template),
+            false => template,
+        })
+    }
+
+    /// The same template with a statement of its own.
+    pub fn apart(&self, template: &Template) -> Arc<Template> {
+        Arc::new(Template {
             id: template.id,
             statement_id: self.new_id(),
             text: template.text.clone(),
@@ -304,7 +309,7 @@ impl Templates {
             shows: template.shows,
             pace: Pace::default(),
             name: OnceLock::new(),
-        }))
+        })
     }
 
     /// A text of Paceline's own in place of a client's, which does what the client's does (under another name, say). It is not

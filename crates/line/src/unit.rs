@@ -1,6 +1,6 @@
 //! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
 
-use crate::server::Shape;
+use crate::analysis::Analysis;
 use crate::settings::Settings;
 use crate::strategy::GroupPlan;
 use crate::strategy::chain::Silence;
@@ -241,8 +241,8 @@ pub struct Unit {
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.
     pub taints: bool,
-    /// The columns that its client takes its rows for, unless they are described to it now.
-    pub shape: Option<Shape>,
+    /// Of the statement that its client has prepared before. `None`: it is analysed with the unit.
+    pub analysis: Option<Analysis>,
     /// What it may do with sequences, as far as that is known.
     pub sequences: SequenceUse,
 }

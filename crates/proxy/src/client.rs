@@ -42,6 +42,10 @@ const READ_AHEAD_MAX: usize = 64 * 1024;
 /// else than an answer. (Parts of one packet come sooner.)
 const UNIT_PAUSE_MAX: Duration = Duration::from_millis(5);
 
+/// How long a client that only prepares statements waits for a server connection, if PostgreSQL has taken the same texts before:
+/// other connections of its program may hold all of them and wait for it.
+const NAMES_WAIT_MAX: Duration = Duration::from_millis(5);
+
 /// Bytes that a client takes, without its buffers and statements.
 pub(crate) const SIZE: usize = size_of::<Client>();
 
@@ -230,7 +234,8 @@ impl Client {
                 self.carry_out_alone(unit.bytes, wrap).await
             }
             Plan::Single(unit) => self.carry_out_single(unit).await,
-            Plan::Alone | Plan::Unparsed(_) => {
+            Plan::Names if self.mode != PoolMode::Session => self.carry_out_names(bytes).await,
+            Plan::Alone | Plan::Names | Plan::Unparsed(_) => {
                 let wrap = self.wrap(&bytes).await;
                 self.carry_out_alone(bytes, wrap).await
             }
@@ -241,11 +246,7 @@ impl Client {
     async fn plan(&mut self, bytes: &Bytes) -> Plan {
         loop {
             let parses = self.proxy.templates.parses();
-            let settings = self.session.settings.id;
-            let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
-            let plan = self
-                .session
-                .plan(bytes, &self.proxy.templates, &*self.pool, &accepted);
+            let plan = self.session.plan(bytes, &self.proxy.templates, &*self.pool);
             if parses != self.proxy.templates.parses() {
                 self.turn.all();
             }
@@ -287,6 +288,49 @@ impl Client {
             }
             other => self.take(other).await,
         }
+    }
+
+    /// Names of statements: PostgreSQL analyses what the client parses, unless the client would have to wait for a server connection.
+    async fn carry_out_names(&mut self, bytes: Bytes) -> Result<(), End> {
+        let settings = self.session.settings.id;
+        let submitted = self.pool.submit(Slip::default(), false, || None);
+        let (ticket, waits) = match submitted {
+            Submitted::Seat(seat) => return self.ride_alone(seat, bytes).await,
+            Submitted::Refused(told) => return Err(End::Told(told)),
+            Submitted::Waiting(ticket, waits) => (ticket, waits),
+        };
+        let mut waits = waits;
+        match tokio::time::timeout(NAMES_WAIT_MAX, &mut waits).await {
+            Ok(Ok(Delivery::Seat(seat))) => return self.ride_alone(seat, bytes).await,
+            Ok(Ok(Delivery::Queued(further))) => waits = further,
+            Ok(Ok(other)) => return self.take(other).await,
+            Ok(Err(_)) => return Err(shut_down()),
+            Err(_) => {}
+        }
+        let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
+        let templates = &self.proxy.templates;
+        let answer = self.session.answer_names(&bytes, templates, &accepted);
+        // A text that is to be parsed elsewhere first is not known.
+        let Some(mut answer) = answer.ok().flatten() else {
+            return match self.wait(ticket, waits, false).await? {
+                Delivery::Seat(seat) => self.ride_alone(seat, bytes).await,
+                other => self.take(other).await,
+            };
+        };
+        if !self.pool.withdraw(ticket)
+            && let Ok(Delivery::Seat(seat)) = waits.await
+        {
+            // One has come meanwhile.
+            seat.leave();
+        }
+        self.pool.forget(ticket);
+        self.count_answered(&bytes, answer.len());
+        Ok(self.stream.write_all(&mut answer).await?)
+    }
+
+    async fn ride_alone(&mut self, seat: Box<Seat>, bytes: Bytes) -> Result<(), End> {
+        self.pool.leases.fetch_add(1, Ordering::Relaxed);
+        Box::pin(self.ride(seat, &bytes, Wrap::No, None)).await
     }
 
     /// A connection for the client alone, or what it is told instead.
@@ -338,7 +382,8 @@ impl Client {
         }
         let delivery = self.wait(ticket, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
-            self.session.served(&unit, answer);
+            self.session
+                .served(&unit, answer, self.proxy.templates.new_id());
             if let Form::Extended { parse: true, .. } = unit.form {
                 let presence = &self.registration.whereabouts.presence;
                 presence.has_prepared(self.session.named());

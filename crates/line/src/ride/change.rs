@@ -96,7 +96,12 @@ impl Ride {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
             SessionChange::LetGo => self.unit.lets_go = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
-            SessionChange::Deallocate { name } => desk.server.forget_name(name),
+            SessionChange::Deallocate { name } => {
+                desk.server.forget_name(name);
+                if self.stays {
+                    desk.session.close(name.as_bytes());
+                }
+            }
             SessionChange::DeallocateAll => self.lose_all(desk),
             SessionChange::DiscardAll => self.discard_all(desk),
             // On another server it would be missing.
@@ -345,9 +350,10 @@ impl Ride {
         };
         let portal = Portal {
             template: Arc::clone(template),
-            named: !bind.statement.is_empty(),
+            statement: bind.statement.into(),
             key,
             sets,
+            done: false,
         };
         self.portals.insert(bind.portal.into(), portal);
     }

@@ -75,7 +75,8 @@ pub(super) enum Expect {
     Describe(Option<Described>),
     /// Paceline's own `Describe` of a statement whose columns the client knows.
     Shape {
-        key: StatementKey,
+        /// `None`: of the unnamed one.
+        key: Option<StatementKey>,
     },
     Execute {
         changes: Changes,

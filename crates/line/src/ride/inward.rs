@@ -1,5 +1,6 @@
 //! From the server to the client.
 
+use super::outward::TAKEN;
 use super::{Body, Desk, Ending, Expect, Progress, Ride, Wrap};
 use crate::server::NAME_PREFIX;
 use crate::strategy::fold::not_exactly;
@@ -204,8 +205,14 @@ impl Ride {
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
                 let own = front.is_own();
                 let mut says = None;
-                if let Expect::Parse { key, says: how, .. } = front {
+                if let Expect::Parse {
+                    key,
+                    undo,
+                    says: how,
+                } = front
+                {
                     self.accepted.extend(*key);
+                    desk.session.is_analysed(undo, desk.templates.new_id());
                     says = Some(*how);
                 }
                 self.expect.pop_front();
@@ -227,10 +234,17 @@ impl Ride {
                 self.shape_is(frame, desk);
                 Pass::Swallow
             }
-            (_, Some(Expect::Shape { .. })) => Pass::Swallow,
+            (tag::PARAMETER_DESCRIPTION, Some(Expect::Shape { .. })) => {
+                self.types_are(frame, desk);
+                Pass::Swallow
+            }
+            (tag::PARAMETER_DESCRIPTION, Some(Expect::Describe(Some(described)))) => {
+                Self::note_types(frame, described, desk);
+                Pass::Forward
+            }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe(described))) => {
-                if let Some(described) = *described {
-                    self.note_shape(frame, described, desk);
+                if let Some(described) = described {
+                    Self::note_shape(frame, described, desk);
                 }
                 self.expect.pop_front();
                 Pass::Forward
@@ -299,6 +313,10 @@ impl Ride {
             self.fail(desk);
             return Pass::Swallow;
         }
+        if let Some(Expect::Parse { undo, .. }) = self.expect.front_mut() {
+            undo.is_refused();
+            self.unit.refused_name = undo.name().into();
+        }
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
         if matches!(self.expect.front(), Some(Expect::Restoring)) {
@@ -324,12 +342,17 @@ impl Ride {
 
     /// An error speaks of places in the text that the client sent.
     fn write_error(&mut self, error: Frame<'_>, desk: &Desk<'_>, out: &mut BytesMut) {
+        if self.stays {
+            // The names there are its own.
+            return out.put_slice(error.bytes);
+        }
         // To find a statement's name takes a look at each of them.
         self.work += desk.session.named() / NAMES_PER_MESSAGE;
+        let refused = &*self.unit.refused_name;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
         let moved = self.unit.moved.zip(position);
         match moved {
-            None => desk.write_error(error, out),
+            None => desk.write_error(error, refused, out),
             Some((moved, position)) => {
                 let position = moved.back(position).to_string();
                 let mut own = BytesMut::new();
@@ -338,7 +361,7 @@ impl Ride {
                     tag: error.tag,
                     bytes: &own,
                 };
-                desk.write_error(own, out);
+                desk.write_error(own, refused, out);
             }
         }
     }
@@ -417,6 +440,7 @@ impl Ride {
             self.end_transaction(ending, desk, to_client, to_server);
             return Ok(Pass::Swallow);
         }
+        self.has_prepared(desk);
         self.settle_settings(desk);
         let restored = matches!(expected, Some(Expect::Restoring));
         if !restored && self.restore(desk, to_server) {
@@ -497,14 +521,14 @@ impl Ride {
 }
 
 impl Desk<'_> {
-    /// An error speaks of statements by the client's own names.
-    fn write_error(&self, error: Frame<'_>, out: &mut BytesMut) {
+    /// An error speaks of statements by the client's own names. `refused`: the one that it has tried to give.
+    fn write_error(&self, error: Frame<'_>, refused: &[u8], out: &mut BytesMut) {
         let message = backend::error_field(error.body(), b'M').unwrap_or_default();
         let found = message.find(NAME_PREFIX).and_then(|at| {
             let rest = message.get(at..)?;
             let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
             let name = rest.get(..end.unwrap_or(rest.len()))?;
-            Some((name, self.client_name(name)?))
+            Some((name, self.client_name(name, refused)?))
         });
         match found {
             Some((server, client)) => {
@@ -515,7 +539,10 @@ impl Desk<'_> {
         }
     }
 
-    fn client_name(&self, server: &str) -> Option<String> {
+    fn client_name(&self, server: &str, refused: &[u8]) -> Option<String> {
+        if server == TAKEN {
+            return Some(String::from_utf8_lossy(refused).into_owned());
+        }
         let id: u64 = server
             .strip_prefix(NAME_PREFIX)?
             .split('_')

@@ -34,7 +34,7 @@ pub struct StatePolicy {
 }
 
 /// Why a client is refused what PostgreSQL would do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It could not follow the client.
     Keeps(Kept),
@@ -42,10 +42,12 @@ pub(super) enum Refusal {
     Full,
     /// The statement has other columns than the client was told of.
     OtherColumns,
+    /// The portal of that name was executed before.
+    PortalDone(Box<[u8]>),
 }
 
 impl Refusal {
-    pub(super) fn error(self) -> ErrorResponse {
+    pub(super) fn error(&self) -> ErrorResponse {
         match self {
             Self::Keeps(kept) => ErrorResponse::error(
                 "0A000",
@@ -61,6 +63,11 @@ impl Refusal {
             Self::OtherColumns => {
                 ErrorResponse::error("0A000", "cached plan must not change result type")
                     .of_routine("RevalidateCachedQuery")
+            }
+            Self::PortalDone(name) => {
+                let name = String::from_utf8_lossy(name);
+                ErrorResponse::error("55000", format!("portal \"{name}\" cannot be run"))
+                    .of_routine("MarkPortalActive")
             }
         }
     }

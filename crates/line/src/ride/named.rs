@@ -22,6 +22,8 @@ const NO_PORTAL: &[u8] = b"paceline: refused";
 pub(super) struct Moved {
     /// Where what is not the client's ends, on the server.
     from: i64,
+    /// Where the text ends there. An error beyond it is in the text of the statement that is executed, which is sent in its place.
+    to: i64,
     /// So much further on it is in the client's text.
     by: i64,
 }
@@ -30,24 +32,24 @@ impl Moved {
     /// `new` stands in the text in place of what is at `at`.
     fn renamed(text: &str, at: &Range<usize>, new: &str) -> Self {
         let new = characters(Some(new));
+        let by = characters(text.get(at.clone())) - new;
+        // Without arguments nothing but the statement can be wrong.
+        let arguments = text.get(at.end..).is_some_and(|rest| rest.contains('('));
+        let end = if arguments {
+            characters(Some(text)) - by
+        } else {
+            0
+        };
         Self {
             from: characters(text.get(..at.start)) + new,
-            by: characters(text.get(at.clone())) - new,
-        }
-    }
-
-    /// Only the end of the text was sent.
-    fn cut(text: &str, end: &str) -> Self {
-        let start = text.rfind(end).unwrap_or_default();
-        Self {
-            from: 0,
-            by: characters(text.get(..start)),
+            to: end,
+            by,
         }
     }
 
     /// The place in the client's text of a place in the server's, both from 1.
     pub(super) fn back(self, position: i64) -> i64 {
-        match position > self.from {
+        match position > self.from && position <= self.to {
             true => position + self.by,
             false => position,
         }
@@ -96,12 +98,12 @@ impl Ride {
             return Ok(());
         };
         let declared = frontend::parameter_types(types);
-        let prepared = desk.templates.try_prepared_now(body, &declared)?;
-        let prepared = self.as_read(body, prepared, desk);
-        self.unit.moved = Some(Moved::cut(&template.text, body));
+        let text = in_its_place(&template.text, body);
+        let prepared = desk.templates.try_prepared_now(&text, &declared)?;
+        let prepared = self.as_read(&text, prepared, desk);
         let parse = Parse {
             name: name.as_bytes(),
-            text: body.as_bytes(),
+            text: text.as_bytes(),
             types: &declared,
         };
         self.parse_named(parse, &prepared, Says::Prepared, desk, out);
@@ -123,9 +125,17 @@ impl Ride {
         if desk.session.is_full() {
             return self.refuse_message(Refusal::Full, out);
         }
-        let outgoing = self.outgoing(template, desk, out);
+        let mut template = Arc::clone(template);
+        if desk.session.has_named(template.statement_id) {
+            // Each of a client's own statements is analysed when the client parses it, and stays as it is.
+            template = desk.templates.apart(&template);
+        }
+        let outgoing = self.outgoing(&template, desk, out);
+        let analysis = desk.begin_analysis();
+        let now = analysis.parse;
+        let undo = desk.session.parse(parse.name, template, analysis);
         if self.status == Status::Failed {
-            // Whether a failed transaction takes it is PostgreSQL's to say, also of what the server has already.
+            // Whether a failed transaction takes it is PostgreSQL's to say.
             Parse {
                 name: b"",
                 text: outgoing.text.as_bytes(),
@@ -133,27 +143,16 @@ impl Ride {
             }
             .write(out);
             desk.server.unnamed = None;
-            let undo = desk.session.prepare(parse.name, Arc::clone(template));
             let key = None;
             return self.expect.push_back(Expect::Parse { key, undo, says });
         }
-        let ensured = desk.server.ensure((&*outgoing).into(), out);
-        let undo = desk.session.prepare(parse.name, Arc::clone(template));
+        let ensured = desk.server.parse((&*outgoing).into(), now, out);
         let closed = ensured.closed.map(|closed| Expect::OwnClose {
             closed: Some(closed),
         });
         self.expect.extend(closed);
-        self.expect.push_back(match ensured.parsed {
-            true => Expect::Parse {
-                key: Some(ensured.key),
-                undo,
-                says,
-            },
-            false => Expect::Done {
-                undo: Some(undo),
-                says,
-            },
-        });
+        let key = Some(ensured.key);
+        self.expect.push_back(Expect::Parse { key, undo, says });
     }
 
     fn execute_by_name(
@@ -176,6 +175,7 @@ impl Ride {
         if known.is_unread() {
             changes.push(SessionChange::Taint);
         }
+        desk.meets_temporaries(&changes, &self.kept);
         let name = quoted(&known.name);
         self.unit.moved = Some(Moved::renamed(text, at, &name));
         let mut query = BytesMut::new();
@@ -259,11 +259,16 @@ impl Ride {
         let Some(template) = self.portals.get(portal).map(|p| Arc::clone(&p.template)) else {
             return Ok(false);
         };
-        if self.status == Status::Failed {
+        if self.stays || self.status == Status::Failed {
             return Ok(false);
+        }
+        if self.portals.get(portal).is_some_and(|portal| portal.done) {
+            self.refuse_message(Refusal::PortalDone(portal.into()), out);
+            return Ok(true);
         }
         if let Some(Named::Prepare { .. }) = template.named() {
             self.prepare_by_name(&template, desk, out)?;
+            self.is_executed(portal);
             return Ok(true);
         }
         let (changes, _) = desk.what_it_does(Some(&template));
@@ -271,7 +276,7 @@ impl Ride {
             self.refuse_message(Refusal::Keeps(kept), out);
             return Ok(true);
         }
-        Ok(match changes.as_slice() {
+        let done = match changes.as_slice() {
             [SessionChange::Deallocate { name }]
                 if desk.session.statement(name.as_bytes()).is_some() =>
             {
@@ -287,7 +292,17 @@ impl Ride {
                 true
             }
             _ => false,
-        })
+        };
+        if done {
+            self.is_executed(portal);
+        }
+        Ok(done)
+    }
+
+    fn is_executed(&mut self, portal: &[u8]) {
+        if let Some(portal) = self.portals.get_mut(portal) {
+            portal.done = true;
+        }
     }
 
     /// What is sent from now on finds no statement by its name, unless this comes to nothing.
@@ -325,6 +340,14 @@ impl Desk<'_> {
     fn executed_name(&self, template: &Template, name: &str) -> Option<String> {
         self.executed(template).map(|_| name.to_owned())
     }
+}
+
+/// The end of a text behind as many spaces as there are characters before it: errors speak of the same places, now and whenever the
+/// statement is analysed again.
+pub(super) fn in_its_place(text: &str, end: &str) -> String {
+    let start = text.rfind(end).unwrap_or_default();
+    let before = text.get(..start).map_or(0, |text| text.chars().count());
+    " ".repeat(before) + end
 }
 
 fn quoted(name: &[u8]) -> String {

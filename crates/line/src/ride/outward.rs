@@ -1,10 +1,12 @@
 //! From the client to the server.
 
 use super::expect::Says;
+use super::named::in_its_place;
 use super::shape::{Described, NotYet};
 use super::{Desk, Expect, Ride};
+use crate::analysis::Analysis;
 use crate::server::{NAME_PREFIX, StatementKey};
-use crate::session::{Session, Undo};
+use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
@@ -15,6 +17,9 @@ use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Stands on servers for each name that a client uses already and tries to give once more.
+pub(super) const TAKEN: &str = "paceline_taken";
 
 /// A statement of the client, as the server knows it.
 #[derive(Default)]
@@ -63,6 +68,9 @@ impl Ride {
             }
             _ => {}
         }
+        if self.passes_names(frame, desk, out)? {
+            return Ok(());
+        }
         match frame.tag {
             tag::QUERY => self.query(frame, desk, out)?,
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
@@ -103,6 +111,7 @@ impl Ride {
                     let (changes, hints) = self.what_portal_does(portal, desk);
                     self.draws(self.portal_uses(portal), desk);
                     self.discards_sequences(&changes, false, desk);
+                    desk.meets_temporaries(&changes, &self.kept);
                     let drops = changes.iter().any(SessionChange::drops_statements);
                     self.pass(
                         frame,
@@ -141,79 +150,7 @@ impl Ride {
         Ok(())
     }
 
-    /// Takes the beginning of a message of `len` bytes, see [`is_long`](crate::unit::is_long), and writes it. True: the rest goes to
-    /// the server as it comes; false: it goes nowhere.
-    ///
-    /// # Errors
-    /// It cannot be taken now; the same beginning must come again.
-    pub fn long_message(
-        &mut self,
-        head: Frame<'_>,
-        len: usize,
-        desk: &mut Desk<'_>,
-        out: &mut BytesMut,
-    ) -> Result<bool, NotYet> {
-        if self.describing {
-            return Err(NotYet::Describing);
-        }
-        if self.skipping {
-            return Ok(false);
-        }
-        match BindNames::read(head.body()) {
-            Ok(bind) if head.tag == tag::BIND => {
-                if !self.mid_unit {
-                    self.begins_messages(desk, out);
-                    self.message_shows_idle_timeout(head, desk, out)?;
-                    self.mid_unit = true;
-                }
-                self.check_shape(bind.statement, desk, out)?;
-                let own = desk.session.statement(bind.statement);
-                let described =
-                    own.is_some_and(|own| desk.session.shape(own.statement_id).is_some());
-                let before = head.bytes.len() - bind.rest.len();
-                let known = self.bind_to(&bind, &[], desk, out);
-                let BindNames { portal, rest, .. } = bind;
-                let bind = BindNames {
-                    portal,
-                    statement: &known.name,
-                    rest,
-                };
-                bind.write_head(len.saturating_sub(before), out);
-                out.put_slice(rest);
-                let key = known.key;
-                self.expect.push_back(Expect::Bind { key, described });
-            }
-            _ => {
-                self.mid_unit = false;
-                desk.server.unnamed = None;
-                desk.session.close_unnamed();
-                let template = desk.templates.long(beginning(head));
-                self.uses_sequences(template.sequences(), desk, out);
-                let (changes, hints) = desk.what_it_does(Some(&template));
-                out.put_slice(head.bytes);
-                self.expect.push_back(Expect::Query {
-                    changes: changes.into(),
-                    hints,
-                    by_name: false,
-                });
-            }
-        }
-        Ok(true)
-    }
-
-    /// Must what begins so touch an exact number of rows?
-    pub fn is_long_targeted(head: Frame<'_>, session: &Session) -> bool {
-        let hints = match BindNames::read(head.body()) {
-            Ok(bind) if head.tag == tag::BIND => {
-                let template = session.statement(bind.statement);
-                template.map(|template| template.hints())
-            }
-            _ => Some(paceline_sql::leading_hints(beginning(head))),
-        };
-        hints.is_some_and(|hints| hints.target_affect_row.is_some())
-    }
-
-    fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
+    pub(super) fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
         out.put_slice(frame.bytes);
         self.expect.push_back(expect);
     }
@@ -251,12 +188,18 @@ impl Ride {
         if let Some(Named::Prepare { types, body, .. }) = template.named() {
             // Nothing may be written before it is parsed.
             let declared = frontend::parameter_types(types);
-            desk.templates.try_prepared(body, &declared)?;
+            let text = match self.stays {
+                true => Cow::Borrowed(body.as_str()),
+                false => Cow::Owned(in_its_place(&template.text, body)),
+            };
+            desk.templates.try_prepared(&text, &declared)?;
         }
         let template = self.as_read(text, template, desk);
         self.uses_sequences(template.sequences(), desk, out);
         self.shows_idle_timeout(&template, desk, out);
-        if self.query_by_name(&plain, &template, desk, out)? {
+        if self.stays {
+            self.pass_prepare(&template, desk);
+        } else if self.query_by_name(&plain, &template, desk, out)? {
             return Ok(());
         }
         if let Some(database) = template.exclusive() {
@@ -271,12 +214,14 @@ impl Ride {
             .statement
             .as_ref()
             .is_some_and(|s| s.statements == 1);
-        if single && self.status != Status::Failed && deallocates_known(&changes, desk) {
+        let intercepted = single && !self.stays && self.status != Status::Failed;
+        if intercepted && deallocates_known(&changes, desk) {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
             return Ok(());
         }
+        desk.meets_temporaries(&changes, &self.kept);
         self.discards_sequences(&changes, single, desk);
         match plain {
             Cow::Borrowed(_) => out.put_slice(frame.bytes),
@@ -305,15 +250,7 @@ impl Ride {
             self.expect_parse(undo);
             return Ok(());
         };
-        let (text, template) = match desk.answer(text) {
-            Some((select, template)) => (Cow::Owned(select), template),
-            None => {
-                let plain = desk.templates.try_plain(text)?;
-                let template = desk.templates.try_prepared_now(&plain, parse.types)?;
-                let template = self.as_read(&plain, template, desk);
-                (plain, template)
-            }
-        };
+        let (text, template) = self.read_text(text, parse.types, desk)?;
         self.renew(parse.name, desk);
         let parse = Parse {
             text: text.as_bytes(),
@@ -329,10 +266,27 @@ impl Ride {
             ..parse
         }
         .write(out);
-        desk.server.unnamed = Some(outgoing.statement_id);
-        let undo = desk.session.prepare(b"", template);
+        let analysis = desk.begin_analysis();
+        desk.server.parse_unnamed(analysis.parse);
+        let undo = desk.session.parse(b"", template, analysis);
         self.expect_parse(undo);
         Ok(())
+    }
+
+    /// A text that a client prepares: as it goes to the server, and what it does.
+    pub(super) fn read_text<'a>(
+        &self,
+        text: &'a str,
+        types: &[u8],
+        desk: &Desk<'_>,
+    ) -> Result<(Cow<'a, str>, Arc<Template>), Unparsed> {
+        if let Some((select, template)) = desk.answer(text) {
+            return Ok((Cow::Owned(select), template));
+        }
+        let plain = desk.templates.try_plain(text)?;
+        let template = desk.templates.try_prepared_now(&plain, types)?;
+        let template = self.as_read(&plain, template, desk);
+        Ok((plain, template))
     }
 
     /// The unit is carried out once more, and the client has the statement already: it is taken anew.
@@ -351,7 +305,7 @@ impl Ride {
         });
     }
 
-    /// A name that the client uses already: PostgreSQL itself raises the error, under the client's name.
+    /// A name that the client uses already: PostgreSQL itself raises the error, of a name that is in use there.
     pub(super) fn parse_again(
         &mut self,
         parse: Parse<'_>,
@@ -359,26 +313,25 @@ impl Ride {
         out: &mut BytesMut,
     ) {
         let undo = desk.session.prepare(parse.name, keep(desk, parse.name));
-        let name = foreign(parse.name);
-        let parse = Parse {
-            name: &name,
-            ..parse
-        };
+        let name = TAKEN.as_bytes();
+        Target::Statement(name).write(out, tag::CLOSE);
+        self.expect.push_back(Expect::OwnClose { closed: None });
+        // Also a failed transaction takes it.
         let placeholder = Parse {
-            name: parse.name,
-            text: b"SELECT",
+            name,
+            text: b"",
             types: &[0, 0],
         };
         placeholder.write(out);
         self.expect.push_back(Expect::OwnParse { key: None });
-        parse.write(out);
-        desk.server.leave(parse.name);
+        Parse { name, ..parse }.write(out);
+        desk.server.leave(name);
         self.expect_parse(undo);
     }
 
     fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let own = desk.session.statement(bind.statement);
-        let described = own.is_some_and(|own| desk.session.shape(own.statement_id).is_some());
+        let analysis = desk.session.analysis(bind.statement);
+        let described = analysis.is_some_and(|analysis| analysis.shape.is_some());
         let Known { name, key, .. } = self.bind_to(&bind, bind.rest, desk, out);
         BindNames {
             statement: &name,
@@ -389,7 +342,7 @@ impl Ride {
     }
 
     /// Makes the statement known, and notes that it is bound to the portal, with these values.
-    fn bind_to(
+    pub(super) fn bind_to(
         &mut self,
         bind: &BindNames<'_>,
         values: &[u8],
@@ -408,20 +361,13 @@ impl Ride {
         let described = match target {
             Target::Portal(portal) => {
                 target.write(out, tag::DESCRIBE);
-                let portal = self.portals.get(portal).filter(|portal| portal.named);
-                portal.map(|portal| Described {
-                    statement: portal.template.statement_id,
-                    key: portal.key,
-                })
+                let portal = self.portals.get(portal);
+                portal.and_then(|portal| Described::of(&portal.statement, portal.key, desk))
             }
             Target::Statement(name) => {
                 let Known { name: own, key, .. } = self.make_known(name, desk, out);
                 Target::Statement(&own).write(out, tag::DESCRIBE);
-                let template = desk.session.statement(name).filter(|_| !name.is_empty());
-                template.map(|template| Described {
-                    statement: template.statement_id,
-                    key,
-                })
+                Described::of(name, key, desk)
             }
         };
         self.expect.push_back(Expect::Describe(described));
@@ -456,8 +402,9 @@ impl Ride {
                 ..Known::default()
             };
         };
+        let analysis = desk.session.analysis(name).cloned().unwrap_or_default();
         let outgoing = self.outgoing(&template, desk, out);
-        let sent = self.as_prepared(Arc::clone(&outgoing), desk);
+        let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, desk);
         // The client's text decides what a statement does, unless the server may split it into other tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
@@ -468,14 +415,15 @@ impl Ride {
             ..Known::default()
         };
         if name.is_empty() {
-            if desk.server.unnamed != Some(sent.statement_id) {
+            if desk.server.unnamed != Some(analysis.parse) {
+                let types = analysis.other_types(&sent.types);
                 Parse {
                     name: b"",
                     text: sent.text.as_bytes(),
-                    types: &sent.types,
+                    types: types.unwrap_or(&sent.types),
                 }
                 .write(out);
-                desk.server.unnamed = Some(sent.statement_id);
+                desk.server.parse_unnamed(analysis.parse);
                 self.expect.push_back(Expect::OwnParse { key: None });
             }
             return known;
@@ -488,7 +436,8 @@ impl Ride {
             None => sent,
             Some((select, _)) => desk.templates.in_place_of(&sent, &select),
         };
-        let ensured = desk.server.ensure((&*sent).into(), out);
+        let now = desk.templates.new_id();
+        let ensured = desk.server.ensure_for((&*sent).into(), &analysis, now, out);
         self.expect
             .extend(ensured.closed.map(|closed| Expect::OwnClose {
                 closed: Some(closed),
@@ -524,17 +473,6 @@ impl Ride {
     }
 }
 
-/// As much of a text as its beginning holds.
-fn beginning(head: Frame<'_>) -> &str {
-    match std::str::from_utf8(head.body()) {
-        Ok(text) => text,
-        Err(error) => {
-            let valid = head.body().get(..error.valid_up_to()).unwrap_or_default();
-            std::str::from_utf8(valid).unwrap_or_default()
-        }
-    }
-}
-
 /// A client's own name, made different from the names that Paceline gives.
 pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
@@ -552,6 +490,26 @@ impl Desk<'_> {
         let select = table.to_select();
         let template = self.templates.in_place_of(&constant, &select);
         Some((select, template))
+    }
+
+    /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was
+    /// analysed without them. (PostgreSQL itself analyses anew when a session gets its temporary schema, but a server connection
+    /// may have that from an earlier client.)
+    pub(super) fn meets_temporaries(&mut self, changes: &[SessionChange], kept: &[Kept]) {
+        let makes = changes.contains(&SessionChange::Pin(Kept::Temporary));
+        let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
+        let may_make = self.server.had_temporaries && changes.iter().any(unseen);
+        if (makes || may_make) && !kept.contains(&Kept::Temporary) {
+            self.server.retire_all();
+            self.server.unnamed = None;
+        }
+        let unknown = changes.contains(&SessionChange::Taint);
+        self.server.had_temporaries |= makes || unknown;
+    }
+
+    /// The client's `Parse` is about to be written.
+    pub(super) fn begin_analysis(&self) -> Analysis {
+        Analysis::begun(self.templates.new_id(), self.server.settings.id)
     }
 }
 

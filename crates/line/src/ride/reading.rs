@@ -2,6 +2,7 @@
 //! something else under its settings. What such a text does is not known.
 
 use super::{Desk, Ride};
+use crate::analysis::Analysis;
 use crate::template::Template;
 use std::sync::Arc;
 
@@ -26,11 +27,20 @@ impl Ride {
         }
     }
 
-    /// The same for a text that the server may have parsed before.
-    pub(super) fn as_prepared(&self, template: Arc<Template>, desk: &Desk<'_>) -> Arc<Template> {
-        let id = template.statement_id;
-        let prepared = desk.server.has_prepared(id) || desk.server.unnamed == Some(id);
-        match prepared || self.reads(&template.text, desk) {
+    /// The same for a text that the server may have parsed before, under this name of the client's.
+    pub(super) fn as_prepared(
+        &self,
+        name: &[u8],
+        template: Arc<Template>,
+        analysis: &Analysis,
+        desk: &Desk<'_>,
+    ) -> Arc<Template> {
+        let server = &*desk.server;
+        let there = match name.is_empty() {
+            true => server.unnamed == Some(analysis.parse),
+            false => server.has_for(template.statement_id, analysis, &template.types),
+        };
+        match there || self.reads(&template.text, desk) {
             true => template,
             false => desk.templates.unread(&template.text, &template.types),
         }

@@ -118,6 +118,7 @@ impl Ride {
             _ => false,
         };
         begins
+            && !self.stays
             && self.status == Status::Idle
             && self.status_before == Status::Idle
             && matches!(self.repeat, Repeat::Open { .. })

@@ -4,8 +4,9 @@
 
 use super::outward::Known;
 use super::{Desk, Expect, Ride};
+use crate::analysis::Shape;
 use crate::ride::keep::Refusal;
-use crate::server::{Shape, StatementKey};
+use crate::server::StatementKey;
 use crate::template::Unparsed;
 use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
@@ -27,12 +28,23 @@ impl From<Unparsed> for NotYet {
     }
 }
 
-/// A statement with a name that is described.
-#[derive(Debug, Clone, Copy)]
+/// A statement that is described to its client.
+#[derive(Debug, Clone)]
 pub(super) struct Described {
-    /// Its [`statement_id`](crate::template::Template::statement_id).
-    pub(super) statement: u64,
-    pub(super) key: Option<StatementKey>,
+    name: Box<[u8]>,
+    /// [`Analysis::parse`](crate::analysis::Analysis::parse), as the name may have become another statement's.
+    parse: u64,
+    /// `None`: it is the unnamed statement.
+    key: Option<StatementKey>,
+}
+
+impl Described {
+    /// The client's statement of that name, which the server has by this key. `None`: there is none.
+    pub(super) fn of(name: &[u8], key: Option<StatementKey>, desk: &Desk<'_>) -> Option<Self> {
+        let parse = desk.session.analysis(name)?.parse;
+        let name = name.into();
+        Some(Self { name, parse, key })
+    }
 }
 
 impl Ride {
@@ -51,23 +63,15 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Result<(), NotYet> {
-        let template = desk.session.statement(name).filter(|_| !name.is_empty());
-        let template = template.filter(|_| !self.first_describes).cloned();
-        let Some(template) = template else {
-            return Ok(());
-        };
-        let Some(known) = desk.session.shape(template.statement_id) else {
+        let analysis = desk.session.analysis(name);
+        let told = analysis.and_then(|analysis| analysis.shape);
+        let Some(told) = told.filter(|_| !self.first_describes) else {
             return Ok(());
         };
         let Known { name, key, .. } = self.make_known(name, desk, out);
-        let Some(key) = key else {
-            return Ok(());
-        };
         match desk.server.shape(key) {
-            Some(shape) if shape == known => Ok(()),
+            Some(shape) if shape == told => Ok(()),
             Some(_) => {
-                // Whoever prepares the text now has a statement of its own, which no server has with the old columns.
-                desk.templates.retire(&template);
                 self.refuse_message(Refusal::OtherColumns, out);
                 Ok(())
             }
@@ -94,12 +98,27 @@ impl Ride {
         self.describing = false;
     }
 
+    /// The server has described the parameters of the statement.
+    pub(super) fn types_are(&self, frame: Frame<'_>, desk: &mut Desk<'_>) {
+        if let Some(Expect::Shape { key }) = self.expect.front() {
+            desk.server.has_types(*key, frame.body());
+        }
+    }
+
+    /// The client is told the types of a statement's parameters.
+    pub(super) fn note_types(frame: Frame<'_>, described: &Described, desk: &mut Desk<'_>) {
+        let Described { name, parse, key } = described;
+        desk.session.tell_types(name, *parse, frame.body());
+        desk.server.has_types(*key, frame.body());
+    }
+
     /// The client is told the columns of a statement.
-    pub(super) fn note_shape(&self, frame: Frame<'_>, described: Described, desk: &mut Desk<'_>) {
+    pub(super) fn note_shape(frame: Frame<'_>, described: &Described, desk: &mut Desk<'_>) {
         let shape = read_shape(frame);
-        desk.session.describe(described.statement, shape);
-        if let Some(key) = described.key {
-            desk.server.has_shape(key, shape);
+        let Described { name, parse, key } = described;
+        desk.session.tell_shape(name, *parse, shape);
+        if key.is_some() || desk.server.unnamed == Some(*parse) {
+            desk.server.has_shape(*key, shape);
         }
     }
 }

@@ -27,8 +27,7 @@ impl Scene {
 
     fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> Plan {
         let bytes = Bytes::from(messages.concat());
-        self.session
-            .plan(&bytes, &self.templates, &Board, &|_| false)
+        self.session.plan(&bytes, &self.templates, &Board)
     }
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Unit {
@@ -119,8 +118,8 @@ fn the_extended_form_is_taken_apart() {
         (false, Some(b"x")),
     ];
     let unit = scene.single([
-        parse("p", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
-        bind_values("p", &values, &[1]),
+        parse("", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
+        bind_values("", &values, &[1]),
         describe_portal(),
         execute(),
         sync(),
@@ -142,16 +141,20 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
         scene.is_alone([bind("p"), execute(), sync()]),
         "PostgreSQL says so better"
     );
-    let unit = scene.single([parse("p", "SELECT 1"), bind("p"), execute(), sync()]);
-    assert!(scene.session.statement(b"p").is_none(), "not yet");
+    assert!(
+        scene.is_alone([parse("p", "SELECT 1"), bind("p"), execute(), sync()]),
+        "a statement with a name is analysed for its client"
+    );
+    let unit = scene.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    assert!(scene.session.statement(b"").is_none(), "not yet");
     scene
         .session
-        .served(&unit, &error("42703", "no such column"));
-    assert!(scene.session.statement(b"p").is_none(), "it was not parsed");
+        .served(&unit, &error("42703", "no such column"), 1);
+    assert!(scene.session.statement(b"").is_none(), "it was not parsed");
     scene
         .session
-        .served(&unit, &[parsed(), error("22012", "later")].concat());
-    let again = scene.single([bind("p"), execute(), sync()]);
+        .served(&unit, &[parsed(), error("22012", "later")].concat(), 1);
+    let again = scene.single([bind(""), execute(), sync()]);
     assert_eq!(again.template.id, unit.template.id);
     let short = Form::Extended {
         parse: false,
@@ -166,7 +169,7 @@ fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
     scene.prepare("", "SELECT 1");
     scene.prepare("p", "SELECT 1");
     let unit = scene.single([query("SELECT 2")]);
-    scene.session.served(&unit, &complete("SELECT 1"));
+    scene.session.served(&unit, &complete("SELECT 1"), 1);
     assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
 }
 
@@ -175,10 +178,8 @@ fn extended_units_of_another_shape_are_relayed() {
     let mut scene = Scene::new();
     scene.prepare("p", "SELECT 1");
     scene.prepare("q", "SELECT 1");
-    assert!(
-        scene.is_alone([parse("a", "SELECT 1"), sync()]),
-        "only Parse"
-    );
+    let names = scene.plan([parse("a", "SELECT 1"), close_statement("p"), sync()]);
+    assert!(matches!(names, Plan::Names), "{names:?}");
     assert!(
         scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
         "two in one transaction"
@@ -321,7 +322,10 @@ fn show_among_other_things_goes_to_a_server() {
     assert!(scene.is_alone([show(), bind("s"), execute(), bind("one"), execute(), sync()]));
     assert!(scene.is_alone([show(), describe_statement("one"), sync()]));
     assert!(
-        scene.is_alone([parse("one", "SHOW hotspot"), sync()]),
+        matches!(
+            scene.plan([parse("one", "SHOW hotspot"), sync()]),
+            Plan::Names
+        ),
         "a name in use"
     );
 }
@@ -400,11 +404,7 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
     ] {
         let mut scene = Scene::new();
         let bytes = Bytes::from(messages);
-        let plan = |scene: &mut Scene| {
-            scene
-                .session
-                .plan(&bytes, &scene.templates, &Board, &|_| false)
-        };
+        let plan = |scene: &mut Scene| scene.session.plan(&bytes, &scene.templates, &Board);
         let mut waited = 0;
         let unit = loop {
             match plan(&mut scene) {
@@ -427,13 +427,13 @@ fn names_that_were_given_before_a_long_text_are_given_again() {
     let bytes = Bytes::from(messages);
     let accepted = |_: &Template| true;
     let Scene { session, templates } = &mut scene;
-    let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board, &accepted) else {
+    let Err(unparsed) = session.answer_names(&bytes, templates, &accepted) else {
         panic!("it is long");
     };
     assert!(session.statement(b"a").is_none());
     templates.parse(&unparsed);
-    let plan = session.plan(&bytes, templates, &Board, &accepted);
-    assert!(matches!(plan, Plan::Answer(_)), "{plan:?}");
+    let answer = session.answer_names(&bytes, templates, &accepted);
+    assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
     assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
 }
 
@@ -459,11 +459,11 @@ fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
         Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
     ] {
         let Scene { session, templates } = &mut Scene::new();
-        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board, &|_| false) else {
+        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
             panic!("it is long");
         };
         templates.give_up(&unparsed);
-        let plan = session.plan(&bytes, templates, &Board, &|_| false);
+        let plan = session.plan(&bytes, templates, &Board);
         assert!(matches!(plan, Plan::Alone), "{plan:?}");
     }
 }

@@ -87,7 +87,7 @@ impl DealPlan {
             template: queue,
             settings: unit.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, self.fields.len())?,
+            result_formats: result_bits(unit, &self.fields)?,
             cohort: 0,
         };
         // Inserts do not stand in one another's way.

@@ -113,7 +113,7 @@ impl FoldPlan {
             template: self.template,
             settings: unit.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, self.fields.len())?,
+            result_formats: result_bits(unit, &self.fields)?,
             // Values that only PostgreSQL can compare travel with their equals in bytes.
             cohort: if self.rows.are_opaque() {
                 key.cohort()

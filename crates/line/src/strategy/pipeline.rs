@@ -35,8 +35,6 @@ pub fn fits(unit: &Unit) -> GroupId {
 #[derive(Debug)]
 struct Read {
     form: Form,
-    /// The server was asked to prepare its statement.
-    parsed: bool,
     /// The members that asked it.
     members: Vec<usize>,
 }
@@ -60,36 +58,27 @@ impl Batch {
         let mut reads: Vec<Read> = Vec::with_capacity(members.len());
         let mut asked = HashMap::with_capacity(members.len());
         for (member, unit) in members.iter().enumerate() {
-            let place = *asked.entry(Question::of(unit)).or_insert(reads.len());
-            if let Some(read) = reads.get_mut(place) {
+            let question = Question::of(unit);
+            // What was asked for an earlier member may be older than what this one has parsed.
+            let place = asked.get(&question).filter(|_| server.serves(unit));
+            if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
-            let parsed = ask(unit, server, &mut injected, out);
+            asked.insert(question, reads.len());
+            ask(unit, server, &mut injected, out);
             reads.push(Read {
                 form: unit.form,
-                parsed,
                 members: vec![member],
             });
         }
-        let mut batch = Self {
+        Self {
             reads,
             injected,
             current: 0,
             answer: BytesMut::new(),
             failed: false,
             abandoned: false,
-        };
-        batch.begin_answer();
-        batch
-    }
-
-    /// A statement that the server has already is the answer to the client's own Parse.
-    fn begin_answer(&mut self) {
-        if let Some(read) = self.reads.get(self.current)
-            && !read.parsed
-        {
-            read.form.write_parsed(&mut self.answer);
         }
     }
 
@@ -146,7 +135,6 @@ impl Batch {
             dealt.push(Dealt { member, verdict });
         }
         self.current += 1;
-        self.begin_answer();
     }
 
     pub(super) fn abandon(&mut self) -> Vec<Dealt> {

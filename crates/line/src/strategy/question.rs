@@ -26,26 +26,23 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Writes a read up to its Sync. True: the server was asked to prepare its statement.
+/// Writes a read up to its Sync.
 pub(super) fn ask(
     unit: &Unit,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,
-) -> bool {
-    let parsed = match unit.form {
+) {
+    match unit.form {
         // Its own text, so that the answer is PostgreSQL's to the letter.
         Form::Simple => {
             server.unnamed = None;
             out.put_slice(&unit.bytes);
-            false
         }
         Form::Extended { .. } => {
-            let parsed = write_member(unit, server, injected, out);
+            write_member(unit, server, injected, out);
             frontend::write_sync(out);
-            parsed
         }
-    };
+    }
     injected.push_sync();
-    parsed
 }

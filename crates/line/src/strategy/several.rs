@@ -90,7 +90,7 @@ impl SeveralPlan {
             template: self.company(unit)?,
             settings: unit.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, self.fields.len())?,
+            result_formats: result_bits(unit, &self.fields)?,
             cohort: 0,
         };
         Some((group, Keys::Several(self.line_keys(unit)?)))

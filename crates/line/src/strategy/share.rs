@@ -44,6 +44,17 @@ pub fn fits(unit: &Unit) -> Option<GroupId> {
     })
 }
 
+/// The member whose client has parsed the statement last: what is analysed after that serves all.
+fn latest(members: &[&Unit]) -> Option<Unit> {
+    let since = |unit: &&&Unit| unit.analysis.as_ref().map_or(0, |analysis| analysis.since);
+    let mut latest = Unit::clone(members.iter().max_by_key(since)?);
+    if let Some(analysis) = &mut latest.analysis {
+        // Not what its own `Parse` has left there.
+        analysis.parse = 0;
+    }
+    Some(latest)
+}
+
 /// A shared read on its way.
 #[derive(Debug)]
 pub struct Batch {
@@ -78,10 +89,13 @@ impl Batch {
             return None;
         }
         let mut injected = Injected::default();
-        let mut answer = BytesMut::with_capacity(first.template.pace.last_bytes());
-        if !ask(first, server, &mut injected, out) {
-            // A statement that the server has already is the answer to the clients' own Parse.
-            first.form.write_parsed(&mut answer);
+        let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
+        match members.iter().all(|unit| server.serves(unit)) {
+            true => ask(first, server, &mut injected, out),
+            false => ask(&latest(members)?, server, &mut injected, out),
+        }
+        if !members.iter().all(|unit| server.serves(unit)) {
+            return None;
         }
         Some(Self {
             form: first.form,

@@ -107,7 +107,7 @@ impl UpsertPlan {
             template: self.template,
             settings: unit.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, self.fields.len())?,
+            result_formats: result_bits(unit, &self.fields)?,
             cohort: match self.rows.are_opaque() {
                 true => key.cohort(),
                 false => 0,

@@ -174,7 +174,7 @@ pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
 pub(crate) fn single(session: &mut Session, templates: &Templates, messages: Vec<u8>) -> Unit {
     let bytes = Bytes::from(messages);
     loop {
-        match session.plan(&bytes, templates, &Board, &|_| false) {
+        match session.plan(&bytes, templates, &Board) {
             Plan::Single(unit) => return *unit,
             Plan::Unparsed(unparsed) => templates.parse(&unparsed),
             other => panic!("not a unit that may travel with others: {other:?}"),

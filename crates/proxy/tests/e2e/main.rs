@@ -43,6 +43,7 @@ mod outsider;
 mod pipelines;
 mod pooling;
 mod prepared;
+mod prepared_analysis;
 mod queue;
 mod queue_clients;
 mod row_waits;

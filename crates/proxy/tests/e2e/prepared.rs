@@ -160,8 +160,7 @@ fn prepared_statements_follow_the_tables() {
     both(&run("s", "1"));
 }
 
-/// A column has another type than when the statement was prepared for somebody else: what one client may still be told
-/// of the old type is the last of it.
+/// A column has another type than when the statement was prepared for another client.
 #[test]
 fn a_parameter_whose_type_has_changed_is_prepared_anew() {
     let stage = stage(1);
@@ -181,10 +180,6 @@ fn a_parameter_whose_type_has_changed_is_prepared_anew() {
     );
     let mut late = stage.client();
     late.ask(&prepare).expect_ok("parse");
-    let first = late.ask(&run("p", "seven"));
-    if stage.target() == Target::Paceline {
-        first.expect_error("22P02");
-    }
     assert_eq!(
         late.ask(&run("p", "seven")).expect_ok("a text").value(),
         "seven"

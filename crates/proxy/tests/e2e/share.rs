@@ -110,16 +110,20 @@ fn one_run_answers_all_who_wait_by_both_protocols() {
 }
 
 #[test]
-fn a_name_that_was_prepared_on_the_way_is_known_afterwards() {
+fn a_statement_that_each_has_prepared_by_a_name_of_its_own_is_shared() {
     let stage = stage();
     let asks = |name| [bind("", name, &[Some("3")]), execute("", 0), sync()].concat();
     learn(&stage, &unit(WIDE, &[Some("1")]));
     for rows in [3, TOO_MANY] {
         let mut clients = stage.clients(3);
+        for (client, name) in clients.iter_mut().zip(["a", "b", "c"]) {
+            let unit = [parse(name, WIDE, &[]), sync()];
+            client.ask(&unit.concat()).expect_ok(name);
+        }
         let mut gate = Gate::close(&stage);
         for (client, name) in clients.iter_mut().zip(["a", "b", "c"]) {
             let bind = bind("", name, &[Some(&rows.to_string())]);
-            let unit = [parse(name, WIDE, &[]), bind, execute("", 0), sync()];
+            let unit = [bind, execute("", 0), sync()];
             gate.submit(client, &unit.concat());
         }
         gate.open();

@@ -205,9 +205,9 @@ fn what_paceline_left_on_the_server_is_not_taken_for_the_clients() {
     stage.client([parse("a", "SELECT 1"), sync()]);
     stage.server([parsed(), ready('I')]);
     stage.client([parse("a", "SELECT 2"), sync()]);
-    stage.server([parsed(), error("42P05", "exists"), ready('I')]);
+    stage.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
     run(&mut stage, "DO 'anything'", "DO");
-    assert_eq!(stage.own()[0], "Close a");
+    assert_eq!(stage.own()[0], "Close s2taken");
     let none = row(&["f"; 5]);
     stage.server([closed(), none, complete("SELECT 1"), ready('I')]);
     assert!(stage.ride.is_over());

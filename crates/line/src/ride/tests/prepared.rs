@@ -34,7 +34,17 @@ fn a_named_statement_gets_a_name_that_all_clients_share() {
     ]);
     assert_eq!(got, ["bound", "columns a", "row 1", "SELECT 1", "ready I"]);
     assert!(stage.ride.is_over());
-    assert_eq!(prepare(&mut stage, "yours", "SELECT 1"), ["Sync"]);
+    // Each Parse of a client is one of the server; of two statements of one client each has its own.
+    assert_eq!(
+        prepare(&mut stage, "yours", "SELECT 1"),
+        ["Parse s2: SELECT 1", "Sync"]
+    );
+    stage.client([close_statement("mine"), close_statement("yours"), sync()]);
+    stage.server([ready('I')]);
+    assert_eq!(
+        prepare(&mut stage, "mine", "SELECT 1"),
+        ["Close s1", "Parse s1: SELECT 1", "Sync"]
+    );
 }
 
 #[test]
@@ -42,15 +52,13 @@ fn what_the_server_need_not_answer_is_answered_in_its_place() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
     let sent = stage.client([
-        parse("b", "SELECT 1"),
-        bind("b"),
+        bind("a"),
         close_statement("a"),
         parse("c", "SELECT 2"),
         close_statement("b"),
         sync(),
     ]);
     assert_eq!(sent, ["Bind s1", "Parse s2: SELECT 2", "Sync"]);
-    assert_eq!(stage.server([]), ["parsed"]);
     assert_eq!(stage.server([bound()]), ["bound", "closed"]);
     assert_eq!(stage.server([parsed()]), ["parsed", "closed"]);
     assert_eq!(stage.server([ready('I')]), ["ready I"]);
@@ -193,7 +201,8 @@ fn closing_a_statement_leaves_it_on_the_server_for_others() {
         ["closed", "closed", "closed", "ready I"]
     );
     assert!(stage.session.statement(b"a").is_none());
-    assert_eq!(prepare(&mut stage, "a", "SELECT 1"), ["Sync"]);
+    let sent = prepare(&mut stage, "a", "SELECT 1");
+    assert_eq!(sent, ["Close s1", "Parse s1: SELECT 1", "Sync"]);
 }
 
 #[test]
@@ -201,16 +210,18 @@ fn a_name_in_use_is_refused_by_postgresql_itself() {
     let mut stage = Stage::new();
     prepare(&mut stage, "a", "SELECT 1");
     let sent = stage.client([parse("a", "SELECT 2"), sync()]);
-    assert_eq!(sent, ["Parse a: SELECT", "Parse a: SELECT 2", "Sync"]);
-    let taken = "prepared statement \"a\" already exists";
-    let got = stage.server([parsed(), error("42P05", taken), ready('I')]);
-    assert_eq!(got, [format!("ERROR 42P05: {taken}"), "ready I".to_owned()]);
+    assert_eq!(sent[2..], ["Parse s2taken: SELECT 2", "Sync"]);
+    let taken = |name: &str| format!("prepared statement \"{name}\" already exists");
+    let refused = error("42P05", &taken("paceline_taken"));
+    let got = stage.server([closed(), parsed(), refused, ready('I')]);
+    let told = format!("ERROR 42P05: {}", taken("a"));
+    assert_eq!(got, [told, "ready I".to_owned()]);
     let template = stage.session.statement(b"a").expect("the first one stays");
     assert_eq!(template.text, "SELECT 1");
     assert_eq!(
         stage.ride_again(),
-        ["Close a"],
-        "the client's own name goes before anybody else comes"
+        ["Close s2taken"],
+        "what has raised the error goes before another client comes"
     );
     assert!(stage.server([closed()]).is_empty());
     assert!(stage.ride.is_over());

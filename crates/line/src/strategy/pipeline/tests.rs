@@ -94,7 +94,7 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
     let expected = [
         "Query", //
         "Parse", "Bind", "Describe", "Execute", "Sync", //
-        "Bind", "Execute", "Sync",
+        "Parse", "Bind", "Execute", "Sync",
     ];
     assert_eq!(kinds, expected);
     assert_eq!(sent[0], format!("Query {FIRST}"), "to the letter");
@@ -116,7 +116,7 @@ fn answers_are_dealt_as_they_come() {
     );
     assert!(!trip.is_over());
     assert_eq!(
-        trip.answer([short_answer()]),
+        trip.answer([parsed(), short_answer()]),
         ["2: bound, row 2, SELECT 1, ready I"]
     );
     assert!(trip.is_over() && !trip.batch.failed());
@@ -177,14 +177,15 @@ fn who_waits_behind_a_slow_member_may_go_elsewhere() {
 fn a_bind_that_fails_does_not_take_back_the_parse() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members[1..2]);
+    let mut trip = scene.leave(&members[2..]);
     let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
     assert_eq!(dealt, ["0: again Alone"]);
-    // Now the server has the statement, and it is not parsed again.
-    let mut trip = scene.leave(&members[1..2]);
+    // Now the server has the statement, and it is not parsed again, unless its client parses it.
+    let mut trip = scene.leave(&members[2..]);
     assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
-    let dealt = trip.answer([error("22P02", "no"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone"]);
+    trip.answer([error("22P02", "no"), ready('I')]);
+    let again = scene.leave(&members[1..2]).sent();
+    assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn the_very_same_question_is_asked_once() {
     assert_eq!(dealt, [0, 2, 5].map(|n| format!("{n}: {answer}")));
     let dealt = trip.answer([error("22012", "division by zero"), ready('I')]);
     assert_eq!(dealt, ["1: again Alone", "4: again Alone"]);
-    let dealt = trip.answer([short_answer()]);
+    let dealt = trip.answer([parsed(), short_answer()]);
     assert_eq!(dealt, ["3: bound, row 2, SELECT 1, ready I"]);
     assert!(trip.is_over());
 }

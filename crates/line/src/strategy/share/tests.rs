@@ -1,6 +1,7 @@
 //! A shared read without a server: who may join, one run, the same bytes for everybody, and an answer that becomes too long.
 
 use super::{ANSWER_BYTES_MAX, fits};
+use crate::analysis::Analysis;
 use crate::learned::{Learned, Policy};
 use crate::line::{GroupId, Strategy};
 use crate::server::ServerSide;
@@ -182,11 +183,9 @@ fn one_run_answers_all_and_only_when_it_is_complete() {
         [0, 1, 2].map(|member| format!("{member}: {ANSWER}"))
     );
     assert!(trip.is_over());
-    // Where the server has the statement already, the clients' own Parse is answered all the same.
-    let mut trip = scene.twins(2);
-    assert!(trip.sent()[0].starts_with("Bind"), "{:?}", trip.sent());
-    let dealt = trip.answer([bound(), columns(&["b"]), row(&["2"]), ended()]);
-    assert_eq!(dealt, [0, 1].map(|member| format!("{member}: {ANSWER}")));
+    // What the clients parse is analysed for them, once for all.
+    let again = scene.twins(2).sent();
+    assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
@@ -210,14 +209,46 @@ fn a_read_that_fails_fails_for_each_alone() {
     let dealt = trip.answer([begun(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
     assert!(trip.is_over() && !trip.batch.failed());
-    // Its Parse was taken all the same; one that was not is sent again.
-    let mut trip = scene.twins(2);
-    assert!(trip.sent()[0].starts_with("Bind"), "{:?}", trip.sent());
-    trip.answer([stale_plan(), ready('I')]);
-    let mut trip = scene.twins(2);
-    assert!(trip.sent()[0].starts_with("Close"), "{:?}", trip.sent());
-    trip.answer([closed(), error("42P01", "no such table"), ready('I')]);
-    assert!(scene.twins(2).sent()[0].starts_with("Parse"));
+}
+
+/// Clients that have prepared the statement: what serves all of them was analysed after the last of them had parsed it.
+#[test]
+fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
+    let mut scene = Scene::new();
+    let prepared = scene.templates.prepared(TEXT, &[0, 0]);
+    let mut member = |since: u64| {
+        let analysis = Analysis {
+            since,
+            ..Analysis::begun(since - 1, 0)
+        };
+        scene.session.parse(b"p", prepared.clone(), analysis);
+        let messages = [
+            bind_values("p", &[(false, Some(b"1"))], &[]),
+            execute(),
+            sync(),
+        ];
+        single(&mut scene.session, &scene.templates, messages.concat())
+    };
+    let members = [10, 30, 20].map(&mut member);
+    let late = [member(40)];
+    let both = [late[0].clone(), members[0].clone()];
+    let answer = || [bound(), row(&["2"]), ended()].concat();
+    for (members, parses) in [
+        (&members[..], true),
+        (&members[..], false),
+        (&late, true),
+        (&both, false),
+        (&members[..], false),
+    ] {
+        let mut trip = scene.leave(members).expect("they travel together");
+        let kinds = trip.sent();
+        assert_eq!(kinds.iter().any(|line| line.starts_with("Parse")), parses);
+        let closes = kinds.iter().filter(|line| line.starts_with("Close"));
+        let closes = closes.map(|_| closed()).collect::<Vec<_>>().concat();
+        let parsed = if parses { parsed() } else { Wire::new() };
+        let dealt = trip.answer([closes, parsed, answer()]);
+        assert_eq!(dealt.len(), members.len());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What each member gets.
 
 use super::{a_server, counter, leave, stock};
+use crate::analysis::{Analysis, Shape};
 use crate::server::ServerSide;
 use crate::strategy::GroupPlan;
 use crate::testing::folding::{Folding, INT4, INT8, single, table};
@@ -112,6 +113,26 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
         end(),
     ]);
     assert_eq!(dealt, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
+}
+
+/// A client that was told other columns runs alone, where PostgreSQL says so.
+#[test]
+fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
+    let mut folding = stock();
+    let mut unit = folding.texts(&["1", "7"]);
+    let own = folding.plan.fields().iter();
+    let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
+    for (shape, fits) in [
+        (Some(own), true),
+        (Some(Shape::of([(&b"qty"[..], 700, -1)].into_iter())), false),
+        (None, true),
+    ] {
+        unit.analysis = Some(Analysis {
+            shape,
+            ..Analysis::default()
+        });
+        assert_eq!(folding.plan.fits(&unit).is_some(), fits, "{shape:?}");
+    }
 }
 
 #[test]
