@@ -4,7 +4,7 @@ use super::{BACKLOG_MAX, Fate, Relay, with_desk, with_desk_knowing};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
 use crate::pool::{Exclusive, Place};
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use paceline_line::ride::{NotYet, Ride};
 use paceline_line::template::Unparsed;
 use paceline_line::unit::{LONG_HEAD_BYTES, is_long};
@@ -258,8 +258,9 @@ impl Relay<'_> {
             self.unread += self.to_client.len();
             self.to_client.clear();
         }
-        if self.to_client.is_empty() {
-            self.room = None;
+        if self.to_client.is_empty() && self.room.take().is_some() {
+            // The memory of an answer that was taken over goes with its room: buffers are kept for what comes next.
+            self.to_client = BytesMut::new();
         }
         Ok(())
     }
