@@ -26,7 +26,7 @@ use records::Archive;
 pub(crate) use records::{Records, RecordsError};
 pub(crate) use refusal::Refusal;
 use secret::Secret;
-use visitor::{Origin, Visitor};
+use visitor::Visitor;
 
 use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
@@ -120,7 +120,7 @@ pub(crate) async fn authenticate(
 ) -> Result<Identity, Refusal> {
     let archive = proxy.gate.archive.now();
     let (config, records) = &*archive;
-    let visitor = Visitor::of(stream)?;
+    let visitor = Visitor::of(stream);
     let login = Attempt {
         proxy,
         config,
@@ -132,7 +132,7 @@ pub(crate) async fn authenticate(
     let shown = login.admit(stream, input).await;
     if let Err(refusal @ Refusal::Told(_)) = &shown {
         let why = refusal.field(b'M').unwrap_or_default();
-        tracing::info!(user, database, from = ?visitor.origin, why, "login refused");
+        tracing::info!(user, database, from = %visitor.peer, why, "login refused");
     }
     shown
 }
@@ -218,7 +218,7 @@ impl Attempt<'_> {
     /// Who is let in without a proof is on this machine, unless the configuration says otherwise. It is not served otherwise
     /// either: but the configuration may have changed since we began to listen.
     fn check_trust(&self, name: &str) -> Result<(), Refusal> {
-        match self.visitor.is_local() || self.config.paceline.login.auth_trust_remote {
+        match self.visitor.peer.is_local() || self.config.paceline.login.auth_trust_remote {
             true => Ok(()),
             false => Err(self.refused(&format!("\"{name}\""))),
         }
@@ -266,11 +266,9 @@ impl Attempt<'_> {
         let must_be_known =
             self.records.users.is_some() || query::is_asked(self.config, self.database);
         let passes = is_known || !must_be_known;
-        let vouched = match (method, self.visitor.origin) {
+        let vouched = match (method, self.visitor.peer.user()) {
             (Method::Cert(_), _) => self.visitor.certified_names.clone(),
-            (Method::Peer(_), Origin::Unix(uid)) => {
-                visitor::system_user(uid).await.into_iter().collect()
-            }
+            (Method::Peer(_), Some(uid)) => visitor::system_user(uid).await.into_iter().collect(),
             _ => Vec::new(),
         };
         let is_named = |map: &Option<ident::Map>| {

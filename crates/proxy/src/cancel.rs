@@ -337,7 +337,7 @@ mod tests {
     use crate::config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
     use crate::proxy::Proxy;
     use crate::server::Address;
-    use crate::stream::Ends;
+    use crate::stream::Peer;
     use tokio::net::TcpListener;
 
     /// A server that takes connections, and a client that rides there.
@@ -366,7 +366,7 @@ mod tests {
         let proxy = Arc::new(Proxy::new(config));
         let pool = proxy.pool("app", "rider").expect("a pool");
         let client = Arc::new(Whereabouts {
-            presence: Presence::new(&pool, Ends::Unix(0), None),
+            presence: Presence::new(&pool, Peer::Gone, None),
             secret: 3,
             state: Mutex::default(),
             delivered: Notify::new(),

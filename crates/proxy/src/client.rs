@@ -129,7 +129,7 @@ impl Client {
                     self.pool.stats.failed(state);
                 }
                 if let Some(why) = first_words(&told) {
-                    let (client, pool) = (self.stream.ends(), self.pool.name.get());
+                    let (client, pool) = (self.stream.peer(), self.pool.name.get());
                     let database = pool.map(|name| name.database.as_str());
                     let user = pool.map(|name| name.user.as_str());
                     tracing::info!(%client, database, user, why, "client sent away");

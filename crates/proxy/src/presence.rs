@@ -2,7 +2,7 @@
 //! cancel requests. What it is doing is known there.
 
 use crate::pool::Pool;
-use crate::stream::Ends;
+use crate::stream::Peer;
 use crate::tls::Cipher;
 use paceline_line::settings::Settings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -42,7 +42,7 @@ pub(crate) struct Presence {
     /// Its pool.
     pub(crate) pool: Arc<Pool>,
     /// Its connection.
-    pub(crate) ends: Ends,
+    pub(crate) peer: Peer,
     /// It is encrypted so.
     pub(crate) cipher: Option<Cipher>,
     /// When it came, by the clock.
@@ -59,11 +59,11 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// A client that has come just now.
-    pub(crate) fn new(pool: &Arc<Pool>, ends: Ends, cipher: Option<Cipher>) -> Self {
+    pub(crate) fn new(pool: &Arc<Pool>, peer: Peer, cipher: Option<Cipher>) -> Self {
         let now = pool.proxy.clock.seconds();
         Self {
             pool: Arc::clone(pool),
-            ends,
+            peer,
             cipher,
             since: now,
             requested: AtomicU32::new(now),

@@ -1,13 +1,15 @@
 //! A byte stream to a client or server: TCP or Unix socket, plain or encrypted. Non-blocking; nothing is buffered here,
 //! except that TLS keeps parts of records.
 
+mod peer;
+
 use crate::config::Tcp;
 use crate::tls::Cipher;
 use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
+pub(crate) use peer::Peer;
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,55 +63,10 @@ struct Tls {
     identity: Identity,
 }
 
-/// The two ends of a connection, in few bytes.
-#[derive(Debug, Clone)]
-pub(crate) enum Ends {
-    /// A Unix socket, and the process at its other end; 0 if that is not known.
-    Unix(u32),
-    /// The other end and this one.
-    V4([SocketAddrV4; 2]),
-    /// The other end and this one.
-    V6(Box<[SocketAddrV6; 2]>),
-}
-
-impl fmt::Display for Ends {
-    /// The other end.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(process) => write!(out, "unix:{process}"),
-            Self::V4([peer, _]) => peer.fmt(out),
-            Self::V6(ends) => {
-                let [peer, _] = &**ends;
-                peer.fmt(out)
-            }
-        }
-    }
-}
-
 impl Stream {
-    /// Its two ends. One that is gone already is taken for a Unix socket's.
-    pub(crate) fn ends(&self) -> Ends {
-        match &self.socket {
-            Socket::Tcp(stream) => match (stream.peer_addr(), stream.local_addr()) {
-                (Ok(SocketAddr::V4(peer)), Ok(SocketAddr::V4(local))) => Ends::V4([peer, local]),
-                (Ok(SocketAddr::V6(peer)), Ok(SocketAddr::V6(local))) => {
-                    Ends::V6(Box::new([peer, local]))
-                }
-                _ => Ends::Unix(0),
-            },
-            Socket::Unix(stream) => {
-                let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-                Ends::Unix(pid.map_or(0, i32::cast_unsigned))
-            }
-        }
-    }
-
-    /// The user at the other end of a Unix socket.
-    pub(crate) fn peer_uid(&self) -> Option<u32> {
-        match &self.socket {
-            Socket::Tcp(_) => None,
-            Socket::Unix(stream) => stream.peer_cred().ok().map(|peer| peer.uid()),
-        }
+    /// The other end.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer::of(&self.socket)
     }
 
     /// Takes a TCP socket.
@@ -190,8 +147,7 @@ impl Stream {
         self.tls()?.identity.binding.as_deref()
     }
 
-    /// Names in the certificate that a client has shown and that was found good, the common name first; none where it was not asked
-    /// for one (`client_tls_sslmode` below `verify-ca`).
+    /// Names in a client's certificate that comes from an authority in `client_tls_ca_file`, the common name first.
     pub(crate) fn certified_names(&self) -> &[String] {
         self.tls().map_or(&[], |tls| &tls.identity.names)
     }

@@ -78,7 +78,7 @@ impl Door<'_> {
         secret: Option<&Secret>,
         others: Kept,
     ) -> Result<Credential, Refusal> {
-        if !self.visitor.is_encrypted() && !self.visitor.is_local() {
+        if !self.visitor.is_encrypted() && !self.visitor.peer.is_local() {
             let message = "a password is not taken over an unencrypted connection";
             let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
             return Err(ErrorResponse::fatal("28000", message)

@@ -8,7 +8,8 @@ mod network;
 mod tests;
 
 use super::ident::{Map, Maps};
-use super::visitor::{Origin, Visitor};
+use super::visitor::Visitor;
+use crate::stream::Peer;
 pub(super) use fields::{Token, fields};
 use network::Network;
 use std::io;
@@ -82,6 +83,12 @@ impl Hba {
         Ok(Self { rules })
     }
 
+    /// Does a rule ask for a certificate?
+    pub(super) fn asks_for_certificates(&self) -> bool {
+        let mut methods = self.rules.iter().map(|rule| &rule.method);
+        methods.any(|method| matches!(method, Method::Cert(_)))
+    }
+
     /// What this client must show to be let into a database as a user; `None`: no rule is for it.
     pub(super) fn method(&self, visitor: &Visitor, database: &str, user: &str) -> Option<&Method> {
         let fits = |rule: &&Rule| {
@@ -98,12 +105,15 @@ impl Hba {
 
 impl Rule {
     fn is_for(&self, visitor: &Visitor) -> bool {
-        match (self.way, visitor.origin) {
-            (Way::Local, Origin::Unix(_)) => true,
-            (Way::Local, Origin::Tcp(_)) | (_, Origin::Unix(_)) => false,
+        match (self.way, &visitor.peer) {
+            (_, Peer::Gone) => false,
+            (Way::Local, Peer::Unix { .. }) => true,
+            (Way::Local, _) | (_, Peer::Unix { .. }) => false,
             (Way::HostSsl, _) if !visitor.is_encrypted() => false,
             (Way::HostNoSsl, _) if visitor.is_encrypted() => false,
-            (_, Origin::Tcp(address)) => self.network.holds(address),
+            (_, peer @ (Peer::V4(_) | Peer::V6(_))) => peer
+                .address()
+                .is_some_and(|address| self.network.holds(address)),
         }
     }
 }

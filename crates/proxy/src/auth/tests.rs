@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::config::{Tcp, Upstream};
+use crate::stream::Peer;
 use crate::tls::Keyring;
 
 fn visitor(address: &str) -> Visitor {
     Visitor {
-        origin: Origin::Tcp(address.parse().unwrap()),
+        peer: Peer::tcp(address),
         encrypted: true,
         certified_names: vec!["rider".to_owned(), "rider.example".to_owned()],
         end_point: None,
@@ -70,7 +71,10 @@ async fn a_certificate_vouches_for_its_names() {
 async fn the_system_vouches_for_its_users_on_its_socket() {
     let peer = ["auth_type=peer"];
     let root = Visitor {
-        origin: Origin::Unix(0),
+        peer: Peer::Unix {
+            process: 1,
+            user: 0,
+        },
         ..visitor("127.0.0.1")
     };
     assert!(vouched(&peer, &root, None, "root").await);

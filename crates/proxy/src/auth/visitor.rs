@@ -1,24 +1,13 @@
 //! What a connection itself tells of the client at its other end, before the client says anything: where it comes from,
 //! whether somebody on the way could listen, and which names vouch for it.
 
-use crate::stream::{Socket, Stream};
-use std::io;
-use std::net::IpAddr;
-
-/// Where a client connects from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Over TCP, from this address (IPv4 never in IPv6's clothes).
-    Tcp(IpAddr),
-    /// Over the Unix socket, by a process of the user with this number.
-    Unix(u32),
-}
+use crate::stream::{Peer, Stream};
 
 /// A client whose name is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Visitor {
     /// Where it connects from.
-    pub(crate) origin: Origin,
+    pub(crate) peer: Peer,
     /// Whether the connection is encrypted.
     pub(super) encrypted: bool,
     /// The names in its certificate, if it has shown one that was checked.
@@ -28,25 +17,13 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Whoever is at the other end of this stream.
-    pub(crate) fn of(stream: &Stream) -> io::Result<Self> {
-        let origin = match &stream.socket {
-            Socket::Tcp(socket) => Origin::Tcp(socket.peer_addr()?.ip().to_canonical()),
-            Socket::Unix(socket) => Origin::Unix(socket.peer_cred()?.uid()),
-        };
-        Ok(Self {
-            origin,
+    /// The client of this stream.
+    pub(crate) fn of(stream: &Stream) -> Self {
+        Self {
+            peer: stream.peer(),
             encrypted: stream.is_encrypted(),
             certified_names: stream.certified_names().to_vec(),
             end_point: stream.channel_binding().map(<[u8]>::to_vec),
-        })
-    }
-
-    /// Whether it runs on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        match self.origin {
-            Origin::Tcp(address) => address.is_loopback(),
-            Origin::Unix(_) => true,
         }
     }
 

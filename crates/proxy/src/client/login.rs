@@ -150,7 +150,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
             if let Some(why) = first_words(&told) {
-                tracing::info!(client = %stream.ends(), why, "login refused");
+                tracing::info!(client = %stream.peer(), why, "login refused");
             }
             // The connection ends, whether or not the client hears why: nobody waits until it listens.
             if !stream.is_cut() {
@@ -224,7 +224,7 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         None => welcome(&pool, &settings).await?,
         Some(name) => welcome_by(name, proxy, &pool, sets).await?,
     };
-    let presence = Presence::new(&pool, stream.ends(), stream.cipher());
+    let presence = Presence::new(&pool, stream.peer(), stream.cipher());
     let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();

@@ -4,7 +4,7 @@ use super::{PACELINE, PGBOUNCER, Pass};
 use crate::auth::{self, Refusal};
 use crate::config::{AuthType, Config};
 use crate::proxy::Proxy;
-use crate::stream::{Ends, Stream};
+use crate::stream::Stream;
 use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) async fn enter(
         false => {
             // With `auth_type = any` it is the user of some server; here the client's own name is meant.
             auth::authenticate(proxy, stream, input, PGBOUNCER, user).await?;
-            allowed(&proxy.config(), user, is_local(&stream.ends()))
+            allowed(&proxy.config(), user, stream.peer().is_local())
         }
     };
     let access = access.ok_or_else(|| {
@@ -48,7 +48,7 @@ pub(crate) async fn enter(
 /// It comes from the account that Paceline runs as, and says so.
 fn is_own(stream: &Stream, user: &str) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    matches!(user, PGBOUNCER | PACELINE) && stream.peer_uid() == Some(own)
+    matches!(user, PGBOUNCER | PACELINE) && stream.peer().user() == Some(own)
 }
 
 /// What others may do. Where nobody is named and nobody is asked for a proof, whoever has come from this machine may look.
@@ -65,15 +65,4 @@ pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<Acc
         _ => named(others),
     };
     may_look.then_some(Access::Stats)
-}
-
-fn is_local(ends: &Ends) -> bool {
-    match ends {
-        Ends::Unix(_) => true,
-        Ends::V4([peer, _]) => peer.ip().is_loopback(),
-        Ends::V6(both) => {
-            let [peer, _] = &**both;
-            peer.ip().to_canonical().is_loopback()
-        }
-    }
 }

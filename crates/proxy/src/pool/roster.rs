@@ -3,7 +3,7 @@
 use super::{Bond, Era, Pool};
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
-use crate::stream::{Ends, Stream};
+use crate::stream::{Peer, Stream};
 use crate::tls::Cipher;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// What is known of a server connection while others have it.
 #[derive(Debug)]
 pub(crate) struct ServerCard {
-    /// Its two ends.
-    pub(crate) ends: Ends,
+    /// The server at its other end.
+    pub(crate) peer: Peer,
     /// It is encrypted so.
     pub(crate) cipher: Option<Cipher>,
     /// The process of the server behind it.
@@ -53,7 +53,7 @@ impl ServerCard {
     /// Of a connection that is new.
     pub(crate) fn new(stream: &Stream, process: u32) -> Arc<Self> {
         Arc::new(Self {
-            ends: stream.ends(),
+            peer: stream.peer(),
             cipher: stream.cipher(),
             process,
             since: AtomicU32::new(0),

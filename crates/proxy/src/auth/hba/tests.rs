@@ -5,7 +5,7 @@ use crate::auth::ident;
 
 fn tcp(address: &str) -> Visitor {
     Visitor {
-        origin: Origin::Tcp(address.parse().unwrap()),
+        peer: Peer::tcp(address),
         encrypted: false,
         certified_names: Vec::new(),
         end_point: None,
@@ -14,7 +14,10 @@ fn tcp(address: &str) -> Visitor {
 
 fn unix() -> Visitor {
     Visitor {
-        origin: Origin::Unix(0),
+        peer: Peer::Unix {
+            process: 1,
+            user: 0,
+        },
         ..tcp("127.0.0.1")
     }
 }
@@ -144,4 +147,15 @@ fn what_is_not_understood_is_an_error() {
         let told = try_read(&format!("local all all trust\n\n{line}\n"));
         assert_eq!(told.expect_err(line).0, 3, "{line}");
     }
+}
+
+#[test]
+fn a_client_that_has_gone_matches_no_rule() {
+    let hba = read("local all all trust\nhost all all all trust");
+    let gone = Visitor {
+        peer: Peer::Gone,
+        ..tcp("127.0.0.1")
+    };
+    assert_eq!(hba.method(&gone, "app", "alice"), None);
+    assert_eq!(hba.method(&unix(), "app", "alice"), Some(&Method::Trust));
 }

@@ -7,7 +7,7 @@ use crate::pool::{Pool, PoolName, ServerCard, ServerSeen};
 use crate::presence::application_name;
 use crate::proxy::Proxy;
 use crate::stats::micros;
-use crate::stream::Ends;
+use crate::stream::Peer;
 use crate::tls::Cipher;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ struct Socket {
     state: &'static str,
     /// It is at work, or waits to be.
     is_active: bool,
-    ends: Ends,
+    peer: Peer,
     connected: u32,
     requested: u32,
     wait: Duration,
@@ -170,16 +170,13 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
         database,
         state,
         is_active: !matches!(seen, Seen::Idle),
-        ends: presence.ends.clone(),
+        peer: presence.peer.clone(),
         connected: presence.since,
         requested: presence.requested(),
         wait,
         address: Arc::as_ptr(client).addr(),
         link,
-        process: match presence.ends {
-            Ends::Unix(process) => process,
-            Ends::V4(_) | Ends::V6(_) => 0,
-        },
+        process: presence.peer.process(),
         application_name: application_of(client),
         prepared: presence.prepared(),
         id,
@@ -203,7 +200,7 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         database: server.name.database.clone(),
         state: if server.seen.idle { "idle" } else { "active" },
         is_active: !server.seen.idle,
-        ends: card.ends.clone(),
+        peer: card.peer.clone(),
         connected: card.since.load(Ordering::Relaxed),
         requested: card.requested(),
         wait: Duration::ZERO,
@@ -220,7 +217,7 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
 
 impl Socket {
     fn into_row(self) -> Row {
-        let [(addr, port), (local_addr, local_port)] = both_ends(&self.ends);
+        let [(addr, port), (local_addr, local_port)] = both_ends(&self.peer);
         let wait = micros(self.wait);
         vec![
             self.kind.into(),
@@ -265,11 +262,12 @@ fn pointer(address: usize) -> String {
 }
 
 /// The other end and this one: address and port.
-fn both_ends(ends: &Ends) -> [(String, u16); 2] {
-    match ends {
-        Ends::Unix(_) => [(); 2].map(|()| ("unix".to_owned(), 0)),
-        Ends::V4(both) => both.map(|end| (end.ip().to_string(), end.port())),
-        Ends::V6(both) => both.map(|end| {
+fn both_ends(peer: &Peer) -> [(String, u16); 2] {
+    match peer {
+        Peer::Unix { .. } => [(); 2].map(|()| ("unix".to_owned(), 0)),
+        Peer::Gone => [(); 2].map(|()| (String::new(), 0)),
+        Peer::V4(both) => both.map(|end| (end.ip().to_string(), end.port())),
+        Peer::V6(both) => both.map(|end| {
             let ip: IpAddr = end.ip().to_canonical();
             (ip.to_string(), end.port())
         }),
