@@ -77,6 +77,12 @@ impl Keys {
         })
     }
 
+    /// May a client show a certificate that is verified?
+    pub(crate) fn verify_clients(&self) -> bool {
+        let clients = self.clients.as_ref();
+        clients.is_some_and(|_| self.settings.client.ca_file.is_some())
+    }
+
     /// Is this server met in the same way with others?
     pub(crate) fn agree(&self, others: &Self, upstream: &Upstream) -> bool {
         self.settings.towards(upstream) == others.settings.towards(upstream)

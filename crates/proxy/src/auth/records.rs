@@ -3,7 +3,7 @@
 use super::hba::{Elsewhere, Hba};
 use super::ident::{self, Maps};
 use super::userlist::{self, Users};
-use crate::config::{Config, Login};
+use crate::config::{AuthType, Config, Login};
 use arc_swap::ArcSwap;
 use std::fmt::Display;
 use std::path::Path;
@@ -52,6 +52,15 @@ impl Records {
     pub(crate) fn knows(&self, user: &str) -> bool {
         let users = self.users.as_ref();
         users.is_some_and(|users| users.contains_key(user))
+    }
+
+    /// May a client be asked for a certificate to log in?
+    pub(crate) fn ask_for_certificates(&self, login: &Login) -> bool {
+        match login.auth_type {
+            AuthType::Cert => true,
+            AuthType::Hba => self.hba.asks_for_certificates(),
+            _ => false,
+        }
     }
 
     /// Whether both settings name the same files.

@@ -33,6 +33,11 @@ pub(crate) enum OutfitError {
     /// A key or certificate is.
     #[error(transparent)]
     Keys(#[from] TlsError),
+    /// No client could log in by a certificate.
+    #[error(
+        "the method cert needs client_tls_sslmode and client_tls_ca_file: without them no client can show a certificate"
+    )]
+    NoAuthorities,
     /// It names no database any more, and none is embedded.
     #[error(
         "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself"
@@ -49,9 +54,14 @@ impl Outfit {
     /// # Errors
     /// The first of them that is wrong.
     pub(crate) fn read(config: Arc<Config>) -> Result<Self, OutfitError> {
+        let records = Records::read(&config.paceline.login)?;
+        let keys = Keys::read(&config)?;
+        if records.ask_for_certificates(&config.paceline.login) && !keys.verify_clients() {
+            return Err(OutfitError::NoAuthorities);
+        }
         Ok(Self {
-            records: Arc::new(Records::read(&config.paceline.login)?),
-            keys: Arc::new(Keys::read(&config)?),
+            records: Arc::new(records),
+            keys: Arc::new(keys),
             config,
         })
     }

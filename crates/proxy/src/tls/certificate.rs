@@ -2,9 +2,11 @@
 //! signed. Whom it comes from is checked by rustls.
 
 use ring::digest::{self, Algorithm};
+use rustls::pki_types::SubjectPublicKeyInfoDer;
 
 const SEQUENCE: u8 = 0x30;
 const OID: u8 = 0x06;
+const BITS: u8 = 0x03;
 const OCTETS: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -52,6 +54,38 @@ pub(super) fn names(certificate: &[u8]) -> Names {
         }
     }
     names
+}
+
+/// A subject's public key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PublicKey<'a> {
+    /// All of it (`SubjectPublicKeyInfo`).
+    pub(super) info: SubjectPublicKeyInfoDer<'a>,
+    /// What kind of key it is (the content of `AlgorithmIdentifier`).
+    pub(super) algorithm: &'a [u8],
+    /// The key itself.
+    pub(super) bits: &'a [u8],
+}
+
+/// Reads the public key.
+pub(super) fn public_key(certificate: &[u8]) -> Option<PublicKey<'_>> {
+    let info = Parts::read(certificate)?.public_key;
+    let mut parts = Der(Der(info).expect(SEQUENCE)?);
+    let algorithm = parts.expect(SEQUENCE)?;
+    // The first byte counts the bits at the end that are not used: keys are whole bytes.
+    let (0, bits) = parts.expect(BITS)?.split_first()? else {
+        return None;
+    };
+    Some(PublicKey {
+        info: SubjectPublicKeyInfoDer::from(info),
+        algorithm,
+        bits,
+    })
+}
+
+/// Is it X.509 version 1, which has no extensions? rustls reads only version 3.
+pub(super) fn is_version_1(certificate: &[u8]) -> bool {
+    Parts::read(certificate).is_some_and(|parts| parts.is_version_1)
 }
 
 /// Is it valid at this time (seconds since 1970)?
@@ -103,8 +137,11 @@ fn pss_hash(mut parameters: Der<'_>) -> Option<&'static Algorithm> {
 
 /// The parts that matter here.
 struct Parts<'a> {
+    is_version_1: bool,
     validity: &'a [u8],
     subject: &'a [u8],
+    /// With its header.
+    public_key: &'a [u8],
     extensions: &'a [u8],
     signature: &'a [u8],
 }
@@ -113,10 +150,13 @@ impl<'a> Parts<'a> {
     fn read(certificate: &'a [u8]) -> Option<Self> {
         let mut outer = Der(Der(certificate).expect(SEQUENCE)?);
         let mut inner = Der(outer.expect(SEQUENCE)?);
-        inner.skip(TAGGED_0);
+        let is_version_1 = inner.expect(TAGGED_0).is_none();
         let [_serial, _signature, _issuer] = [inner.next()?, inner.next()?, inner.next()?];
         let validity = inner.expect(SEQUENCE)?;
         let subject = inner.expect(SEQUENCE)?;
+        let from_key = inner.0;
+        inner.expect(SEQUENCE)?;
+        let public_key = from_key.get(..from_key.len() - inner.0.len())?;
         let mut extensions = [].as_slice();
         while let Some((tag, value)) = inner.next() {
             if tag == EXTENSIONS {
@@ -124,8 +164,10 @@ impl<'a> Parts<'a> {
             }
         }
         Some(Self {
+            is_version_1,
             validity,
             subject,
+            public_key,
             extensions,
             signature: outer.expect(SEQUENCE)?,
         })
@@ -237,11 +279,6 @@ impl<'a> Der<'a> {
             *self = ahead;
             value
         })
-    }
-
-    /// Passes over a value that may be there.
-    fn skip(&mut self, tag: u8) {
-        let _optional = self.expect(tag);
     }
 }
 

@@ -1,17 +1,15 @@
 //! PEM files: certificates, private keys, authorities. Nothing of what is read is checked against the clock or a name here.
 
-use super::TlsError;
+use super::{TlsError, certificate, provider};
 use crate::config::Side;
-use rustls::RootCertStore;
-use rustls::pki_types::pem::{Error, PemObject};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error, InconsistentKeys, RootCertStore};
 use std::path::Path;
 
-/// Paceline's own certificate with those between it and an authority, and its key.
-pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
-
-/// What Paceline shows of itself; `None`: nothing is configured.
-pub(super) fn identity(side: &Side) -> Result<Option<Identity>, TlsError> {
+/// Paceline's own certificate with those between it and an authority, and its key; `None`: nothing is configured.
+pub(super) fn identity(side: &Side) -> Result<Option<CertifiedKey>, TlsError> {
     let (key, cert) = match (&side.key_file, &side.cert_file) {
         (None, None) => return Ok(None),
         (Some(key), Some(cert)) => (key, cert),
@@ -20,7 +18,31 @@ pub(super) fn identity(side: &Side) -> Result<Option<Identity>, TlsError> {
     };
     let chain = certificates(cert)?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(error, KEY, key))?;
-    Ok(Some((chain, key)))
+    let usable = provider().key_provider.load_private_key(key);
+    let certified = usable.and_then(|key| matching(CertifiedKey::new(chain, key)));
+    let certified = certified.map_err(|reason| TlsError::Unusable {
+        cert: cert.clone(),
+        reason,
+    })?;
+    Ok(Some(certified))
+}
+
+/// Key and certificate go together. rustls does not read certificates of X.509 version 1 for that.
+fn matching(certified: CertifiedKey) -> Result<CertifiedKey, Error> {
+    let cert = certified.end_entity_cert()?;
+    if !certificate::is_version_1(cert) {
+        certified.keys_match()?;
+        return Ok(certified);
+    }
+    let of_cert = certificate::public_key(cert).ok_or(CertificateError::BadEncoding)?;
+    match certified
+        .key
+        .public_key()
+        .is_some_and(|key| key == of_cert.info)
+    {
+        true => Ok(certified),
+        false => Err(InconsistentKeys::KeyMismatch.into()),
+    }
 }
 
 /// Authorities that are trusted, and their certificates as they are in the file.
@@ -53,18 +75,18 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = CertificateDer::pem_file_iter(path).map_err(wrong)?;
     let found: Vec<_> = found.collect::<Result<_, _>>().map_err(wrong)?;
     match found.is_empty() {
-        true => Err(wrong(Error::NoItemsFound)),
+        true => Err(wrong(pem::Error::NoItemsFound)),
         false => Ok(found),
     }
 }
 
-fn refused(error: Error, what: &'static str, path: &Path) -> TlsError {
+fn refused(error: pem::Error, what: &'static str, path: &Path) -> TlsError {
     let reason = match error {
-        Error::Io(error) => error.to_string(),
-        Error::NoItemsFound if what == KEY => {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound if what == KEY => {
             "there is none in PEM that is not encrypted".to_owned()
         }
-        Error::NoItemsFound => "there is none in PEM".to_owned(),
+        pem::Error::NoItemsFound => "there is none in PEM".to_owned(),
         // The others repeat parts of the file.
         _ => "this is not PEM".to_owned(),
     };

@@ -8,6 +8,7 @@ use crate::config::{Side, SslMode};
 use rustls::ClientConfig;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
+use rustls::sign::SingleCertAndKey;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -41,14 +42,12 @@ impl Connector {
             SslMode::Disable => None,
             _ => files::identity(side)?,
         };
-        let config = match identity {
-            None => Ok(builder.with_no_client_auth()),
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key),
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+            }
         };
-        let mut config = config.map_err(|reason| TlsError::Unusable {
-            cert: side.cert_file.clone().unwrap_or_default(),
-            reason,
-        })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.resumption = Resumption::disabled();
         Ok(Self {

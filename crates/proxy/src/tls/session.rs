@@ -71,7 +71,7 @@ impl End {
 pub(crate) struct Identity {
     /// `tls-server-end-point` of the certificate of whoever is the server here (SCRAM-SHA-256-PLUS).
     pub(crate) binding: Option<Arc<[u8]>>,
-    /// Names in the other side's certificate, if it was asked for one: the common name first.
+    /// Names in a client's certificate that comes from a known authority: the common name first.
     pub(crate) names: Box<[String]>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn accept(
     }
     let identity = Identity {
         binding: acceptor.binding(),
-        names: session.peer().map(names).unwrap_or_default(),
+        names: acceptor.names(session.peer()),
     };
     Ok((session, identity))
 }
@@ -120,17 +120,13 @@ pub(crate) async fn connect(
         let message = "the server speaks before it was spoken to";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    let binding = session.peer().and_then(|cert| certificate::end_point(cert));
+    let binding = session.peer().first();
+    let binding = binding.and_then(|cert| certificate::end_point(cert));
     let identity = Identity {
         binding: binding.map(Arc::from),
         names: Box::default(),
     };
     Ok((session, identity))
-}
-
-fn names(certificate: &CertificateDer<'_>) -> Box<[String]> {
-    let names = certificate::names(certificate);
-    names.common.into_iter().chain(names.alternative).collect()
 }
 
 impl Session {
@@ -162,8 +158,9 @@ impl Session {
         self.state().negotiated_cipher_suite().and_then(Cipher::of)
     }
 
-    fn peer(&self) -> Option<&CertificateDer<'static>> {
-        self.state().peer_certificates()?.first()
+    /// The certificates that the other side has shown.
+    fn peer(&self) -> &[CertificateDer<'static>] {
+        self.state().peer_certificates().unwrap_or_default()
     }
 
     /// Will a read say something although the socket has nothing?

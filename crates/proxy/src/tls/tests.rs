@@ -17,11 +17,15 @@ type Shaken = io::Result<(Session, Identity)>;
 /// What an [`Acceptor`] and a [`Connector`] come to on a pair of sockets.
 pub(super) async fn shake(server: &Side, client: &Side, host: &str) -> (Shaken, Shaken) {
     let acceptor = Acceptor::new(server).unwrap().unwrap();
+    shake_with(&acceptor, client, host).await
+}
+
+async fn shake_with(acceptor: &Acceptor, client: &Side, host: &str) -> (Shaken, Shaken) {
     let connector = Connector::new(client).unwrap();
     let (one, other) = UnixStream::pair().unwrap();
     let accepting = async {
         let (socket, mut input) = (Socket::Unix(one), BytesMut::new());
-        session::accept(&socket, &acceptor, &mut input, false).await
+        session::accept(&socket, acceptor, &mut input, false).await
     };
     let connecting = async {
         let socket = Socket::Unix(other);
@@ -126,6 +130,80 @@ async fn a_client_must_have_a_certificate_where_it_is_verified() {
     // Both sides bind a login to the same thing: the server's certificate.
     assert!(of_server.binding.is_some());
     assert_eq!(of_client.binding, of_server.binding);
+}
+
+/// As PgBouncer: below `verify-ca` a certificate lets nobody in or out, but one that is good tells who the client is.
+#[tokio::test]
+async fn a_certificate_that_need_not_be_shown_names_a_client_if_it_is_good() {
+    let papers = Papers::new();
+    let others = Papers::new();
+    let alice = papers.shown("alice", "alice", &[]);
+    for (mode, client, names) in [
+        (SslMode::Require, &alice, &["alice"][..]),
+        (SslMode::Prefer, &alice, &["alice"]),
+        (SslMode::Require, &side(SslMode::Require), &[]),
+        (SslMode::Require, &others.shown("alice", "alice", &[]), &[]),
+        (SslMode::Require, &papers.version_1("old", "alice"), &[]),
+    ] {
+        let server = Side {
+            sslmode: mode,
+            ca_file: Some(papers.authority()),
+            ..papers.shown("server", "db.example", &["db.example"])
+        };
+        let (accepted, connected) = shake(&server, client, "db.example").await;
+        assert_eq!(*accepted.unwrap().1.names, *names, "{client:?}");
+        assert!(connected.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn certificates_of_version_1_serve_where_nothing_is_verified() {
+    let papers = Papers::new();
+    let old = papers.version_1("old", "db.example");
+    for protocols in [Protocols::Secure, Protocols::V12] {
+        let client = Side {
+            protocols,
+            ..side(SslMode::Require)
+        };
+        assert_eq!(connects(&old, &client, "db.example").await, Ok(()));
+    }
+    // One that is listed is its own authority.
+    let listed = Side {
+        ca_file: old.cert_file.clone(),
+        ..side(SslMode::VerifyFull)
+    };
+    assert_eq!(connects(&old, &listed, "db.example").await, Ok(()));
+    assert!(connects(&old, &listed, "other.example").await.is_err());
+    let strict = Side {
+        ca_file: Some(papers.authority()),
+        ..side(SslMode::VerifyCa)
+    };
+    assert!(connects(&old, &strict, "db.example").await.is_err());
+    let swapped = Side {
+        key_file: papers.version_1("other", "other").key_file,
+        ..old
+    };
+    let refused = Acceptor::new(&swapped).err().unwrap().to_string();
+    assert!(refused.contains("KeyMismatch"), "{refused}");
+}
+
+/// The key of the certificate is what a handshake is signed with.
+#[tokio::test]
+async fn a_certificate_of_version_1_needs_its_key() {
+    let papers = Papers::new();
+    let (old, other) = (papers.version_1("old", "a"), papers.version_1("other", "b"));
+    let read = |side: &Side| files::identity(side).unwrap().unwrap();
+    let stolen = rustls::sign::CertifiedKey::new(read(&old).cert, read(&other).key);
+    for protocols in [Protocols::Secure, Protocols::V12] {
+        let acceptor = Acceptor::with_identity(&old, stolen.clone()).unwrap();
+        let client = Side {
+            protocols,
+            ..side(SslMode::Require)
+        };
+        let (_, connected) = shake_with(&acceptor, &client, "a").await;
+        let refused = connected.map(drop).unwrap_err().to_string();
+        assert!(refused.contains("BadSignature"), "{refused}");
+    }
 }
 
 #[test]

@@ -1,18 +1,21 @@
-//! Which certificates of servers are good: libpq's `sslmode`. Revocation is not looked at.
+//! Which certificates are accepted: those of servers by libpq's `sslmode`, those of clients by PgBouncer's
+//! `client_tls_sslmode`. Revocation is not checked.
+
+mod version_1;
 
 use super::certificate;
 use super::files::Authorities;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::fmt;
+use std::sync::Arc;
 
-/// Looks at what a server shows. That the server has the key of its certificate is checked in any case.
+/// Verifies a server's certificate, and in any case that the server has the key of it.
 pub(super) struct Verifier {
     /// Where the certificate must come from; `None`: from anywhere.
     trust: Option<Authorities>,
@@ -75,7 +78,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
+        version_1::verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -84,7 +87,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
+        version_1::verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -112,6 +115,55 @@ fn covers(name: &str, wanted: &str) -> bool {
     };
     let rest = wanted.split_once('.');
     rest.is_some_and(|(host, rest)| !host.is_empty() && rest.eq_ignore_ascii_case(domain))
+}
+
+/// Asks clients for a certificate, and accepts those that have none and those whose certificate is not good: who they are is
+/// checked afterwards, when it matters (`client_tls_sslmode` below `verify-ca`). A certificate that a client shows must be
+/// one of which it has the key.
+#[derive(Debug)]
+pub(super) struct Optional(pub(super) Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Optional {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = super::provider().signature_verification_algorithms;
+        version_1::verify_tls12_signature(message, cert, dss, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = super::provider().signature_verification_algorithms;
+        version_1::verify_tls13_signature(message, cert, dss, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 impl fmt::Debug for Verifier {

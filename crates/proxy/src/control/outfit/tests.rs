@@ -109,3 +109,40 @@ async fn what_is_set_elsewhere_reads_no_file() {
     assert!(scene.knows("one"));
     assert_eq!(scene.proxy.config().paceline.pooling.max_client_conn, 7);
 }
+
+/// As in PostgreSQL, which refuses such a rule when it reads it.
+#[tokio::test]
+async fn certificates_that_no_client_can_show_are_not_asked_for() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("hba"), "hostssl all all all cert").unwrap();
+    let read = |settings: &[(&str, String)]| {
+        let mut config = Config::clone(&scene.proxy.config());
+        for (key, value) in settings {
+            config.set(&format!("{key}={value}")).unwrap();
+        }
+        let read = Outfit::read(Arc::new(config));
+        read.map(drop).map_err(|error| error.to_string())
+    };
+    let tls = [
+        ("client_tls_sslmode", "require".to_owned()),
+        ("client_tls_key_file", scene.path("key")),
+        ("client_tls_cert_file", scene.path("cert")),
+    ];
+    let ca = [("client_tls_ca_file", scene.path("cert"))];
+    let by_rule = [
+        ("auth_type", "hba".to_owned()),
+        ("auth_hba_file", scene.path("hba")),
+    ];
+    let by_type = [("auth_type", "cert".to_owned())];
+    for asked in [&by_rule[..], &by_type] {
+        for without in [
+            asked.to_vec(),
+            [asked, &tls].concat(),
+            [asked, &ca].concat(),
+        ] {
+            let error = read(&without).unwrap_err();
+            assert!(error.contains("needs client_tls_sslmode"), "{error}");
+        }
+        assert_eq!(read(&[asked, &tls, &ca].concat()), Ok(()));
+    }
+}

@@ -118,16 +118,6 @@ fn any_name_will_do_where_names_do_not_matter() {
     }
 }
 
-#[test]
-fn a_certificate_is_wanted_that_nobody_can_show() {
-    let Some(cluster) = cluster() else { return };
-    let paceline = start(&cluster).set("auth_type=cert").spawn();
-    let told = refusal(paceline.port(), "postgres");
-    assert_eq!(told.sqlstate(), "28000");
-    let message = "certificate authentication failed for user \"postgres\"";
-    assert_eq!(told.text(), message);
-}
-
 /// All at once: those who are known, those who are not, and those who guess.
 #[test]
 fn a_storm_of_logins_is_weathered() {

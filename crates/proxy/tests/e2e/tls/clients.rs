@@ -147,6 +147,32 @@ fn clients_can_be_made_to_show_a_certificate() {
     }
 }
 
+/// The rule wants a certificate; the handshake does not.
+#[test]
+fn a_certificate_lets_its_client_in_where_tls_does_not_need_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let hba = folder.path().join("hba");
+    std::fs::write(&hba, "hostssl all all all cert\n").unwrap();
+    let paceline = for_clients(before("", ""), "require")
+        .set("auth_type=hba")
+        .set(&format!("auth_hba_file={}", hba.display()))
+        .spawn();
+    let with = |name: &str| {
+        let (cert, key) = (papers().cert(name), papers().key(name));
+        let shown = format!("sslcert={cert} sslkey={key}");
+        connect(&paceline, "require", &shown)
+    };
+    assert_eq!(with("postgres"), Ok(true));
+    // Its certificate is not good, and another one is not for this user.
+    let refusal = "certificate authentication failed for user \"postgres\"";
+    for other in ["stranger", "certified"] {
+        let refused = with(other).unwrap_err();
+        assert!(refused.contains(refusal), "{other}: {refused}");
+    }
+    let refused = connect(&paceline, "require", "").unwrap_err();
+    assert!(refused.contains(refusal), "{refused}");
+}
+
 #[test]
 fn versions_can_be_chosen() {
     for (ours, theirs, good) in [
