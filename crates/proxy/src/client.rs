@@ -186,7 +186,7 @@ impl Client {
                 () = Silence::is_too_long(&mut self.silence) => {
                     return Err(limit.map_or(End::Left, SilenceMax::end));
                 }
-                summons = summoned(&mut self.summons) => return Err(summons),
+                summons = summoned(&mut self.summons, Summons::Closing) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
             self.proxy.busy_poll.heard();
@@ -519,9 +519,9 @@ fn shut_down() -> End {
     End::Told(Summons::ShutDown.farewell())
 }
 
-/// Returns when a client that does nothing is called to go.
-async fn summoned(summons: &mut watch::Receiver<Summons>) -> End {
-    match summons.wait_for(|summons| summons.is_to_go()).await {
+/// Returns when a client that does nothing is called to go, by this call or a stronger one.
+async fn summoned(summons: &mut watch::Receiver<Summons>, least: Summons) -> End {
+    match summons.wait_for(|summons| *summons >= least).await {
         Ok(summons) => End::Told(summons.farewell()),
         Err(_) => shut_down(),
     }

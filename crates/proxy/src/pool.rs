@@ -174,7 +174,7 @@ impl Pool {
         let now = Instant::now();
         let over = Arc::new(Notify::new());
         let summons = match hold {
-            Hold::Closing => Summons::ShutDown,
+            Hold::Closing => Summons::Closing,
             Hold::Open | Hold::Suspended | Hold::Paused => Summons::Stay,
         };
         Self {

@@ -225,7 +225,7 @@ impl Client {
     fn lost(&self) -> Bytes {
         match *self.summons.borrow() {
             Summons::Killed => Summons::Killed.farewell(),
-            Summons::Stay | Summons::ShutDown => crate::trip::lost(),
+            Summons::Stay | Summons::Closing | Summons::ShutDown => crate::trip::lost(),
         }
     }
 }

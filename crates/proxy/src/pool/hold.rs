@@ -28,28 +28,25 @@ pub(crate) enum Hold {
 }
 
 /// What clients of a pool that do nothing are called to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Summons {
     /// Nothing.
     #[default]
     Stay,
-    /// The process ends.
+    /// The process waits for server connections: clients without one must go.
+    Closing,
+    /// The process ends: all must go.
     ShutDown,
     /// The database was killed.
     Killed,
 }
 
 impl Summons {
-    /// They must go.
-    pub(crate) fn is_to_go(self) -> bool {
-        self != Self::Stay
-    }
-
     /// What they are told.
     pub(crate) fn farewell(self) -> Bytes {
         let error = match self {
             Self::Killed => ErrorResponse::fatal("08P01", KILLED),
-            Self::Stay | Self::ShutDown => ErrorResponse::fatal(
+            Self::Stay | Self::Closing | Self::ShutDown => ErrorResponse::fatal(
                 "57P01",
                 "terminating connection due to administrator command",
             ),
@@ -167,7 +164,7 @@ impl Pool {
             Hold::Paused => self.renew_era(&mut inner),
             Hold::Closing => {
                 self.renew_era(&mut inner);
-                inner.summons.send_replace(Summons::ShutDown);
+                inner.summons.send_replace(Summons::Closing);
             }
         }
         self.dispatch(&mut inner, Instant::now());

@@ -3,7 +3,8 @@
 use super::{BACKLOG_MAX, Fate, Relay, with_desk, with_desk_knowing};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
-use crate::pool::{Exclusive, Place};
+use crate::config::PoolMode;
+use crate::pool::{Exclusive, Place, Summons};
 use bytes::{Buf, Bytes, BytesMut};
 use paceline_line::ride::{NotYet, Ride};
 use paceline_line::template::Unparsed;
@@ -284,7 +285,12 @@ impl Relay<'_> {
         );
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
-        let summons = summoned(&mut self.client.summons);
+        // A session that is pooled has its server connection until it ends.
+        let call = match self.client.mode {
+            PoolMode::Session => Summons::ShutDown,
+            PoolMode::Transaction | PoolMode::Statement => Summons::Closing,
+        };
+        let summons = summoned(&mut self.client.summons, call);
         let idle = phase == Phase::Idle;
         let up = tokio::select! {
             biased;

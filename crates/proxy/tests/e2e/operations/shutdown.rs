@@ -54,6 +54,23 @@ fn an_interrupt_waits_for_transactions_only() {
     assert_eq!(scene.direct().number("SELECT count(*) FROM t"), 2);
 }
 
+/// As PgBouncer: a session has its server connection until its client leaves.
+#[test]
+fn an_interrupt_waits_for_sessions() {
+    let Some(mut scene) = patient("pool_mode = \"session\"") else {
+        return;
+    };
+    let (mut idle, mut session) = (scene.client(), scene.client());
+    session.ok("SELECT 1");
+    scene.paceline.signal_and_hear("INT", "shutting down");
+    assert_eq!(last_words(&mut idle), by_command());
+    refuses_newcomers(&scene);
+    session.ok("CREATE TEMP TABLE t (n int)");
+    assert_eq!(session.value("SELECT count(*) FROM t"), "0");
+    session.hang_up();
+    assert_eq!(scene.paceline.ended(), Some(0));
+}
+
 #[test]
 fn a_termination_waits_for_clients() {
     let Some(mut scene) = patient("") else {
@@ -125,12 +142,20 @@ fn quit_ends_it_at_once() {
 /// After `shutdown_timeout` nobody is waited for; who does nothing is told so.
 #[test]
 fn a_shutdown_has_its_limit() {
-    for signal in ["INT", "TERM"] {
-        let Some(mut scene) = scene("", |builder| builder.set("shutdown_timeout=100ms")) else {
+    let session = "pool_mode = \"session\"";
+    for (signal, settings) in [
+        ("INT", ""),
+        ("TERM", ""),
+        ("INT", session),
+        ("TERM", session),
+    ] {
+        let limited = scene(settings, |builder| builder.set("shutdown_timeout=100ms"));
+        let Some(mut scene) = limited else {
             return;
         };
         let (mut idle, mut at_work) = (scene.client(), scene.client());
         at_work.ok("BEGIN; SELECT 1");
+        idle.ok("SELECT 1");
         scene.paceline.signal(signal);
         assert_eq!(scene.paceline.ended(), Some(0));
         assert_eq!(last_words(&mut idle), by_command());
