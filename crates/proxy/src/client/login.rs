@@ -327,9 +327,15 @@ fn settings_of(startup: &Startup, state: &State) -> Result<BTreeMap<String, Stri
         };
         sets.insert(name.to_owned(), sql);
     };
-    let words = startup.get("options").filter(|_| !state.ignores("options"));
-    for (name, value) in options(words.unwrap_or_default())? {
-        set(&name.to_ascii_lowercase(), &value);
+    let words = startup.get("options").unwrap_or_default();
+    for option in options(words) {
+        match option {
+            Ok((name, value)) if !state.ignores_option(&name) => {
+                set(&name.to_ascii_lowercase(), &value);
+            }
+            Err(word) if !state.ignores("options") => return Err(not_understood(&word)),
+            Ok(_) | Err(_) => {}
+        }
     }
     for (name, value) in &startup.parameters {
         if !NOT_SETTINGS.contains(&name.as_str()) && !name.starts_with("_pq_.") {
@@ -339,8 +345,9 @@ fn settings_of(startup: &Startup, state: &State) -> Result<BTreeMap<String, Stri
     Ok(sets)
 }
 
-/// `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`).
-fn options(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+/// `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`); an error is a
+/// word that is neither.
+fn options(text: &str) -> Vec<Result<(String, String), String>> {
     let mut words = split_words(text).into_iter();
     let mut found = Vec::new();
     while let Some(word) = words.next() {
@@ -352,15 +359,19 @@ fn options(text: &str) -> Result<Vec<(String, String)>, Refusal> {
                 .map(str::to_owned),
         };
         let pair = assignment.as_deref().and_then(|a| a.split_once('='));
-        let Some((name, value)) = pair else {
-            let message = format!("unsupported word in startup options: {word}");
-            return Err(ErrorResponse::fatal("0A000", message)
-                .with_hint("Only -c name=value and --name=value are understood.")
-                .into());
-        };
-        found.push((name.replace('-', "_"), value.to_owned()));
+        found.push(match pair {
+            Some((name, value)) => Ok((name.replace('-', "_"), value.to_owned())),
+            None => Err(word),
+        });
     }
-    Ok(found)
+    found
+}
+
+fn not_understood(word: &str) -> Refusal {
+    let message = format!("unsupported word in startup options: {word}");
+    ErrorResponse::fatal("0A000", message)
+        .with_hint("Only -c name=value and --name=value are understood.")
+        .into()
 }
 
 fn split_words(text: &str) -> Vec<String> {

@@ -215,8 +215,15 @@ fn startup_parameters_may_be_ignored() {
     let mut client = stage.client_with(&[
         ("nosuchsetting", "1"),
         ("extra_float_digits", "3"),
-        ("options", "-c alsounknown=1"),
+        // What PgBouncer tracks is applied nevertheless.
+        (
+            "options",
+            "-c alsounknown=1 -c timezone=Asia/Tokyo --IntervalStyle=iso_8601 -c work_mem=77 -x",
+        ),
         ("application_name", "mine"),
     ]);
     assert_eq!(client.value("SHOW application_name"), "mine");
+    assert_eq!(client.value("SHOW timezone"), "Asia/Tokyo");
+    assert_eq!(client.value("SHOW intervalstyle"), "iso_8601");
+    assert_ne!(client.value("SHOW work_mem"), "77kB");
 }

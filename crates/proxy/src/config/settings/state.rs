@@ -39,6 +39,15 @@ const REPORTED: [&str; 7] = [
     "timezone",
 ];
 
+/// PgBouncer tracks these whatever `track_extra_parameters` names.
+const TRACKED: [&str; 5] = [
+    "application_name",
+    "client_encoding",
+    "datestyle",
+    "standard_conforming_strings",
+    "timezone",
+];
+
 impl State {
     /// Of the extra parameters, those that a server must be asked for, in lower case.
     pub(in crate::config) fn asked_parameters(&self) -> Vec<String> {
@@ -47,6 +56,14 @@ impl State {
         names
             .filter(|name| !REPORTED.contains(&name.as_str()))
             .collect()
+    }
+
+    /// Is a setting in the startup parameter `options` to be ignored? Where all of `options` is, those that PgBouncer tracks
+    /// are still applied.
+    pub(crate) fn ignores_option(&self, setting: &str) -> bool {
+        let extra = self.track_extra_parameters.iter().map(String::as_str);
+        let mut tracked = TRACKED.into_iter().chain(extra);
+        self.ignores("options") && !tracked.any(|name| name.eq_ignore_ascii_case(setting))
     }
 
     /// Is this startup parameter to be ignored?
@@ -97,7 +114,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "ignore_startup_parameters",
-        meaning: "Startup parameters that are not passed on to PostgreSQL; options ignores all that it holds",
+        meaning: "Startup parameters that are not passed on to PostgreSQL; options stands for all in it that PgBouncer does not track",
         kind: Kind::Names(|settings| &mut settings.state.ignore_startup_parameters),
     },
     Key {
