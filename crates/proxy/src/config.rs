@@ -31,6 +31,7 @@ use duration::BareUnit;
 pub(crate) use environment::PREFIX;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use import::import;
+pub(crate) use ini::known::{Fate, fate_of_pgbouncers};
 pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{

@@ -83,6 +83,11 @@ impl Keys {
         clients.is_some_and(|_| self.settings.client.ca_file.is_some())
     }
 
+    /// Are these what the settings amount to?
+    pub(crate) fn are_those_of(&self, settings: &Encryption) -> bool {
+        self.settings == *settings
+    }
+
     /// Is this server met in the same way with others?
     pub(crate) fn agree(&self, others: &Self, upstream: &Upstream) -> bool {
         self.settings.towards(upstream) == others.settings.towards(upstream)
@@ -122,6 +127,17 @@ impl Keyring {
 impl fmt::Debug for Keyring {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Keyring")
+    }
+}
+
+impl TlsError {
+    /// Does it end when another setting is set, too?
+    pub(crate) fn is_incomplete(&self) -> bool {
+        match self {
+            Self::Missing { .. } => true,
+            Self::Unusable { reason, .. } => matches!(reason, rustls::Error::InconsistentKeys(_)),
+            _ => false,
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::command::Command;
 use super::show::Show;
 use super::table::{Column, Kind, Row, Value};
 use super::{Access, refusal};
-use crate::control::{AT_START, Order, OutfitError};
+use crate::config::{self, Fate};
+use crate::control::{AT_START, Order};
 use crate::proxy::Proxy;
 use bytes::BytesMut;
 use paceline_wire::ErrorResponse;
@@ -110,8 +111,12 @@ pub(super) async fn perform(
         Command::SetParameter => Answer::tag("SET").with_notice("SET ignored", None),
         Command::Transaction(tag) => Answer::tag(tag),
         Command::Set { key, value } => {
-            set(proxy, &key, &value).await?;
-            Answer::tag(format!("SET {key}={value}"))
+            let notice = set(proxy, &key, &value).await?;
+            let answer = Answer::tag(format!("SET {key}={value}"));
+            match notice {
+                Some(notice) => answer.with_notice(&notice, None),
+                None => answer,
+            }
         }
         Command::Order(order, tag) => {
             tracing::info!(?order, "an operator orders");
@@ -132,15 +137,24 @@ async fn rows(proxy: &Arc<Proxy>, show: Show) -> Result<Vec<Row>, ErrorResponse>
     rows.map_err(|_| refusal("the table could not be collected"))
 }
 
-async fn set(proxy: &Arc<Proxy>, key: &str, value: &str) -> Result<(), ErrorResponse> {
+/// Sets a key; returns what the operator should know.
+async fn set(proxy: &Arc<Proxy>, key: &str, value: &str) -> Result<Option<String>, ErrorResponse> {
     let key = key.to_ascii_lowercase();
-    if AT_START.contains(&key.as_str()) {
-        let hint = "Change it in the configuration and restart Paceline.";
-        let detail = format!("{key} cannot be changed while Paceline runs.");
-        return Err(refusal("SET failed").with_detail(detail).with_hint(hint));
+    let failed = |detail: String| refusal("SET failed").with_detail(detail);
+    match config::fate_of_pgbouncers(&key) {
+        Some(Fate::Ignored(why)) => return Ok(Some(format!("{key} is ignored: {why}"))),
+        Some(Fate::Refused { unless, .. }) if unless.contains(&value) => return Ok(None),
+        Some(Fate::Refused { why, .. }) => return Err(failed(why.to_owned())),
+        Some(Fate::PartOf(whole)) => return Err(failed(format!("{key} is part of {whole} here."))),
+        Some(Fate::Key(_)) | None => {}
     }
-    let failed = |error: OutfitError| refusal("SET failed").with_detail(error.to_string());
-    proxy.set(&format!("{key}={value}")).await.map_err(failed)?;
+    if AT_START.contains(&key.as_str()) {
+        let detail = format!("{key} cannot be changed while Paceline runs.");
+        let hint = "Change it in the configuration and restart Paceline.";
+        return Err(failed(detail).with_hint(hint));
+    }
+    let set = proxy.set(&format!("{key}={value}")).await;
+    let notice = set.map_err(|error| failed(error.to_string()))?;
     tracing::info!(key, value, "an operator has set a key");
-    Ok(())
+    Ok(notice)
 }

@@ -66,38 +66,55 @@ impl Outfit {
         })
     }
 
-    /// This one with other values for keys of `[paceline]`. Only what these keys are about is read again.
-    fn altered(&self, config: Config) -> Result<Self, OutfitError> {
+    /// This one with another value for a key of `[paceline]`. Only the files that the key is about are read again. TLS needs
+    /// several keys, which are set one after the other: until they go together what was in force before stays so, and the
+    /// notice says what is missing.
+    fn altered(&self, config: Config) -> Result<(Self, Option<String>), OutfitError> {
         let (old, new) = (&self.config.paceline, &config.paceline);
         let records = match Records::are_those_of(&old.login, &new.login) {
             true => Arc::clone(&self.records),
             false => Arc::new(Records::read(&new.login)?),
         };
-        let keys = match old.encryption == new.encryption {
+        let mut notice = None;
+        let keys = match self.keys.are_those_of(&new.encryption) {
             true => Arc::clone(&self.keys),
-            false => Arc::new(Keys::read(&config)?),
+            false => match Keys::read(&config) {
+                Ok(keys) => Arc::new(keys),
+                Err(error) if error.is_incomplete() => {
+                    notice = Some(format!("TLS stays as it was: {error}"));
+                    Arc::clone(&self.keys)
+                }
+                Err(error) => return Err(error.into()),
+            },
         };
-        Ok(Self {
+        let outfit = Self {
             config: Arc::new(config),
             records,
             keys,
-        })
+        };
+        Ok((outfit, notice))
     }
 }
 
 impl Proxy {
-    /// Sets one key, as `key=value`, until the configuration is read again.
+    /// Sets one key, as `key=value`, until the configuration is read again. Returns what an operator should know.
     ///
     /// # Errors
     /// The value is wrong, or a file that it names is; then nothing has changed.
-    pub(crate) async fn set(self: &Arc<Self>, assignment: &str) -> Result<(), OutfitError> {
+    pub(crate) async fn set(
+        self: &Arc<Self>,
+        assignment: &str,
+    ) -> Result<Option<String>, OutfitError> {
         // Else what a reload has read meanwhile would be lost.
         let _turn = self.origin.turn().await;
         let before = self.outfit();
         let mut config = Config::clone(&before.config);
         config.set(assignment)?;
         config.check_access("SET")?;
-        self.put_in_force(move || before.altered(config)).await
+        let altered = tokio::task::spawn_blocking(move || before.altered(config));
+        let (outfit, notice) = altered.await??;
+        self.wear(outfit);
+        Ok(notice)
     }
 
     /// Reads elsewhere than on a thread that serves sockets, and puts what was read in force if all of it is good.

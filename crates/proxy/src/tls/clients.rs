@@ -88,7 +88,7 @@ impl Acceptor {
     }
 
     /// What `tls-server-end-point` is for its certificate.
-    pub(super) fn binding(&self) -> Option<Arc<[u8]>> {
+    pub(crate) fn binding(&self) -> Option<Arc<[u8]>> {
         self.binding.clone()
     }
 

@@ -52,6 +52,12 @@ pub(crate) enum Fate {
     },
 }
 
+/// What becomes of PgBouncer's key of this name; `None`: it has none.
+pub(crate) fn fate_of_pgbouncers(key: &str) -> Option<Fate> {
+    let known = KNOWN.iter().find(|known| known.name == key);
+    known.map(|known| known.fate)
+}
+
 const fn same(name: &'static str, default: &'static str, sort: Sort) -> Known {
     Known {
         name,

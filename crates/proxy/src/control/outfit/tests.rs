@@ -33,7 +33,7 @@ impl Scene {
         std::fs::write(self.path("users"), format!("\"{name}\" \"p\"")).unwrap();
     }
 
-    async fn set(&self, key: &str, value: &str) -> Result<(), String> {
+    async fn set(&self, key: &str, value: &str) -> Result<Option<String>, String> {
         let done = self.proxy.set(&format!("{key}={value}")).await;
         done.map_err(|error| error.to_string())
     }
@@ -67,23 +67,54 @@ async fn what_is_set_is_in_force() {
         let acceptor = scene.proxy.keyring.acceptor();
         acceptor.is_some_and(|acceptor: Arc<Acceptor>| acceptor.is_required())
     };
-    let error = scene.set("client_tls_sslmode", "require").await;
-    let error = error.unwrap_err();
-    assert!(error.contains("needs client_tls_cert_file"), "{error}");
-    assert_eq!(
-        scene.proxy.config().paceline,
-        Config::default().paceline,
-        "nothing is set"
-    );
+    // In any order: what is incomplete is not in force.
+    let (cert, key) = (scene.path("cert"), scene.path("key"));
+    let steps = [
+        ("client_tls_sslmode", "verify-full", "client_tls_cert_file"),
+        ("client_tls_key_file", &key, "client_tls_cert_file"),
+        ("client_tls_cert_file", &cert, "client_tls_ca_file"),
+    ];
+    for (name, value, missing) in steps {
+        let notice = scene.set(name, value).await.unwrap().unwrap();
+        assert!(notice.starts_with("TLS stays as it was: "), "{notice}");
+        assert!(notice.contains(missing), "{notice}");
+        scene.set("max_client_conn", "7").await.unwrap();
+        assert!(!required(&scene));
+    }
+    let last = scene.set("client_tls_ca_file", &cert).await;
+    assert_eq!(last, Ok(None));
+    assert!(required(&scene));
+    let before = Arc::clone(&scene.proxy.config());
+    let typo = scene.set("client_tls_cert_file", &scene.path("typo")).await;
+    assert!(typo.unwrap_err().contains("cannot read"));
+    assert!(Arc::ptr_eq(&before, &scene.proxy.config()));
+}
+
+/// New names for both, one after the other.
+#[tokio::test]
+async fn a_certificate_and_its_key_are_replaced_together() {
+    let scene = Scene::new();
     for (key, file) in [
         ("client_tls_cert_file", "cert"),
         ("client_tls_key_file", "key"),
     ] {
         scene.set(key, &scene.path(file)).await.unwrap();
     }
-    assert!(!required(&scene));
-    scene.set("client_tls_sslmode", "require").await.unwrap();
-    assert!(required(&scene));
+    let sslmode = scene.set("client_tls_sslmode", "allow").await;
+    assert_eq!(sslmode, Ok(None));
+    let binding = || scene.proxy.keyring.acceptor().unwrap().binding();
+    let before = binding();
+    let next = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
+    std::fs::write(scene.path("cert2"), next.cert.pem()).unwrap();
+    std::fs::write(scene.path("key2"), next.signing_key.serialize_pem()).unwrap();
+    let first = scene.set("client_tls_key_file", &scene.path("key2")).await;
+    assert!(first.unwrap().unwrap().contains("KeyMismatch"));
+    assert_eq!(binding(), before);
+    let second = scene
+        .set("client_tls_cert_file", &scene.path("cert2"))
+        .await;
+    assert_eq!(second, Ok(None));
+    assert_ne!(binding(), before);
 }
 
 #[tokio::test]

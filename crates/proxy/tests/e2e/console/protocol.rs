@@ -132,6 +132,11 @@ fn set_changes_the_configuration() {
             "SET worker_threads = 2",
             "cannot be changed while Paceline runs",
         ),
+        ("SET disable_pqexec = 1", "simple protocol"),
+        (
+            "SET listen_port = 7000",
+            "listen_port is part of listen here",
+        ),
     ] {
         let error = operator
             .simple(wrong)
@@ -141,6 +146,15 @@ fn set_changes_the_configuration() {
         assert_eq!(error.text(), "SET failed");
         assert!(error.get('D').contains(detail), "{wrong}: {error:?}");
     }
+    // Keys that only PgBouncer has: what scripts set is accepted.
+    let ignored = operator.ok("SET server_round_robin = 1");
+    assert_eq!(ignored.tag(), "SET server_round_robin=1");
+    let notice = ignored.0[0].fields().text().to_owned();
+    assert!(
+        notice.starts_with("server_round_robin is ignored: "),
+        "{notice}"
+    );
+    operator.ok("SET disable_pqexec = 0");
     assert_eq!(
         row(&mut operator, "SHOW CONFIG", "key", "listen")["changeable"],
         "no"
