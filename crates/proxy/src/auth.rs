@@ -91,7 +91,9 @@ impl Gate {
         let credential = match &upstream.password {
             Some(password) if is_its => Credential::Password(password.clone()),
             _ => match self.stored(&address.user) {
-                Credential::None if upstream.user.is_none() => learned.known(),
+                Credential::None | Credential::Verifier if upstream.user.is_none() => {
+                    learned.known()
+                }
                 stored => stored,
             },
         };
@@ -105,8 +107,11 @@ impl Gate {
     fn stored(&self, user: &str) -> Credential {
         let records = self.records();
         let users = records.users.as_ref();
-        let secret = users.and_then(|users| users.get(user));
-        secret.map(Credential::of).unwrap_or_default()
+        match users.and_then(|users| users.get(user)) {
+            // Named, so that an operator reads why the login fails.
+            Some(Secret::Scram(_)) => Credential::Verifier,
+            secret => secret.map(Credential::of).unwrap_or_default(),
+        }
     }
 }
 

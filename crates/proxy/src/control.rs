@@ -164,6 +164,9 @@ impl Proxy {
     }
 
     fn resume(&self, database: Option<&str>) -> Result<(), ErrorResponse> {
+        if self.is_shutting_down() {
+            return Err(refused("pooler is shutting down"));
+        }
         // The console's own database is one that is not paused.
         if !database.is_some_and(|name| console::serves(&self.config(), name)) {
             self.check_named(database, "resume")?;

@@ -31,6 +31,8 @@ pub enum Credential<'a> {
     Md5(&'a str),
     /// The keys of a password: good for SCRAM where the server stretches it just so.
     Keys(&'a Keys),
+    /// A stored SCRAM secret: good for nothing but `trust` and the like, as it only verifies what others prove.
+    Verifier,
 }
 
 /// What comes next.
@@ -123,6 +125,7 @@ impl<'a> Login<'a> {
                 Ok(Progress::Answered)
             }
             Credential::None => Err(nothing_to_show()),
+            Credential::Verifier => Err(only_a_verifier()),
             _ => Err(WireError::Credential(
                 "the server asks for the password itself",
             )),
@@ -136,6 +139,7 @@ impl<'a> Login<'a> {
             }
             Credential::Md5(stored) => md5::answer(stored, salt),
             Credential::None => return Err(nothing_to_show()),
+            Credential::Verifier => return Err(only_a_verifier()),
             Credential::Keys(_) => {
                 return Err(WireError::Credential(
                     "the server asks for md5, and the secret is SCRAM",
@@ -154,6 +158,7 @@ impl<'a> Login<'a> {
         match self.credential {
             Credential::Password(_) | Credential::Keys(_) => {}
             Credential::None => return Err(nothing_to_show()),
+            Credential::Verifier => return Err(only_a_verifier()),
             Credential::Md5(_) => {
                 return Err(WireError::Credential(
                     "the server asks for SCRAM, and the secret is md5",
@@ -201,6 +206,12 @@ impl<'a> Login<'a> {
 
 fn nothing_to_show() -> WireError {
     WireError::Authentication("a password, but none is configured for this server".into())
+}
+
+fn only_a_verifier() -> WireError {
+    WireError::Credential(
+        "what is stored of the user is a SCRAM secret, by which nobody can log in to a server; write the password there or into the URL",
+    )
 }
 
 fn out_of_order() -> WireError {

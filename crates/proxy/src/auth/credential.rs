@@ -20,6 +20,8 @@ pub(crate) enum Credential {
     Md5(Password),
     /// The keys of a password.
     Keys(Keys),
+    /// A stored SCRAM secret, which proves nothing.
+    Verifier,
 }
 
 impl Credential {
@@ -39,6 +41,7 @@ impl Credential {
             Self::Password(password) => auth::Credential::Password(password.reveal()),
             Self::Md5(stored) => auth::Credential::Md5(stored.reveal()),
             Self::Keys(keys) => auth::Credential::Keys(keys),
+            Self::Verifier => auth::Credential::Verifier,
         }
     }
 }

@@ -16,8 +16,8 @@ use paceline_wire::scram::{self, Verifier};
 use paceline_wire::{ErrorResponse, WireError, backend, frontend, md5};
 use subtle::ConstantTimeEq;
 
-/// Bytes of a message that proves something: as many as PostgreSQL takes (`PG_MAX_AUTH_TOKEN_LENGTH`).
-const PROOF_BYTES_MAX: usize = 65_535;
+/// Bytes of a message that proves something, with its type byte, which PostgreSQL does not count (`PG_MAX_AUTH_TOKEN_LENGTH`).
+const PROOF_BYTES_MAX: usize = 1 + 65_535;
 
 /// A client that is asked for a proof.
 pub(super) struct Door<'a> {

@@ -70,6 +70,13 @@ pub(super) async fn ask(
     let Some(question) = Question::of(config, database) else {
         return Ok(None);
     };
+    if question.database != database && proxy.admit(question.database).is_err() {
+        let message = format!(
+            "authentication database \"{}\" is disabled",
+            question.database
+        );
+        return Err(ErrorResponse::fatal("08P01", message).into());
+    }
     let Some(pool) = proxy.asker(question.database, question.auth_user) else {
         // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
         if question.database == database {
@@ -99,7 +106,7 @@ pub(super) async fn ask(
             error,
             "auth_query failed"
         );
-        ErrorResponse::fatal("08P01", "error response from auth_query").into()
+        ErrorResponse::fatal("08P01", "bouncer config error").into()
     })
 }
 

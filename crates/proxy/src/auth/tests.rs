@@ -131,6 +131,13 @@ fn what_clients_have_shown_is_for_their_own_logins() {
     assert_eq!(passed(own, "", password("shown")), password("shown"));
     let other = "postgres://svc@db";
     assert_eq!(passed(other, "", password("shown")), Credential::None);
+    // Which secret it is that proves nothing is told; clients of their own name have shown theirs.
+    let verifier = "SCRAM-SHA-256$4096:c2FsdHNhbHQ=$lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=:lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=";
+    let stored = |user: &str| format!("\"{user}\" \"{verifier}\"");
+    let of_other = passed(other, &stored("svc"), password("shown"));
+    assert_eq!(of_other, Credential::Verifier);
+    let of_own = passed(own, &stored("web"), password("shown"));
+    assert_eq!(of_own, password("shown"));
     let file = "\"svc\" \"of the file\"";
     assert_eq!(
         passed(other, file, password("shown")),

@@ -3,6 +3,7 @@
 use super::error::{ConfigError, Problem, Wrong};
 use super::settings::AuthType;
 use super::{Config, Database};
+use crate::console;
 use std::net::SocketAddr;
 
 impl Config {
@@ -41,6 +42,16 @@ impl Config {
     fn misfit(&self) -> Option<Wrong> {
         self.opened_to_all(self.paceline.listening.listen)
             .or_else(|| self.closed_to_all())
+            .or_else(|| self.asks_the_console())
+    }
+
+    /// Users are looked up in the console, which knows none.
+    fn asks_the_console(&self) -> Option<Wrong> {
+        let special = self.databases.values();
+        let special = special.filter_map(|database| database.login.auth_dbname.as_ref());
+        let mut all = special.chain([&self.paceline.login.auth_dbname]);
+        let name = all.find(|name| console::serves(self, name))?;
+        Some(Wrong::ConsoleAsked { name: name.clone() })
     }
 
     fn closed_to_all(&self) -> Option<Wrong> {
@@ -123,6 +134,19 @@ mod tests {
         for address in ["127.0.0.2:0", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert_eq!(misfit(&format!("listen = \"{address}\""), DATABASE), None);
         }
+    }
+
+    #[test]
+    fn the_console_is_not_asked_for_users() {
+        for database in [
+            "auth_dbname = \"pgbouncer\"".to_owned() + "\n" + DATABASE,
+            DATABASE.to_owned() + "auth_dbname = \"pgbouncer\"\n",
+        ] {
+            let told = misfit(&database, "").unwrap();
+            let what = "cannot use the reserved \"pgbouncer\" database as an auth_dbname";
+            assert!(told.contains(what), "{told}");
+        }
+        assert_eq!(misfit("auth_dbname = \"app\"", DATABASE), None);
     }
 
     /// Also one that systemd has opened.

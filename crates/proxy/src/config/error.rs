@@ -160,6 +160,14 @@ pub(super) enum Wrong {
         "auth_type is hba, but there are no rules, so that nobody could log in; set auth_hba_file"
     )]
     NoHbaFile,
+    /// Users are to be looked up where there are none.
+    #[error(
+        "cannot use the reserved \"{name}\" database as an auth_dbname: it is the console; name a database of a server"
+    )]
+    ConsoleAsked {
+        /// The name.
+        name: String,
+    },
     /// Names of clients are ignored, and there is no other name.
     #[error(
         "auth_type is any, which ignores the client's user name, but database {database} names no other; write its user into its URL"

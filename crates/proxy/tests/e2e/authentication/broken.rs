@@ -3,6 +3,9 @@
 use super::*;
 use crate::harness::message::query;
 
+/// Bytes of the longest password that PostgreSQL takes: its message with length and zero byte has 65,535.
+const LONGEST: usize = 65_530;
+
 /// One place for clients: whoever keeps it shuts all others out.
 fn narrow(cluster: &Cluster, auth_type: &str) -> Paceline {
     start(cluster)
@@ -75,6 +78,19 @@ fn what_is_no_proof_ends_the_login() {
             vec![b'p', 0, 0, 0, 3],
             "08P01",
             "invalid message length",
+        ),
+        // The longest that PostgreSQL takes, and one byte more.
+        (
+            "plain",
+            proof(&[&huge[..LONGEST], b"\0"].concat()),
+            "28P01",
+            "password authentication failed for user \"app\"",
+        ),
+        (
+            "plain",
+            proof(&[&huge[..=LONGEST], b"\0"].concat()),
+            "08P01",
+            "password too long",
         ),
         ("md5", proof(&huge), "08P01", "password too long"),
         (

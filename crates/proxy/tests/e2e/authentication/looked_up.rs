@@ -91,9 +91,33 @@ async fn a_question_that_fails_lets_nobody_in_and_tells_nothing() {
         let paceline = asking(&cluster).set(&format!("auth_query={query}")).spawn();
         for _ in 0..3 {
             let told = refusal(paceline.port(), "by_scram");
-            assert_eq!(told.text(), "error response from auth_query", "{query}");
+            assert_eq!(told.text(), "bouncer config error", "{query}");
         }
     }
+}
+
+/// As PgBouncer: an operator who has disabled a database wants nothing to go there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_disabled_database_is_not_asked() {
+    let Some(cluster) = cluster() else { return };
+    let paceline = asking(&cluster)
+        .set("auth_type=plain")
+        .set("auth_dbname=template1")
+        .set("admin_users=asker")
+        .spawn();
+    assert_let_in(paceline.port(), "by_scram", SCRAM_PASSWORD).await;
+    let mut operator = RawClient::open(paceline.port());
+    let console = [("user", "asker"), ("database", "pgbouncer")];
+    operator.send(&startup(PROTOCOL, &console));
+    assert_eq!(operator.receive().tag, b'R');
+    operator.send(&proof(b"asks\0"));
+    operator.reply();
+    operator.ok("DISABLE template1");
+    let told = refusal(paceline.port(), "by_scram");
+    let message = "authentication database \"template1\" is disabled";
+    assert_eq!((told.sqlstate(), told.text()), ("08P01", message));
+    operator.ok("ENABLE template1");
+    assert_let_in(paceline.port(), "by_scram", SCRAM_PASSWORD).await;
 }
 
 /// Who it is that asks, and that it is not let in, is for the operator alone.

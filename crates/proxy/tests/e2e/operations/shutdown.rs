@@ -186,15 +186,17 @@ fn a_paused_process_ends() {
 #[test]
 fn operators_hold_up_nobody() {
     for signal in ["TERM", "INT"] {
-        let Some(mut scene) = patient("") else {
+        let Some(mut scene) = patient("admin_users = \"boss\"") else {
             return;
         };
         let mut at_work = scene.client();
         at_work.ok("BEGIN; SELECT 1");
-        let parameters = [("user", "postgres"), ("database", "pgbouncer")];
+        let parameters = [("user", "boss"), ("database", "pgbouncer")];
         let mut operator = RawClient::connect(scene.paceline.port(), &parameters);
         scene.paceline.signal_and_hear(signal, "shutting down");
         operator.ok("SHOW CLIENTS");
+        let refused = operator.simple("RESUME").error().unwrap();
+        assert_eq!(refused.text(), "pooler is shutting down");
         at_work.ok("COMMIT");
         at_work.hang_up();
         assert_eq!(scene.paceline.ended(), Some(0), "{signal}");
