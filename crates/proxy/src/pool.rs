@@ -484,7 +484,7 @@ impl Pool {
                 None => inner.idle.push(conn),
             }
         }
-        if inner.open == 0 && inner.line.has_ready() {
+        if inner.open == 0 && inner.line.has_ready() && inner.grow_not_before <= now {
             self.grow(inner);
         }
     }

@@ -128,10 +128,18 @@ impl ServerError {
         self.sqlstate() == Some(INVALID_AUTHORIZATION)
     }
 
-    /// The server does not let this user in, or has no such database: trying again soon is of no use.
+    /// Another attempt is of no use before somebody has changed something: the server does not let this user in, has no such
+    /// database, has no TLS or another certificate than is required, or does not speak PostgreSQL's protocol.
     pub(crate) fn is_final(&self) -> bool {
-        let sqlstate = self.sqlstate().unwrap_or_default();
-        sqlstate.starts_with("28") || sqlstate == "3D000"
+        match self {
+            Self::Refused(_) => {
+                let sqlstate = self.sqlstate().unwrap_or_default();
+                sqlstate.starts_with("28") || sqlstate == "3D000"
+            }
+            Self::Wire(_) => true,
+            Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+            Self::Timeout(_) | Self::QueryTimeout => false,
+        }
     }
 
     /// What a client is told that needed this server; its connection ends.

@@ -26,7 +26,7 @@ use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const APPLICATION_NAME: &str = "application_name";
 
@@ -113,7 +113,8 @@ pub(super) enum Entered {
 pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Entered> {
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
-    let login = attempt(&proxy, &mut stream);
+    let awaits_server = AtomicBool::new(false);
+    let login = attempt(&proxy, &mut stream, &awaits_server);
     let too_late = async {
         match limit.is_zero() {
             true => std::future::pending().await,
@@ -123,7 +124,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
     let outcome = tokio::select! {
         biased;
         outcome = login => outcome,
-        () = too_late => Err(ErrorResponse::fatal("08P01", "client_login_timeout").into()),
+        () = too_late => Err(too_late_for(awaits_server.load(Ordering::Relaxed))),
         () = crate::serve::reached(&mut phase, Phase::WaitingForServers) => {
             Err(Refusal::Told(Summons::ShutDown.farewell()))
         }
@@ -161,6 +162,15 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
     }
 }
 
+/// As PgBouncer says it.
+fn too_late_for(awaits_server: bool) -> Refusal {
+    let message = match awaits_server {
+        true => "client_login_timeout (server down)",
+        false => "client_login_timeout",
+    };
+    ErrorResponse::fatal("08P01", message).into()
+}
+
 enum Login {
     Client(Guest),
     Console {
@@ -179,7 +189,11 @@ struct Guest {
 }
 
 /// Start-up, who it is, which database, welcome.
-async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refusal> {
+async fn attempt(
+    proxy: &Arc<Proxy>,
+    stream: &mut Stream,
+    awaits_server: &AtomicBool,
+) -> Result<Login, Refusal> {
     let mut place = Place::take(proxy);
     let mut input = BytesMut::new();
     let startup = match encryption::read_opening(proxy, stream, &mut input).await? {
@@ -220,10 +234,12 @@ async fn attempt(proxy: &Arc<Proxy>, stream: &mut Stream) -> Result<Login, Refus
         *sql = Box::pin(read_idle_timeout(&pool, sql)).await?;
     }
     let settings = proxy.book.intern(sets.clone());
+    awaits_server.store(true, Ordering::Relaxed);
     let parameters = match own_name(&startup, &sets) {
         None => welcome(&pool, &settings).await?,
         Some(name) => welcome_by(name, proxy, &pool, sets).await?,
     };
+    awaits_server.store(false, Ordering::Relaxed);
     let presence = Presence::new(&pool, stream.peer(), stream.cipher());
     let registration = Cancels::register(proxy, presence)
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;

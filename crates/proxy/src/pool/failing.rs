@@ -1,5 +1,5 @@
-//! A pool that has no server connection and could not open one. For a while clients are refused at once; then whoever comes
-//! makes the next attempt.
+//! A pool that has no server connection and could not open one. If the server cannot be reached, or takes no connections now,
+//! clients wait in the line while attempts go on, one at a time. If it refuses the login, clients are told so at once.
 
 use super::{Inner, Pool};
 use crate::auth::Credential;
@@ -8,18 +8,23 @@ use bytes::{Bytes, BytesMut};
 use paceline_wire::ErrorResponse;
 use std::time::{Duration, Instant};
 
-/// How long the first attempt that failed is believed. Each further one doubles it, up to `server_login_retry`: a server that
-/// restarts is found again soon, one that stays away is not bothered.
+/// The time between the first attempt that failed and the next one. It doubles with each, up to `server_login_retry`: a server
+/// that restarts is found again soon, one that stays away is not bothered.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the pool has been told.
+/// The shortest time between two attempts, if `server_login_retry` is shorter.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// What came of the last attempts.
 #[derive(Debug)]
 pub(super) struct Failing {
-    /// For those who come …
-    told: Bytes,
-    /// … before this time.
-    until: Instant,
+    /// What clients are told until the next attempt, if the server has refused the login.
+    told: Option<Bytes>,
+    /// The next attempt is not made before.
+    pub(super) until: Instant,
     pause: Duration,
+    /// For messages.
+    pub(super) why: String,
 }
 
 impl Failing {
@@ -33,26 +38,36 @@ impl Failing {
         let pause = match before {
             // Another attempt would only be refused again, and noted in the server's log.
             _ if error.is_final() => retry,
-            None => FIRST_PAUSE.min(retry),
-            Some(before) => (before.pause * 2).min(retry),
+            None => FIRST_PAUSE.min(retry).max(PAUSE_MIN),
+            Some(before) => (before.pause * 2).min(retry).max(PAUSE_MIN),
         };
-        let mut out = BytesMut::new();
-        let message =
-            format!("server login has been failing, cached error: {error} (server_login_retry)");
-        ErrorResponse::fatal("08P01", message).write(&mut out);
         Self {
-            told: out.freeze(),
+            told: error.is_final().then(|| cached(error)),
             until: now + pause,
             pause,
+            why: error.to_string(),
         }
     }
+
+    /// The server has refused the login: to wait is of no use.
+    pub(super) fn is_final(&self) -> bool {
+        self.told.is_some()
+    }
+}
+
+fn cached(error: &ServerError) -> Bytes {
+    let mut out = BytesMut::new();
+    let message =
+        format!("server login has been failing, cached error: {error} (server_login_retry)");
+    ErrorResponse::fatal("08P01", message).write(&mut out);
+    out.freeze()
 }
 
 impl Inner {
     /// What a client is told that comes now and needs a connection.
     pub(super) fn refusal(&self, now: Instant) -> Option<Bytes> {
         let failing = self.failing.as_ref().filter(|failing| now < failing.until);
-        failing.map(|failing| failing.told.clone())
+        failing.and_then(|failing| failing.told.clone())
     }
 
     /// The next attempt may have another end than those that failed.
@@ -115,5 +130,7 @@ mod tests {
         }
         let failing = Failing::after(None, &refused("28P01"), Duration::ZERO, now);
         assert_eq!(failing.until, now);
+        let failing = Failing::after(None, &refused("57P03"), Duration::ZERO, now);
+        assert_eq!(failing.until, now + PAUSE_MIN);
     }
 }

@@ -72,8 +72,7 @@ impl Pool {
 
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
     pub(super) fn keep_enough(self: &Arc<Self>, inner: &mut Inner, terms: &Terms, now: Instant) {
-        let may =
-            inner.opening == 0 && inner.grow_not_before <= now && inner.refusal(now).is_none();
+        let may = inner.opening == 0 && inner.grow_not_before <= now;
         if inner.open < terms.min_size && may && self.clients.load(Ordering::Relaxed) > 0 {
             self.grow(inner);
         }

@@ -92,6 +92,7 @@ impl Pool {
             }
             Err(error) if Arc::ptr_eq(&era, &inner.era) => {
                 self.not_opened(&mut inner, &error, now);
+                self.tend(&mut inner);
             }
             // It says nothing of where connections lead now.
             Err(_) => {
@@ -102,8 +103,8 @@ impl Pool {
         }
     }
 
-    /// The server cannot be reached or refuses. With other connections at work that is no reason to give up; without,
-    /// whoever waits is told what it would have been told alone.
+    /// The server cannot be reached or refuses. Clients that wait go on waiting, for other connections or for the next attempt;
+    /// only if the server refuses the login, and there is no other connection, they are told what they would have been told alone.
     fn not_opened(&self, inner: &mut Inner, error: &ServerError, now: Instant) {
         inner.open -= 1;
         self.over.notify_waiters();
@@ -114,7 +115,13 @@ impl Pool {
             return;
         }
         let retry = self.terms().server_login_retry;
-        inner.failing = Some(Failing::after(inner.failing.as_ref(), error, retry, now));
+        let failing = Failing::after(inner.failing.as_ref(), error, retry, now);
+        inner.grow_not_before = failing.until;
+        let is_final = failing.is_final();
+        inner.failing = Some(failing);
+        if !is_final {
+            return;
+        }
         let mut out = BytesMut::new();
         error.to_fatal(&mut out);
         let told = out.freeze();
@@ -162,7 +169,8 @@ impl Pool {
         let mut wake = now + look_every(&terms);
         if inner.hold == Hold::Open && inner.open < open_max(&inner, &terms, now) {
             let due = grows_at(&inner).unwrap_or(now + GROW_AFTER);
-            if due <= now && inner.opening == 0 && inner.grow_not_before <= now {
+            let due = due.max(inner.grow_not_before);
+            if due <= now && inner.opening == 0 {
                 self.grow(&mut inner);
             }
             wake = wake.min(due.max(now + GROW_AFTER));
@@ -185,8 +193,12 @@ impl Pool {
             return;
         }
         let mut out = BytesMut::new();
+        let detail = match &inner.failing {
+            Some(failing) => format!("The server was away for {limit:?}: {}.", failing.why),
+            None => format!("No server connection was free for {limit:?}."),
+        };
         ErrorResponse::fatal("08P01", "query_wait_timeout")
-            .with_detail(format!("No server connection was free for {limit:?}."))
+            .with_detail(detail)
             .write(&mut out);
         self.tell_all(late, &out.freeze());
     }

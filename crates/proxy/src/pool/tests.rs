@@ -4,7 +4,9 @@ use super::*;
 use crate::config::Config;
 use crate::server::ServerError;
 use crate::stream::Stream;
+use bytes::BytesMut;
 use paceline_line::server::StatementKey;
+use paceline_wire::ErrorResponse;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
@@ -89,8 +91,14 @@ fn elsewhere() -> Arc<Config> {
     Arc::new(Config::from_toml(&text, "").unwrap())
 }
 
-fn failure() -> Result<Box<ServerConn>, ServerError> {
+fn unreachable() -> Result<Box<ServerConn>, ServerError> {
     Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+}
+
+fn failure() -> Result<Box<ServerConn>, ServerError> {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("28P01", "wrong password").write(&mut out);
+    Err(ServerError::Refused(out.freeze()))
 }
 
 fn refuses(pool: &Pool) -> bool {
@@ -124,6 +132,25 @@ async fn failures_are_of_an_era_and_a_password() {
     assert!(refuses(&pool));
     pool.reconnect();
     assert!(!refuses(&pool));
+}
+
+/// As in PgBouncer: only a refused login is told.
+#[tokio::test]
+async fn clients_wait_for_a_server_that_cannot_be_reached() {
+    let pool = pool_with("");
+    pool.opened(pool.attempt(), unreachable());
+    assert!(!refuses(&pool));
+    let mut waits = wait_in(&pool);
+    assert_eq!(pool.lock().opening, 0, "no attempt before its time");
+    assert!(pool.lock().grow_not_before > Instant::now());
+    pool.opened(pool.attempt(), unreachable());
+    let later = wait_in(&pool);
+    assert!(waits.try_recv().is_err());
+    pool.opened(pool.attempt(), failure());
+    for waits in [waits, later] {
+        assert!(matches!(waits.await, Ok(Delivery::Fatal(_))));
+    }
+    assert!(refuses(&pool));
 }
 
 /// Who waits goes on waiting for what the new era brings.

@@ -48,7 +48,8 @@ async fn connect_encrypted(
         return Ok(stream);
     };
     match encrypt(&mut stream, connector, host).await {
-        Ok(()) if required && !stream.is_encrypted() => Err(io::Error::other(
+        Ok(()) if required && !stream.is_encrypted() => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
             "server does not support SSL, but SSL was required",
         )),
         Ok(()) => Ok(stream),
@@ -79,7 +80,8 @@ async fn offers_tls(stream: &Stream) -> io::Result<bool> {
         b"S" => Ok(true),
         b"N" => Ok(false),
         // More may have been put in by somebody between (CVE-2021-23222).
-        [b'S' | b'N', ..] => Err(io::Error::other(
+        [b'S' | b'N', ..] => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
             "received unencrypted data after SSL response",
         )),
         _ => Err(io::Error::other(

@@ -2,13 +2,15 @@
 
 use super::{assert_told, await_waiting, client_as, role, stage};
 use crate::harness::cluster;
-use crate::harness::message::query;
+use crate::harness::message::{query, startup};
 use crate::harness::paceline::Paceline;
-use crate::harness::raw::RawClient;
+use crate::harness::raw::{PROTOCOL, RawClient};
 use crate::harness::reply::Fields;
 use crate::harness::{Stage, until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 const PID: &str = "SELECT pg_backend_pid()";
@@ -118,61 +120,90 @@ fn a_server_that_is_full_is_no_error_while_there_is_a_connection() {
     }
 }
 
+/// A login and a client that has been there before wait, as they would for a place in the pool.
 #[test]
-fn a_server_that_is_full_is_told_and_tried_again() {
+fn a_server_that_is_full_is_waited_for() {
     role("has_no_place", "CONNECTION LIMIT 1");
-    let Some(stage) = stage(&[], "") else {
+    let Some(stage) = stage(&["server_login_retry=50ms"], "") else {
         return;
     };
     let database = stage.database.as_str();
     let parameters = [("user", "has_no_place"), ("database", database)];
     let outsider = RawClient::connect(stage.cluster.port(), &parameters);
-    let told = refusal(&stage, "has_no_place");
-    assert_eq!(
-        (told.sqlstate(), told.text()),
-        ("53300", "too many connections for role \"has_no_place\"")
-    );
+    let mut login = RawClient::open(stage.port());
+    login.send(&startup(PROTOCOL, &parameters));
+    await_waiting(&stage, 1);
     outsider.hang_up();
-    until("there is a place", || {
-        RawClient::try_connect(stage.port(), &parameters).is_ok()
-    });
+    login.reply();
+    assert_eq!(login.value("SELECT 'served'"), "served");
 }
 
-/// A server that starts up, refuses while it recovers, and is there again: clients are told, and served in good time.
+/// What PgBouncer's clients see of a restart: nothing but the time that it takes. Those that come meanwhile see no more.
 #[test]
-fn a_server_that_comes_back_is_found_again() {
+fn clients_wait_for_a_server_that_restarts() {
     if stage(&[], "").is_none() {
         return;
     }
     let cluster = cluster::Cluster::private();
-    let stage = Stage::on(cluster.clone()).set("default_pool_size=2").open();
-    let parameters = [("user", "postgres"), ("database", stage.database.as_str())];
-    let connect = || RawClient::try_connect(stage.port(), &parameters);
-    for _ in 0..2 {
-        connect().unwrap().ok("SELECT 1");
-        cluster.kill();
-        until("its absence is told", || {
-            let mut client = connect().unwrap_or_else(|_| panic!("its welcome is known"));
-            client.send(&query("SELECT 1"));
-            let told = client.receive_until(b"EZ");
-            told.last().is_some_and(|last| {
-                last.tag == b'E'
-                    && last
-                        .fields()
-                        .text()
-                        .contains("server login has been failing")
-            })
-        });
-        cluster.restart();
-        until("it serves again", || {
-            let mut client = connect().unwrap_or_else(|_| panic!("its welcome is known"));
-            client.send(&query("SELECT 1"));
-            client
-                .receive_until(b"EZ")
-                .last()
-                .is_some_and(|last| last.tag == b'Z')
-        });
+    let stage = Stage::on(cluster.clone())
+        .set("default_pool_size=2")
+        .set("server_login_retry=100ms")
+        .open();
+    let mut old = stage.clients(3);
+    for client in &mut old {
+        client.ok("SELECT 1");
     }
+    for _ in 0..2 {
+        cluster.kill();
+        let mut all = stage.clients(3);
+        all.append(&mut old);
+        for (before, client) in all.iter_mut().enumerate() {
+            client.send(&query("SELECT 'served'"));
+            // A session that was lost is told; the others wait.
+            await_waiting(&stage, before as i64 + 1);
+        }
+        cluster.restart();
+        for client in &mut all {
+            assert_eq!(client.reply().expect_ok("served").value(), "served");
+        }
+        old = all.split_off(3);
+    }
+}
+
+/// However many wait, one attempt is made at a time, and fewer the longer it lasts.
+#[test]
+fn a_server_that_is_away_is_not_stampeded() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            drop(stream);
+        }
+    });
+    let url = format!("postgres://127.0.0.1:{port}/?sslmode=disable");
+    let paceline = Paceline::start(&url)
+        .set("client_login_timeout=1s")
+        .set("max_client_conn=200")
+        .spawn();
+    let parameters = [("user", "someone"), ("database", "somewhere")];
+    let logins: Vec<RawClient> = (0..100)
+        .map(|_| {
+            let mut login = RawClient::open(paceline.port());
+            login.send(&startup(PROTOCOL, &parameters));
+            login
+        })
+        .collect();
+    for mut login in logins {
+        let told = login.receive_to_end();
+        let fields = told.last().unwrap().fields();
+        assert_eq!(fields.text(), "client_login_timeout (server down)");
+    }
+    // 100 ms after the first, 200 ms after the second, and so on.
+    let made = attempts.load(Ordering::SeqCst);
+    assert!((2..10).contains(&made), "{made} attempts");
 }
 
 /// A server that takes connections and answers each with these bytes, or not at all.
@@ -204,20 +235,18 @@ fn refusal_of(paceline: &Paceline) -> Fields {
 
 /// PostgreSQL says so while it starts up, shuts down, or recovers without taking reads.
 #[test]
-fn a_server_in_recovery_is_told_as_it_tells() {
+fn a_server_in_recovery_is_waited_for() {
     const STARTS_UP: &[u8] =
         b"E\0\0\0\x3eSFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0";
     let port = stand_in(STARTS_UP);
     let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}"))
         .set("server_login_retry=0")
+        .set("query_wait_timeout=200ms")
         .spawn();
-    for _ in 0..2 {
-        let told = refusal_of(&paceline);
-        assert_eq!(
-            (told.sqlstate(), told.text()),
-            ("57P03", "the database system is starting up")
-        );
-    }
+    let told = refusal_of(&paceline);
+    assert_eq!(told.text(), "query_wait_timeout");
+    let why = "the database system is starting up";
+    assert!(told.get('D').contains(why), "{told:?}");
 }
 
 /// One that begins SCRAM and then is ready would have our proof, and we none of its own.
@@ -237,11 +266,9 @@ fn a_server_that_does_not_answer_is_given_up() {
     let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}"))
         .set("server_connect_timeout=50ms")
         .set("server_login_retry=1h")
+        .set("query_wait_timeout=300ms")
         .spawn();
     let told = refusal_of(&paceline);
-    assert_eq!(told.sqlstate(), "08006");
-    assert!(told.text().contains("server_connect_timeout"), "{told:?}");
-    // Others wait for the same attempt, or make the next one.
-    let cached = |told: &Fields| told.text().contains("server login has been failing");
-    until("it is known for a while", || cached(&refusal_of(&paceline)));
+    assert_eq!(told.text(), "query_wait_timeout");
+    assert!(told.get('D').contains("server_connect_timeout"), "{told:?}");
 }
