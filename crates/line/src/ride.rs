@@ -24,6 +24,7 @@ mod sequences;
 mod shape;
 mod whole_session;
 
+use crate::analysis::Shape;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;
 use crate::settings::SettingsBook;
@@ -138,6 +139,8 @@ pub struct Ride {
     first_describes: bool,
     /// A statement is being described, whose columns the client knows.
     describing: bool,
+    /// Its columns, for the message that comes again.
+    just_described: Option<Shape>,
     /// May the ride's first unit be carried out once more?
     repeat: Repeat,
     /// The wrap of the ride's first unit.
@@ -338,6 +341,7 @@ impl Ride {
             asked: Vec::new(),
             resets_all: false,
             describing: false,
+            just_described: None,
             idle_timeout: InForce::Off,
             first_describes: false,
             repeat: Repeat::default(),

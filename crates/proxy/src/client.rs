@@ -219,6 +219,12 @@ impl Client {
 
     async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
         self.registration.whereabouts.presence.begins();
+        let first = Frames::new(&bytes).next().map(|frame| frame.tag);
+        if self.mode == PoolMode::Session && first == Some(tag::PARSE) {
+            // The server that the client is to keep must have its statements.
+            let wrap = self.wrap(&bytes).await;
+            return self.carry_out_alone(bytes, wrap).await;
+        }
         match self.plan(&bytes).await {
             Plan::Answer(mut answer) => {
                 self.count_answered(&bytes, answer.len());

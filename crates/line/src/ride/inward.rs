@@ -370,6 +370,7 @@ impl Ride {
         self.saw_error = true;
         self.unit.failed = true;
         self.describing = false;
+        self.just_described = None;
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
             self.skip_to_sync(desk);
         }

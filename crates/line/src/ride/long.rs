@@ -61,6 +61,11 @@ impl Ride {
                 let template = desk.templates.long(beginning(head));
                 self.uses_sequences(template.sequences(), desk, out);
                 let (changes, hints) = desk.what_it_does(Some(&template));
+                if let Some(kept) = self.refused(&changes, desk) {
+                    self.refuse_query(kept, out);
+                    return Ok(false);
+                }
+                desk.meets_temporaries(&changes, &self.kept);
                 out.put_slice(head.bytes);
                 self.expect.push_back(Expect::Query {
                     changes: changes.into(),

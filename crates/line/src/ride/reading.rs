@@ -40,7 +40,9 @@ impl Ride {
             true => server.unnamed == Some(analysis.parse),
             false => server.has_for(template.statement_id, analysis, &template.types),
         };
-        match there || self.reads(&template.text, desk) {
+        // One of which nothing is known stays the statement that it is.
+        let unknown = template.statement.is_none();
+        match there || unknown || self.reads(&template.text, desk) {
             true => template,
             false => desk.templates.unread(&template.text, &template.types),
         }

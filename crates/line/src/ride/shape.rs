@@ -69,7 +69,8 @@ impl Ride {
             return Ok(());
         };
         let Known { name, key, .. } = self.make_known(name, desk, out);
-        match desk.server.shape(key) {
+        // A statement that is nobody else's may have another key now; then its columns are known all the same.
+        match self.just_described.take().or(desk.server.shape(key)) {
             Some(shape) if shape == told => Ok(()),
             Some(_) => {
                 self.refuse_message(Refusal::OtherColumns, out);
@@ -93,7 +94,9 @@ impl Ride {
     /// The server has described the statement.
     pub(super) fn shape_is(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>) {
         if let Some(Expect::Shape { key }) = self.expect.pop_front() {
-            desk.server.has_shape(key, read_shape(frame));
+            let shape = read_shape(frame);
+            desk.server.has_shape(key, shape);
+            self.just_described = Some(shape);
         }
         self.describing = false;
     }

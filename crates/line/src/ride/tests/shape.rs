@@ -51,3 +51,20 @@ fn other_columns_are_an_error() {
         ]
     );
 }
+
+/// Each time it is made known to a server it might get another name there.
+#[test]
+fn a_text_of_which_nothing_is_known_is_described_once() {
+    for text in [r"SELECT 'it\'s'", "SELECT 1 ?"] {
+        let mut stage = Stage::new();
+        stage.client([parse("a", text), describe_statement("a"), sync()]);
+        stage.server([parsed(), parameters(&[]), columns(&["a"]), ready('I')]);
+        stage.on_another_server(100);
+        stage.client([bind("a"), execute(), sync()]);
+        stage.server([parsed(), parameters(&[]), columns(&["a"])]);
+        let sent = stage.own();
+        assert!(sent.iter().any(|line| line.starts_with("Bind")), "{sent:?}");
+        let told = stage.server([bound(), complete("SELECT 1"), ready('I')]);
+        assert_eq!(told, ["bound", "SELECT 1", "ready I"]);
+    }
+}
