@@ -42,7 +42,7 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
-	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups row_waits outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
+	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
 
 drivers:
 	@scripts/setup.sh test
