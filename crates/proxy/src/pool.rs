@@ -401,7 +401,9 @@ impl Pool {
     /// A connection is gone: there is room for another one.
     fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.open -= 1;
-        if inner.line.has_ready() && inner.idle.is_empty() {
+        // One attempt at a time: the server may be away.
+        let may = inner.opening == 0 && inner.grow_not_before <= Instant::now();
+        if may && inner.line.has_ready() && inner.idle.is_empty() {
             self.grow(inner);
         }
         self.look_again.notify_one();
