@@ -256,12 +256,18 @@ impl Ride {
     /// The unit that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
     /// of the same transaction.
     pub fn begin_within_unit(&mut self, out: &mut BytesMut) {
+        self.wrap = Wrap::Begin;
+        self.own_within_unit("BEGIN", out);
+    }
+
+    /// Writes a statement of Paceline's own in the midst of the client's unit. (A `Query` would end what the unit has begun.)
+    fn own_within_unit(&mut self, sql: &str, out: &mut BytesMut) {
         use paceline_wire::frontend::{BindNames, Parse, Target, tag, write_execute_of};
         // Not the unnamed ones: the client may have something else under them.
-        const NAME: &[u8] = b"paceline: begin";
+        const NAME: &[u8] = b"paceline: own";
         let parse = Parse {
             name: NAME,
-            text: b"BEGIN",
+            text: sql.as_bytes(),
             types: &[0, 0],
         };
         parse.write(out);
@@ -274,7 +280,6 @@ impl Ride {
         write_execute_of(out, NAME);
         Target::Portal(NAME).write(out, tag::CLOSE);
         Target::Statement(NAME).write(out, tag::CLOSE);
-        self.wrap = Wrap::Begin;
         self.expect.extend([
             Expect::OwnParse { key: None },
             Expect::OwnStep,

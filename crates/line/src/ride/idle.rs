@@ -42,7 +42,10 @@ impl Ride {
             return;
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
-        self.own_query(&sql, desk, out);
+        match self.mid_unit {
+            true => self.own_within_unit(&sql, out),
+            false => self.own_query(&sql, desk, out),
+        }
         self.idle_timeout = InForce::Yes;
     }
 

@@ -58,7 +58,7 @@ impl Ride {
             return Ok(());
         }
         match frame.tag {
-            tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
+            tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
                 if !self.mid_unit =>
             {
@@ -72,7 +72,10 @@ impl Ride {
             return Ok(());
         }
         match frame.tag {
-            tag::QUERY => self.query(frame, desk, out)?,
+            tag::QUERY => {
+                self.query(frame, desk, out)?;
+                self.mid_unit = false;
+            }
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {
                 Ok(parse) => self.parse(parse, desk, out)?,

@@ -1,7 +1,7 @@
 //! Time limits of one client never end a server connection under another one. `idle_session_timeout` counts for the client that has
 //! it, and for no other: on servers it is off while a connection is idle.
 
-use crate::harness::message::{parse, query, sync, unit};
+use crate::harness::message::{bind, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::Fields;
 use crate::harness::stage::Target;
@@ -323,4 +323,24 @@ fn a_transaction_timeout_counts_for_one_transaction_alone() {
     if stage.target() == Target::Paceline {
         assert_eq!(process(&mut stage.client()), before);
     }
+}
+
+/// What the client has begun by messages is one transaction with the query behind them.
+#[test]
+fn to_show_a_limit_commits_nothing() {
+    let stage = stage(1);
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE shown (n int)");
+    let mut client = stage.client();
+    client.ok("SET idle_session_timeout = '70s'");
+    let insert = [
+        parse("", "INSERT INTO shown VALUES (1)", &[]),
+        bind("", "", &[]),
+        execute("", 0),
+    ];
+    let fails = query("SHOW idle_session_timeout; SELECT 1/0");
+    let reply = client.ask(&[insert.concat(), fails].concat());
+    assert_eq!(reply.error().unwrap().sqlstate(), "22012");
+    assert_eq!(reply.rows()[0][0].as_deref(), Some("70s"));
+    assert_eq!(direct.number("SELECT count(*) FROM shown"), 0);
 }

@@ -284,11 +284,11 @@ fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
         assert_eq!(
             read_out::to_server(&out),
             [
-                "Parse paceline: begin: BEGIN",
-                "Bind paceline: begin to paceline: begin",
-                "Execute paceline: begin",
-                "Close portal paceline: begin",
-                "Close paceline: begin",
+                "Parse paceline: own: BEGIN",
+                "Bind paceline: own to paceline: own",
+                "Execute paceline: own",
+                "Close portal paceline: own",
+                "Close paceline: own",
             ]
         );
         let aim = update("TARGET_AFFECT_ROW(1)");
