@@ -23,11 +23,12 @@ pub use several::ROW_AWAITED_MAX;
 pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table, Timeouts};
 pub use time_outs::TimeOut;
 
+use foldhash::{HashMap, HashMapExt};
 use probe::Probes;
 use row::{Contention, Row};
 use rustc_hash::FxHashMap;
 use several::Several;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use time_outs::Clocks;
 
@@ -100,7 +101,8 @@ pub struct Line<T> {
     limits: Limits,
     next_ticket: u64,
     next_cohort: u64,
-    waiting: BTreeMap<Ticket, Entry<T>>,
+    /// Boxed: the map moves its entries when one leaves.
+    waiting: BTreeMap<Ticket, Box<Entry<T>>>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
     ready: BTreeMap<Ticket, Ready>,
     mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
@@ -234,7 +236,7 @@ impl<T> Line<T> {
             deadline: None,
             probed: None,
         };
-        self.waiting.insert(ticket, entry);
+        self.waiting.insert(ticket, Box::new(entry));
         match free {
             true => self.make_ready(now, ticket),
             false => self.wait_behind(now, ticket),
@@ -338,7 +340,7 @@ impl<T> Line<T> {
             self.barriers.insert(ticket);
         }
         entry.probed = None;
-        self.waiting.insert(ticket, entry);
+        self.waiting.insert(ticket, Box::new(entry));
         self.note_several(now, ticket, &keys);
         for key in keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_front(ticket);
@@ -372,7 +374,7 @@ impl<T> Line<T> {
         for key in entry.slip.keys.as_slice() {
             self.promote(now, *key);
         }
-        Some(entry)
+        Some(*entry)
     }
 
     /// Takes out every unit that could have left since `deadline` or longer. Who waits for a row is not late: alone it

@@ -36,6 +36,7 @@ use bytes::{Bytes, BytesMut};
 use change::Unseen;
 use expect::Expect;
 use expectations::Expectations;
+use foldhash::{HashMap, HashMapExt};
 use idle::InForce;
 pub use inward::MESSAGES_MAX;
 use journal::Journal;
@@ -46,7 +47,7 @@ use paceline_wire::backend::Status;
 use repeat::Repeat;
 pub(crate) use sequences::DISCARD as DISCARD_SEQUENCES;
 pub use shape::NotYet;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[cfg(test)]

@@ -162,9 +162,9 @@ impl<T> Line<T> {
         while entries.len() < most
             && let Some(next) = self.first_on(key)
             && barrier.is_none_or(|barrier| next <= barrier)
-            && let Some(Entry { slip, .. }) = self.waiting.get(&next)
-            && matches!(slip.keys, Keys::One(_))
-            && slip.group.is_some_and(same)
+            && let Some(entry) = self.waiting.get(&next)
+            && matches!(entry.slip.keys, Keys::One(_))
+            && entry.slip.group.is_some_and(same)
         {
             entries.extend(self.leave(now, next));
             self.pop_front(key);
@@ -183,6 +183,6 @@ impl<T> Line<T> {
         let mut entry = self.waiting.remove(&ticket)?;
         self.forget_deadline(ticket, entry.deadline.take());
         entry.begins(now);
-        Some(entry)
+        Some(*entry)
     }
 }

@@ -9,11 +9,11 @@ use crate::server::{StatementKey, is_no_setting};
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
+use foldhash::{HashMap, HashMapExt};
 use paceline_sql::{Bound, Effect, Hints, Kept, Named, SequenceUse, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::{self, BindNames, BindValues};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Room for so many portals is kept for the next transaction: to clear more would cost each of them.

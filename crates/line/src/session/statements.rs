@@ -3,8 +3,8 @@
 use super::CLIENT_STATEMENTS_MAX;
 use crate::analysis::{Analysis, Shape};
 use crate::template::Template;
+use foldhash::HashMap;
 use rustc_hash::FxHashMap;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A client's statements by its own names; the unnamed one under the empty name.

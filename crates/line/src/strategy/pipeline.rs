@@ -12,9 +12,9 @@ use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
 use bytes::{BufMut, BytesMut};
+use foldhash::{HashMap, HashMapExt};
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
-use std::collections::HashMap;
 
 #[cfg(test)]
 mod tests;

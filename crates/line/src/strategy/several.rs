@@ -17,11 +17,12 @@ use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
+use foldhash::{HashMap, HashMapExt};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
 use paceline_wire::backend::{self, Field};
 use paceline_wire::{Frame, frontend};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 

@@ -18,11 +18,11 @@ use crate::tally::Fallback;
 use crate::template::{Template, Templates};
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
+use foldhash::{HashMap, HashMapExt};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{Then, Upsert};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{Frame, frontend};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 mod bind;

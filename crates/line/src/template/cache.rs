@@ -1,6 +1,6 @@
 //! A bounded map from texts: when it is full, what was not used for long is dropped.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use std::hash::Hash;
 
 /// What all of them may weigh (see [`weight`]): many long texts are not kept as long as many short ones.

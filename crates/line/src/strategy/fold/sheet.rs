@@ -9,9 +9,9 @@ use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::unit::{Form, Unit};
 use bytes::BytesMut;
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::{backend, frontend};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The members of a fold.
