@@ -8,7 +8,7 @@ ARGS ?=
 # For each of the targets of make fuzz.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler clean
+.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler neighbours clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -21,6 +21,7 @@ help:
 	@echo 'make fmt     format the sources'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
+	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
 	@echo 'make clean   remove what was built'
 
 setup:
@@ -71,6 +72,12 @@ pooler:
 	@echo 'building the release'
 	@cargo build --release --bin paceline
 	@scripts/pooler.sh
+
+neighbours:
+	@scripts/setup.sh bench
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@scripts/neighbours.sh
 
 clean:
 	cargo clean
