@@ -56,8 +56,7 @@ impl Ride {
             }
             _ => {
                 self.mid_unit = false;
-                desk.server.unnamed = None;
-                desk.session.close_unnamed();
+                self.close_unnamed(desk);
                 let template = desk.templates.long(beginning(head));
                 self.uses_sequences(template.sequences(), desk, out);
                 let (changes, hints) = desk.what_it_does(Some(&template));

@@ -6,6 +6,7 @@ use super::keep::Refusal;
 use super::outward::foreign;
 use super::{Desk, Expect, Ride};
 use crate::server::NAME_PREFIX;
+use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::{Named, SessionChange, quote_ident};
@@ -307,10 +308,24 @@ impl Ride {
 
     /// What is sent from now on finds no statement by its name, unless this comes to nothing.
     fn close_named(&mut self, desk: &mut Desk<'_>) {
-        self.expect.push_back(Expect::Done {
-            undo: Some(desk.session.close_named()),
-            says: Says::Nothing,
-        });
+        let undo = desk.session.close_named();
+        self.closes(undo);
+    }
+
+    /// A simple query is about to be sent: it destroys the unnamed statement, unless the server skips the query.
+    pub(super) fn close_unnamed(&mut self, desk: &mut Desk<'_>) {
+        desk.server.unnamed = None;
+        if desk.session.statement(b"").is_some() {
+            let undo = desk.session.close(b"");
+            self.closes(undo);
+        }
+    }
+
+    /// What is sent next closes statements of the client, and its answer is told of that.
+    pub(super) fn closes(&mut self, undo: Undo) {
+        let undo = Some(undo);
+        let says = Says::Nothing;
+        self.expect.push_back(Expect::Done { undo, says });
     }
 
     /// A portal was sent that drops all statements: those that are prepared behind it are not meant.

@@ -164,8 +164,7 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Result<(), Unparsed> {
-        desk.server.unnamed = None;
-        desk.session.close_unnamed();
+        self.close_unnamed(desk);
         let Ok(text) = Reader::new(frame.body()).str() else {
             self.uses_sequences(SequenceUse::ANY, desk, out);
             let (changes, hints) = desk.what_it_does(None);
@@ -218,8 +217,9 @@ impl Ride {
             .as_ref()
             .is_some_and(|s| s.statements == 1);
         let intercepted = single && !self.stays && self.status != Status::Failed;
-        if intercepted && deallocates_known(&changes, desk) {
+        if intercepted && let Some(undo) = deallocates_known(&changes, desk) {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
+            self.closes(undo);
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
             return Ok(());
@@ -417,6 +417,14 @@ impl Ride {
             template: Some(template),
             ..Known::default()
         };
+        let select = match sent.may_be_shown() {
+            true => desk.answer(&sent.text),
+            false => None,
+        };
+        let sent = match select {
+            None => sent,
+            Some((select, _)) => desk.templates.in_place_of(&sent, &select),
+        };
         if name.is_empty() {
             if desk.server.unnamed != Some(analysis.parse) {
                 let types = analysis.other_types(&sent.types);
@@ -431,14 +439,6 @@ impl Ride {
             }
             return known;
         }
-        let select = match sent.may_be_shown() {
-            true => desk.answer(&sent.text),
-            false => None,
-        };
-        let sent = match select {
-            None => sent,
-            Some((select, _)) => desk.templates.in_place_of(&sent, &select),
-        };
         let now = desk.templates.new_id();
         let ensured = desk.server.ensure_for((&*sent).into(), &analysis, now, out);
         self.expect
@@ -517,13 +517,12 @@ impl Desk<'_> {
 }
 
 /// `DEALLOCATE name` of a statement that the client prepared by protocol: forgets it.
-fn deallocates_known(changes: &[SessionChange], desk: &mut Desk<'_>) -> bool {
+fn deallocates_known(changes: &[SessionChange], desk: &mut Desk<'_>) -> Option<Undo> {
     let [SessionChange::Deallocate { name }] = changes else {
-        return false;
+        return None;
     };
-    let known = desk.session.statement(name.as_bytes()).is_some();
-    desk.session.close(name.as_bytes());
-    known
+    desk.session.statement(name.as_bytes())?;
+    Some(desk.session.close(name.as_bytes()))
 }
 
 /// The statement behind a name the client is about to fail to take again.

@@ -89,9 +89,8 @@ impl Ride {
     fn pass_close(&mut self, frame: Frame<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
         self.pass(frame, Expect::Close, out);
         if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
-            let undo = Some(desk.session.close(name));
-            let says = Says::Nothing;
-            self.expect.push_back(Expect::Done { undo, says });
+            let undo = desk.session.close(name);
+            self.closes(undo);
         }
     }
 

@@ -163,9 +163,9 @@ impl ServerSide {
         }
     }
 
-    /// A `Parse` of the unnamed statement was written: a client's own, or in its place ([`Analysis::parse`]).
+    /// A `Parse` of the unnamed statement was written: a client's own, or in its place ([`Analysis::parse`]; 0 is no client's).
     pub fn parse_unnamed(&mut self, parse: u64) {
-        self.unnamed = Some(parse);
+        self.unnamed = (parse != 0).then_some(parse);
         self.unnamed_shape = None;
     }
 }

@@ -89,6 +89,8 @@ impl Pool {
     pub(crate) fn exclude(&self, running: &Weak<Use>) {
         let mut inner = self.lock();
         inner.uses.push(Weak::clone(running));
+        // It opens none until the statement is over, whatever other pools leave to it.
+        inner.hunger = None;
         let Inner { idle, parked, .. } = &mut *inner;
         let free: Vec<_> = idle.drain(..).chain(parked.drain(..)).collect();
         inner.open -= free.len();

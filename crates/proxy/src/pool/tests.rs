@@ -204,6 +204,15 @@ async fn a_held_pool_is_not_hungry() {
 }
 
 #[tokio::test]
+async fn a_pool_that_opens_none_for_an_exclusive_statement_is_not_hungry() {
+    let pool = pool_with("max_db_connections = 1");
+    pool.lock().hunger = Some(pool.quotas.hunger(Full::Database));
+    let running = Arc::new(Use);
+    pool.exclude(&Arc::downgrade(&running));
+    assert!(!pool.quotas.others_hunger());
+}
+
+#[tokio::test]
 async fn whoever_tends_a_line_learns_of_more_room() {
     let pool = pool_with("default_pool_size = 1");
     let told = || tokio::time::timeout(LIMIT, pool.look_again.notified());

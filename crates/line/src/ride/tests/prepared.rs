@@ -272,3 +272,15 @@ fn a_text_that_paceline_answers_itself_is_prepared_as_a_select() {
         ]
     );
 }
+
+#[test]
+fn an_unnamed_text_that_paceline_answers_itself_is_a_select_on_another_server_too() {
+    const SELECT: &str = "Parse unnamed: SELECT * FROM (VALUES (NULL::pg_catalog.text), ('on')) AS t(\"hotspot\") OFFSET 1";
+    let mut stage = Stage::new();
+    let sent = stage.client([parse("", "SHOW hotspot"), sync()]);
+    assert_eq!(sent, [SELECT, "Sync"]);
+    stage.server([parsed(), ready('I')]);
+    stage.on_another_server(10);
+    let sent = stage.client([bind(""), execute(), sync()]);
+    assert_eq!(sent, [SELECT, "Bind unnamed", "Execute", "Sync"]);
+}

@@ -41,10 +41,12 @@ impl Relay<'_> {
                 continue;
             }
             if is_long(header) && has_head(header, input) {
-                if self.begin_long(header).is_err() {
-                    break;
+                match self.begin_long(header) {
+                    Ok(()) => continue,
+                    Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
+                    Err(NotYet::Describing) => {}
                 }
-                continue;
+                break;
             }
             if input.len() < header.len {
                 break;
@@ -55,16 +57,21 @@ impl Relay<'_> {
                 break;
             }
             let message = input.split_to(header.len).freeze();
-            if std::mem::take(&mut self.is_first) {
-                self.client.registration.whereabouts.rides_on();
-            }
-            self.ride.goes_on();
+            self.goes_on();
             self.pending = message;
             self.pending_is_first = false;
             self.take_pending();
         }
         self.ask_for_answers();
         Ok(())
+    }
+
+    /// The client sends more: a cancel that was meant for what it has sent before does not meet this.
+    fn goes_on(&mut self) {
+        if std::mem::take(&mut self.is_first) {
+            self.client.registration.whereabouts.rides_on();
+        }
+        self.ride.goes_on();
     }
 
     /// Its turn is not over, and nothing stands in front of what comes next.
@@ -152,7 +159,7 @@ impl Relay<'_> {
             tag: header.tag,
             bytes: &head,
         };
-        self.ride.goes_on();
+        self.goes_on();
         if Ride::is_long_targeted(frame, &self.client.session) {
             self.begin_transaction();
         }

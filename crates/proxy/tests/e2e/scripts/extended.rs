@@ -280,6 +280,14 @@ fn names() -> Vec<Step> {
             bind("", "", &[Some("2"), Some("2")]),
             execute("", 0),
         ]),
+        // PostgreSQL skips queries, too, until the Sync.
+        x(&[
+            bind("", "", &[Some("x"), Some("2")]),
+            query("SELECT 'a query that is skipped drops nothing'"),
+        ]),
+        x(&[bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
+        x(&[bind("", "", &[Some("x"), Some("2")]), query("DEALLOCATE b")]),
+        x(&[bind("", "b", &[Some("1"), Some("1")]), execute("", 0)]),
         q("SELECT 'a simple query drops it'"),
         x(&[bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
         q("DEALLOCATE b"),
