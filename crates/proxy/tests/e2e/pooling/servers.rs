@@ -7,6 +7,7 @@ use crate::harness::paceline::Paceline;
 use crate::harness::raw::{PROTOCOL, RawClient};
 use crate::harness::reply::Fields;
 use crate::harness::{Stage, until};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -168,6 +169,58 @@ fn clients_wait_for_a_server_that_restarts() {
         }
         old = all.split_off(3);
     }
+}
+
+/// Clients that connect, lose patience and connect again while the server is away for long: those that wait see no error, and when
+/// the server is back it gets no more connections than the pool has.
+#[test]
+fn clients_that_connect_again_and_again_during_an_outage_see_no_error() {
+    const POOL: usize = 5;
+    if stage(&[], "").is_none() {
+        return;
+    }
+    let cluster = cluster::Cluster::private();
+    let mut stage = Stage::on(cluster.clone())
+        .set(&format!("default_pool_size={POOL}"))
+        .set("max_client_conn=500")
+        .open();
+    stage.client().ok("SELECT 1");
+    cluster.kill();
+    let failures = |stage: &mut Stage| stage.paceline().unwrap().heard("no server connection");
+    for wave in 1..=3 {
+        let impatient: Vec<RawClient> = (0..50)
+            .map(|_| {
+                let mut client = stage.client();
+                client.send(&query(PID));
+                client
+            })
+            .collect();
+        await_waiting(&stage, 50);
+        until("another attempt fails", || failures(&mut stage) >= wave);
+        impatient.into_iter().for_each(RawClient::hang_up);
+        await_waiting(&stage, 0);
+    }
+    let mut patient = stage.clients(200);
+    for client in &mut patient {
+        client.send(&query(PID));
+    }
+    await_waiting(&stage, 200);
+    let failed = failures(&mut stage);
+    until("another attempt fails", || failures(&mut stage) > failed);
+    cluster.restart();
+    let pids: HashSet<String> = patient
+        .iter_mut()
+        .map(|client| client.reply().expect_ok(PID).value().to_owned())
+        .collect();
+    assert!((1..=POOL).contains(&pids.len()), "{pids:?}");
+    let opened = stage
+        .cluster
+        .client("postgres")
+        .number("SELECT sum(sessions)::bigint FROM pg_stat_database WHERE datname <> 'postgres'");
+    assert!(opened <= POOL as i64, "{opened} connections");
+    // Each pause is twice the one before.
+    let failed = failures(&mut stage);
+    assert!(failed < 20, "{failed} attempts");
 }
 
 /// However many wait, one attempt is made at a time, and fewer the longer it lasts.
