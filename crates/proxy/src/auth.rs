@@ -38,7 +38,7 @@ use derive::Deriver;
 use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
-use paceline_line::line::{Slip, Ticket};
+use paceline_line::line::Ticket;
 use paceline_wire::ErrorResponse;
 use std::io;
 use std::sync::Arc;
@@ -313,7 +313,7 @@ impl Drop for InLine<'_> {
 
 /// A connection of a pool, for work of Paceline's own in the course of a login.
 pub(crate) async fn seat(pool: &Arc<Pool>) -> Result<Box<Seat>, Refusal> {
-    let (mut delivery, _in_line) = match pool.submit(Slip::default(), false, || None) {
+    let (mut delivery, _in_line) = match pool.submit_login() {
         Submitted::Seat(seat) => (Delivery::Seat(seat), None),
         Submitted::Refused(told) => (Delivery::Fatal(told), None),
         Submitted::Waiting(ticket, waits) => {

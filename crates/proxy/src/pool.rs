@@ -28,7 +28,7 @@ pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
 pub(crate) use roster::{Roster, ServerCard, ServerSeen};
-pub(crate) use seat::{Delivery, Rows, Seat, Submitted, Waiter};
+pub(crate) use seat::{Asks, Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
 use wait::Unwanted;
@@ -250,11 +250,28 @@ impl Pool {
         would_group: bool,
         unit: impl FnOnce() -> Option<Arc<Unit>>,
     ) -> Submitted {
+        self.submit_as(Asks::Request, slip, would_group, unit)
+    }
+
+    /// A login needs a connection for work of Paceline's own.
+    pub(crate) fn submit_login(self: &Arc<Self>) -> Submitted {
+        self.submit_as(Asks::Login, Slip::default(), false, || None)
+    }
+
+    fn submit_as(
+        self: &Arc<Self>,
+        asks: Asks,
+        slip: Slip,
+        would_group: bool,
+        unit: impl FnOnce() -> Option<Arc<Unit>>,
+    ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
         if !inner.idle.is_empty() && inner.line.start_at_once(now, &slip) {
             if let Some(conn) = self.take_idle(&mut inner) {
-                self.stats.seated_at_once();
+                if asks == Asks::Request {
+                    self.stats.seated_at_once();
+                }
                 return Submitted::Seat(Seat::new(self, conn, slip.keys));
             }
             land(&mut inner, now, &slip.keys);
@@ -270,6 +287,7 @@ impl Pool {
         self.proxy.busy_poll.crowded();
         let (answer, waits) = oneshot::channel();
         let waiter = Waiter {
+            asks,
             unit: unit(),
             answer,
             told_queued: false,
@@ -520,8 +538,9 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving, Ordering::Relaxed);
+        let requests = entries.iter().filter(|e| e.unit.asks == Asks::Request);
         let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
-        self.stats.departed(entries.iter().map(waited));
+        self.stats.departed(requests.map(waited));
     }
 
     /// A group has a connection. (Before, it may go back to the line.)

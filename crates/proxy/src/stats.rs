@@ -47,6 +47,8 @@ pub(crate) struct Stats {
     client_parses: AtomicU64,
     server_parses: AtomicU64,
     binds: AtomicU64,
+    /// Clients that have logged in.
+    logins: AtomicU64,
     errors: ErrorCounts,
     /// What had been counted when the last two periods began.
     marks: Mutex<averages::Marks>,
@@ -92,9 +94,18 @@ impl Stats {
     }
 
     /// Units leave the line together on one connection, after these waits.
-    pub(crate) fn departed(&self, waits: impl ExactSizeIterator<Item = Duration>) {
-        add(&self.assignments, u64::from(waits.len() > 0));
-        waits.for_each(|wait| self.waits.count(1, micros(wait)));
+    pub(crate) fn departed(&self, waits: impl Iterator<Item = Duration>) {
+        let mut units = 0_u64;
+        for wait in waits {
+            units += 1;
+            self.waits.count(1, micros(wait));
+        }
+        add(&self.assignments, units.min(1));
+    }
+
+    /// A client has logged in.
+    pub(crate) fn logged_in(&self) {
+        add(&self.logins, 1);
     }
 
     /// A client keeps its connection beyond its transaction.

@@ -251,6 +251,7 @@ async fn attempt(
     backend::write_backend_key(&mut out, registration.process, registration.secret);
     Status::Idle.write(&mut out);
     place.enter(&pool);
+    pool.stats.logged_in();
     proxy.label(&pool, database, &identity.user);
     registration.whereabouts.has_settings(&settings);
     stream.write_all(&mut out).await?;

@@ -12,12 +12,23 @@ use tokio::sync::oneshot;
 
 /// A unit in line and the client that waits for it.
 pub(crate) struct Waiter {
+    /// For what a connection is needed.
+    pub(crate) asks: Asks,
     /// `None`: its client carries it out itself.
     pub(crate) unit: Option<Arc<Unit>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<Delivery>,
     /// It knows that it has waited for long.
     pub(crate) told_queued: bool,
+}
+
+/// For what a server connection is needed. A login is no server assignment in PgBouncer's sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// A client's request.
+    Request,
+    /// Work of Paceline's own in the course of a client's login.
+    Login,
 }
 
 /// What a client that waits is given.

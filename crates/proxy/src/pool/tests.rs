@@ -30,6 +30,7 @@ impl Pool {
         let mut inner = self.lock();
         let (answer, waits) = oneshot::channel();
         let waiter = Waiter {
+            asks: Asks::Request,
             unit: None,
             answer,
             told_queued: false,

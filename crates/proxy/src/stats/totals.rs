@@ -6,13 +6,13 @@ use paceline_line::line::Strategy;
 use std::ops::AddAssign;
 
 /// The counts that PgBouncer has, too; they come first.
-pub(crate) const PGBOUNCER_TOTALS: usize = 11;
+pub(crate) const PGBOUNCER_TOTALS: usize = 12;
 
 /// All that `SHOW STATS` shows.
 pub(crate) const TOTALS: usize = PGBOUNCER_TOTALS + 2;
 
 /// Server assignments, transactions, queries, bytes received, bytes sent, microseconds in transactions, in queries and in waits,
-/// parses of clients, parses on servers, binds; groups, and the queries in them.
+/// parses of clients, parses on servers, binds, logins; groups, and the queries in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
     /// In that order.
@@ -41,6 +41,7 @@ pub(super) const PER: [Per; TOTALS] = [
     Per::Transaction,
     Per::Query,
     Per::Wait,
+    Per::Second,
     Per::Second,
     Per::Second,
     Per::Second,
@@ -128,6 +129,7 @@ impl Stats {
                 load(&self.client_parses),
                 load(&self.server_parses),
                 load(&self.binds),
+                load(&self.logins),
                 groups,
                 grouped,
             ],

@@ -20,7 +20,7 @@ pub(crate) struct Timeouts {
     pub(crate) client_idle_timeout: Duration,
     /// Longest time for connecting and logging in to the server; zero is for ever.
     pub(crate) server_connect_timeout: Duration,
-    /// Longest time after a failed login in which clients are refused without another attempt; zero tries for each.
+    /// Longest pause between two attempts to open a connection while a pool has none.
     pub(crate) server_login_retry: Duration,
     /// A server connection of this age is closed when nobody uses it; zero: it is used once.
     pub(crate) server_lifetime: Duration,
@@ -90,7 +90,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "server_login_retry",
-        meaning: "For at most this long after no connection could be opened clients are refused without another attempt; 0 attempts each time",
+        meaning: "Longest pause between two attempts to open a connection while a pool has none; clients wait meanwhile. If the server refuses the login, clients that come within this time are refused without another attempt. 0 attempts each time",
         kind: timeout(|settings| &mut settings.timeouts.server_login_retry),
     },
     Key {

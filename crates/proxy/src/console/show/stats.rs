@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) const COLUMNS: Columns = Columns {
-    kinds: "sNNNNNNNNNNNNNNNNNNNNNNNNNN",
+    kinds: "sNNNNNNNNNNNNNNNNNNNNNNNNNNNN",
     names: &[
         "database",
         "total_server_assignment_count",
@@ -23,6 +23,7 @@ pub(super) const COLUMNS: Columns = Columns {
         "total_client_parse_count",
         "total_server_parse_count",
         "total_bind_count",
+        "total_client_login_count",
         "avg_server_assignment_count",
         "avg_xact_count",
         "avg_query_count",
@@ -34,6 +35,7 @@ pub(super) const COLUMNS: Columns = Columns {
         "avg_client_parse_count",
         "avg_server_parse_count",
         "avg_bind_count",
+        "avg_client_login_count",
         "total_group_count",
         "total_grouped_query_count",
         "avg_group_count",
@@ -42,7 +44,7 @@ pub(super) const COLUMNS: Columns = Columns {
 };
 
 pub(super) const TOTALS_COLUMNS: Columns = Columns {
-    kinds: "sNNNNNNNNNNNNN",
+    kinds: "sNNNNNNNNNNNNNN",
     names: &[
         "database",
         "server_assignment_count",
@@ -56,13 +58,14 @@ pub(super) const TOTALS_COLUMNS: Columns = Columns {
         "client_parse_count",
         "server_parse_count",
         "bind_count",
+        "client_login_count",
         "group_count",
         "grouped_query_count",
     ],
 };
 
 pub(super) const AVERAGES_COLUMNS: Columns = Columns {
-    kinds: "sNNNNNNNNNNNNN",
+    kinds: "sNNNNNNNNNNNNNN",
     names: &[
         "database",
         "server_assignment_count",
@@ -76,6 +79,7 @@ pub(super) const AVERAGES_COLUMNS: Columns = Columns {
         "avg_client_parse_count",
         "avg_server_parse_count",
         "avg_bind_count",
+        "avg_client_login_count",
         "avg_group_count",
         "avg_grouped_query_count",
     ],
@@ -99,6 +103,7 @@ const SUM_NAMES: [&str; TOTALS] = [
     "ps_client_parse_count",
     "ps_server_parse_count",
     "ps_bind_count",
+    "client_login_count",
     "group_count",
     "grouped_query_count",
 ];

@@ -24,6 +24,7 @@ fn place(pool: &Arc<Pool>, has: usize) -> Option<ServerPlace> {
 fn wait_in(pool: &Arc<Pool>) {
     let (answer, _) = tokio::sync::oneshot::channel();
     let waiter = super::super::Waiter {
+        asks: super::super::Asks::Request,
         unit: None,
         answer,
         told_queued: false,

@@ -1,4 +1,4 @@
-//! The columns of every table are PgBouncer 1.25's, in its order and of its types; those of Paceline's own come behind them.
+//! The columns of every table are PgBouncer 1.25's (with 1.26's count of logins), in its order and of its types; those of Paceline's own come behind them.
 
 use super::{operator, row, stage};
 use crate::harness::Stage;
@@ -8,7 +8,7 @@ const SOCKET: &str = "type user database replication state addr port local_addr 
     wait wait_us close_needed ptr link remote_pid tls application_name prepared_statements id";
 const SOCKET_TYPES: &str = "ssssssisissiiississii";
 
-/// What PgBouncer 1.25 answers: the command, its columns, and a letter for the type of each.
+/// What PgBouncer 1.25 answers (and 1.26's count of logins): the command, its columns, and a letter for the type of each.
 fn pgbouncer() -> Vec<(&'static str, String, String)> {
     let debug = "recv_pos pkt_pos pkt_remain send_pos send_remain pkt_avail send_avail";
     let mut all = vec![
@@ -24,21 +24,22 @@ fn pgbouncer() -> Vec<(&'static str, String, String)> {
             "stats",
             "database total_server_assignment_count total_xact_count total_query_count total_received total_sent \
              total_xact_time total_query_time total_wait_time total_client_parse_count total_server_parse_count \
-             total_bind_count avg_server_assignment_count avg_xact_count avg_query_count avg_recv avg_sent \
-             avg_xact_time avg_query_time avg_wait_time avg_client_parse_count avg_server_parse_count avg_bind_count",
-            "sNNNNNNNNNNNNNNNNNNNNNN",
+             total_bind_count total_client_login_count avg_server_assignment_count avg_xact_count avg_query_count avg_recv avg_sent \
+             avg_xact_time avg_query_time avg_wait_time avg_client_parse_count avg_server_parse_count avg_bind_count \
+             avg_client_login_count",
+            "sNNNNNNNNNNNNNNNNNNNNNNNN",
         ),
         (
             "stats_totals",
             "database server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time \
-             wait_time client_parse_count server_parse_count bind_count",
-            "sNNNNNNNNNNN",
+             wait_time client_parse_count server_parse_count bind_count client_login_count",
+            "sNNNNNNNNNNNN",
         ),
         (
             "stats_averages",
             "database server_assignment_count xact_count query_count bytes_received bytes_sent xact_time query_time \
-             wait_time avg_client_parse_count avg_server_parse_count avg_bind_count",
-            "sNNNNNNNNNNN",
+             wait_time avg_client_parse_count avg_server_parse_count avg_bind_count avg_client_login_count",
+            "sNNNNNNNNNNNN",
         ),
         ("totals", "name value", "sN"),
         (
@@ -134,9 +135,9 @@ fn columns_of_our_own_come_last() {
     };
     let mut operator = operator(&stage);
     let ours = [
-        ("stats", "NNNN", 23),
-        ("stats_totals", "NN", 12),
-        ("stats_averages", "NN", 12),
+        ("stats", "NNNN", 25),
+        ("stats_totals", "NN", 13),
+        ("stats_averages", "NN", 13),
         ("pools", "qq", 17),
     ];
     for (show, types, theirs) in ours {

@@ -35,7 +35,12 @@ fn transactions_queries_and_bytes_add_up() {
     };
     let mut operator = operator(&stage);
     let mut client = stage.client();
+    // Paceline looks at what is new on a connection that a client may have to wait for.
     client.ok("SELECT 1");
+    client
+        .ask(&unit("SELECT $1::text", &[Some("x")]))
+        .expect_ok("first");
+    stage.await_learning();
     let before = Totals::read(&mut operator, &stage);
     let (mut sent, mut received) = (0, 0);
     let mut ask = |bytes: &[u8]| {
@@ -65,6 +70,31 @@ fn transactions_queries_and_bytes_add_up() {
     let (xact, query) = ("xact_time", "query_time");
     assert!(after.since(&before, query) > 0 && after.0[xact] >= after.0[query]);
     assert_eq!(after.since(&before, "wait_time"), 0);
+}
+
+/// The first one makes Paceline ask a server for what clients are told when they log in.
+#[test]
+fn logins_are_counted_and_are_no_assignments() {
+    let Some(stage) = stage(Stage::on_shared()) else {
+        return;
+    };
+    stage.direct().ok("CREATE ROLE logs_in LOGIN");
+    stage.client().ok("SELECT 1");
+    let mut operator = operator(&stage);
+    let before = Totals::read(&mut operator, &stage);
+    let mut clients: Vec<_> = (0..3)
+        .map(|_| stage.client_with(&[("user", "logs_in")]))
+        .collect();
+    let after = Totals::read(&mut operator, &stage);
+    assert_eq!(after.since(&before, "client_login_count"), 3);
+    assert_eq!(after.since(&before, "server_assignment_count"), 0);
+    for client in &mut clients {
+        client.ok("SELECT 1");
+    }
+    let after = Totals::read(&mut operator, &stage);
+    assert_eq!(after.since(&before, "server_assignment_count"), 3);
+    drop(clients);
+    stage.direct().ok("DROP ROLE logs_in");
 }
 
 /// The time in which a client in a transaction has nothing to do is the transaction's, but no query's.
