@@ -8,7 +8,7 @@ ARGS ?=
 # For each of the targets of make fuzz.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler neighbours clean
+.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
 	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
+	@echo 'make cost    count instructions of Paceline per request, by workload'
 	@echo 'make clean   remove what was built'
 
 setup:
@@ -78,6 +79,12 @@ neighbours:
 	@echo 'building the release'
 	@cargo build --release --bin paceline
 	@scripts/neighbours.sh
+
+cost:
+	@scripts/setup.sh bench
+	@echo 'building the release'
+	@cargo build --release --bin paceline
+	@scripts/cost.sh
 
 clean:
 	cargo clean

@@ -11,58 +11,25 @@ Prints the 50th and 99th percentile and the maximum of the second client's times
 
 import multiprocessing
 import selectors
-import socket
-import struct
 import sys
 import time
 
-READY = b"Z\0\0\0\5"
+from raw_client import EXECUTE, READY, SYNC, Client, bind, message, parse, query
+
 SECONDS_MAX = 20
-SYNC = b"S\0\0\0\4"
-
-
-def message(kind, body):
-    return kind + struct.pack("!I", len(body) + 4) + body
-
-
-def connect(port):
-    client = socket.create_connection(("127.0.0.1", port))
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    parameters = b"user\0postgres\0database\0postgres\0\0"
-    client.sendall(struct.pack("!II", 8 + len(parameters), 3 << 16) + parameters)
-    until_ready(client)
-    return client
-
-
-def until_ready(client):
-    """Reads one answer to its end. (ReadyForQuery has six bytes.)"""
-    end = b""
-    while end[-6:-1] != READY:
-        part = client.recv(1 << 20)
-        if not part:
-            sys.exit("the connection was closed")
-        end = (end + part)[-6:]
-
-
-def ask(client, text):
-    client.sendall(message(b"Q", text + b"\0"))
-    until_ready(client)
 
 
 def rows(first, count):
     """Bind and Execute of the statement `add`, once for each row."""
-    execute = message(b"E", b"\0" + struct.pack("!I", 0))
     for key in range(first, first + count):
-        value = str(key).encode()
-        values = struct.pack("!I", len(value)) + value + struct.pack("!I", 20) + b"x" * 20
-        yield message(b"B", b"\0add\0" + struct.pack("!HH", 0, 2) + values + struct.pack("!H", 0)) + execute
+        yield bind(b"add", (str(key).encode(), b"x" * 20)) + EXECUTE
 
 
 def send_rows(client, number):
     """One unit of so many rows. Answers are read while the rest is still being sent, as drivers do."""
-    statement = b"add\0INSERT INTO neighbour (id, text) VALUES ($1, $2)\0" + struct.pack("!H", 0)
-    client.sendall(message(b"C", b"Sadd\0") + message(b"P", statement) + SYNC)
-    until_ready(client)
+    add = b"INSERT INTO neighbour (id, text) VALUES ($1, $2)"
+    client.ask(message(b"C", b"Sadd\0") + parse(b"add", add) + SYNC)
+    client = client.socket
     waiting = selectors.DefaultSelector()
     waiting.register(client, selectors.EVENT_READ | selectors.EVENT_WRITE)
     client.setblocking(False)
@@ -87,13 +54,13 @@ def comments():
 
 
 def load(port, kind, loaded):
-    client = connect(port)
+    client = Client(port)
     loaded.set()
     while True:
         if kind == "pipeline":
             send_rows(client, 500_000)
         else:
-            ask(client, comments())
+            client.ask(query(comments()))
 
 
 def measure(port, kind):
@@ -102,10 +69,10 @@ def measure(port, kind):
     if kind != "nothing":
         other.start()
         loaded.wait()
-    client, times, end = connect(port), [], time.monotonic() + SECONDS_MAX
+    client, times, end = Client(port), [], time.monotonic() + SECONDS_MAX
     while time.monotonic() < end:
         begun = time.perf_counter()
-        ask(client, b"SELECT 1")
+        client.ask(query(b"SELECT 1"))
         times.append((time.perf_counter() - begun) * 1000)
     if kind != "nothing":
         other.terminate()
@@ -115,8 +82,8 @@ def measure(port, kind):
 
 def main():
     port, kind = int(sys.argv[1]), sys.argv[2]
-    client = connect(port)
-    ask(client, b"CREATE TABLE IF NOT EXISTS neighbour (id int, text text); TRUNCATE neighbour")
+    client = Client(port)
+    client.ask(query(b"CREATE TABLE IF NOT EXISTS neighbour (id int, text text); TRUNCATE neighbour"))
     if kind != "insert":
         return measure(port, kind)
     begun = time.perf_counter()

@@ -11,37 +11,25 @@ import bisect
 import itertools
 import random
 import selectors
-import socket
-import struct
 import sys
 import time
 
-READY = b"Z\0\0\0\5I"
+import raw_client
+from raw_client import DESCRIBE, EXECUTE, SYNC, bind, parse
+
+READY = raw_client.READY + b"I"
 TEXT = b"SELECT * FROM test WHERE typeid = $1"
-
-
-def message(kind, body):
-    return kind + struct.pack("!I", len(body) + 4) + body
 
 
 def unit(key):
     """One question, in messages that any pooler can carry: the unnamed statement, parsed every time."""
-    value = str(key).encode()
-    parse = message(b"P", b"\0" + TEXT + b"\0" + struct.pack("!HI", 1, 23))
-    bind = message(b"B", b"\0\0" + struct.pack("!HHI", 0, 1, len(value)) + value + struct.pack("!H", 0))
-    describe, execute = message(b"D", b"P\0"), message(b"E", b"\0" + struct.pack("!I", 0))
-    return parse + bind + describe + execute + message(b"S", b"")
+    return parse(b"", TEXT, (23,)) + bind(b"", (str(key).encode(),)) + DESCRIBE + EXECUTE + SYNC
 
 
 class Client:
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        body = struct.pack("!I", 3 << 16) + b"user\0postgres\0database\0postgres\0\0"
-        self.socket.sendall(struct.pack("!I", len(body) + 4) + body)
+        self.socket = raw_client.Client(port).socket
         self.end = b""
-        buffer = memoryview(bytearray(65536))
-        while not self.take(buffer):
-            pass
         self.socket.setblocking(False)
 
     def take(self, buffer):

@@ -4,7 +4,7 @@
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
 #                            of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
-#   scripts/setup.sh bench   the same, PgBouncer, Python 3 and OpenSSL's command
+#   scripts/setup.sh bench   the same, PgBouncer, Python 3, OpenSSL's command and valgrind
 #
 # Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
 # them. Nothing that is installed is left running or set to start at boot.
@@ -198,6 +198,7 @@ has_python() { command -v python3 >/dev/null; }
 
 # Makes the certificate of scripts/pooler.sh.
 has_openssl() { command -v openssl >/dev/null; }
+has_valgrind() { command -v valgrind >/dev/null; }
 
 # --- the three levels ------------------------------------------------------------------------------------------------------------
 
@@ -222,4 +223,5 @@ if [[ $level == bench ]]; then
     need_pgbouncer
     need "Python 3" has_python python3
     need "OpenSSL's command" has_openssl openssl
+    need "valgrind" has_valgrind valgrind
 fi
