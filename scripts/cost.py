@@ -9,14 +9,14 @@ every run makes the same groups: what that client itself costs is shared by all 
 import subprocess
 import sys
 
-from raw_client import EXECUTE, SYNC, Client, bind, parse, query
+from raw_client import DESCRIBE, EXECUTE, SYNC, Client, bind, parse, query
 
 ROUNDS = 500
 GROUP = 64
 
 
 def prepared(values):
-    return lambda number: bind(b"s", values(number)) + EXECUTE + SYNC
+    return lambda number: bind(b"s", values(number)) + DESCRIBE + EXECUTE + SYNC
 
 
 def simple(text):
@@ -49,7 +49,7 @@ WORKLOADS = {
     "row by key, unnamed": (
         False,
         None,
-        lambda number: parse(b"", ROW + b"$1") + bind(b"", number_of(number % 9)) + EXECUTE + SYNC,
+        lambda number: parse(b"", ROW + b"$1") + bind(b"", number_of(number % 9)) + DESCRIBE + EXECUTE + SYNC,
     ),
     "statement of a transaction": (
         False,

@@ -95,7 +95,15 @@ impl StatementKey {
 
     /// Its name on servers.
     pub fn name(self) -> String {
-        format!("{NAME_PREFIX}{}_{}", self.id, self.settings)
+        // For each Bind: formatting machinery would cost as much as all the rest of it.
+        let (mut id, mut settings) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let parts = [
+            NAME_PREFIX,
+            id.format(self.id),
+            "_",
+            settings.format(self.settings),
+        ];
+        parts.concat()
     }
 
     /// The statement of that name.

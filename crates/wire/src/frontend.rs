@@ -152,6 +152,10 @@ impl<'a> BindNames<'a> {
 
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
+        // At once, rather than for each part.
+        out.reserve(
+            frame::HEADER_LEN + self.portal.len() + self.statement.len() + 2 + self.rest.len(),
+        );
         self.write_head(self.rest.len(), out);
         out.put_slice(self.rest);
     }

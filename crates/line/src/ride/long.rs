@@ -38,11 +38,8 @@ impl Ride {
                     self.pass(head, Expect::Bind { key, described }, out);
                     return Ok(true);
                 }
-                self.check_shape(bind.statement, desk, out)?;
-                let analysis = desk.session.analysis(bind.statement);
-                let described = analysis.is_some_and(|analysis| analysis.shape.is_some());
                 let before = head.bytes.len() - bind.rest.len();
-                let known = self.bind_to(&bind, &[], desk, out);
+                let (known, expect) = self.bind_to(&bind, &[], desk, out)?;
                 let BindNames { portal, rest, .. } = bind;
                 let bind = BindNames {
                     portal,
@@ -51,8 +48,7 @@ impl Ride {
                 };
                 bind.write_head(len.saturating_sub(before), out);
                 out.put_slice(rest);
-                let key = known.key;
-                self.expect.push_back(Expect::Bind { key, described });
+                self.expect.push_back(expect);
             }
             _ => {
                 self.mid_unit = false;

@@ -82,10 +82,7 @@ impl Ride {
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
-                Ok(bind) => {
-                    self.check_shape(bind.statement, desk, out)?;
-                    self.bind(bind, desk, out);
-                }
+                Ok(bind) => self.bind(bind, desk, out)?,
                 Err(_) => self.pass(
                     frame,
                     Expect::Bind {
@@ -332,32 +329,39 @@ impl Ride {
         self.expect_parse(undo);
     }
 
-    fn bind(&mut self, bind: BindNames<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let analysis = desk.session.analysis(bind.statement);
-        let described = analysis.is_some_and(|analysis| analysis.shape.is_some());
-        let Known { name, key, .. } = self.bind_to(&bind, bind.rest, desk, out);
+    fn bind(
+        &mut self,
+        bind: BindNames<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        let (known, expect) = self.bind_to(&bind, bind.rest, desk, out)?;
         BindNames {
-            statement: &name,
+            statement: &known.name,
             ..bind
         }
         .write(out);
-        self.expect.push_back(Expect::Bind { key, described });
+        self.expect.push_back(expect);
+        Ok(())
     }
 
-    /// Makes the statement known, and notes that it is bound to the portal, with these values.
+    /// Makes the statement known, and notes that it is bound to the portal, with these values. The server is to be told so.
     pub(super) fn bind_to(
         &mut self,
         bind: &BindNames<'_>,
         values: &[u8],
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> Known {
-        let known = self.make_known(bind.statement, desk, out);
+    ) -> Result<(Known, Expect), NotYet> {
+        let known = self.make_known_as_told(bind.statement, desk, out)?;
+        let analysis = desk.session.analysis(bind.statement);
+        let described = analysis.is_some_and(|analysis| analysis.shape.is_some());
         match &known.template {
             Some(template) => self.open_portal(bind, values, template, known.key),
             None => drop(self.portals.remove(bind.portal)),
         }
-        known
+        let key = known.key;
+        Ok((known, Expect::Bind { key, described }))
     }
 
     fn describe(&mut self, target: Target<'_>, desk: &mut Desk<'_>, out: &mut BytesMut) {

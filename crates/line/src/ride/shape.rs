@@ -53,37 +53,35 @@ impl Ride {
         self.first_describes = true;
     }
 
-    /// The client binds a statement: what the server has must have the columns that the client knows.
+    /// The client binds a statement: makes it known to the server, which must have it with the columns that the client knows.
     ///
     /// # Errors
     /// The server must describe it first.
-    pub(super) fn check_shape(
+    pub(super) fn make_known_as_told(
         &mut self,
         name: &[u8],
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> Result<(), NotYet> {
+    ) -> Result<Known, NotYet> {
         let analysis = desk.session.analysis(name);
         let told = analysis.and_then(|analysis| analysis.shape);
+        let known = self.make_known(name, desk, out);
         let Some(told) = told.filter(|_| !self.first_describes) else {
-            return Ok(());
+            return Ok(known);
         };
-        let Known { name, key, .. } = self.make_known(name, desk, out);
         // A statement that is nobody else's may have another key now; then its columns are known all the same.
-        match self.just_described.take().or(desk.server.shape(key)) {
-            Some(shape) if shape == told => Ok(()),
-            Some(_) => {
-                self.refuse_message(Refusal::OtherColumns, out);
-                Ok(())
-            }
+        match self.just_described.take().or(desk.server.shape(known.key)) {
+            Some(shape) if shape == told => {}
+            Some(_) => self.refuse_message(Refusal::OtherColumns, out),
             None => {
-                Target::Statement(&name).write(out, frontend::tag::DESCRIBE);
+                Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
-                self.expect.push_back(Expect::Shape { key });
+                self.expect.push_back(Expect::Shape { key: known.key });
                 self.describing = true;
-                Err(NotYet::Describing)
+                return Err(NotYet::Describing);
             }
         }
+        Ok(known)
     }
 
     /// The server describes a statement; until then it gets nothing more of the client.

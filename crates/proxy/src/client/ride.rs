@@ -32,6 +32,9 @@ use std::time::{Duration, Instant};
 /// Bytes kept for a peer that does not take them; then the other one is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
 
+/// For the names that statements have on servers, which are longer than most of those that clients give.
+const NAMES_BYTES: usize = 128;
+
 /// How long a consumer that rides alone keeps others of its queue waiting, so that they travel together afterwards. They
 /// need not wait for what it waits for: alone they would pick other rows.
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
@@ -273,7 +276,7 @@ impl<'a> Relay<'a> {
         wrap: Wrap,
         start: Instant,
     ) -> Self {
-        let mut to_server = BytesMut::new();
+        let mut to_server = BytesMut::with_capacity(unit.len() + NAMES_BYTES);
         let mut ride = with_desk(client, conn, |desk| Ride::board(desk, wrap, &mut to_server));
         if client.mode == PoolMode::Session {
             ride.stay();
