@@ -15,7 +15,7 @@ help:
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
-	@echo 'make drivers run the suites of asyncpg, pgx and lib/pq on PostgreSQL and through Paceline, and compare'
+	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
