@@ -8,14 +8,15 @@ ARGS ?=
 # For each of the targets of make fuzz.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup run demo test drivers soak fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo test drivers regress soak fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
-	@echo 'make drivers run the suites of asyncpg, pgx and lib/pq on PostgreSQL and through Paceline, and compare'
+	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
+	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make fmt     format the sources'
@@ -50,6 +51,11 @@ drivers:
 	@scripts/setup.sh test
 	@cargo build --bin paceline
 	@scripts/driver-suites.sh $(ARGS)
+
+regress:
+	@scripts/setup.sh test
+	@cargo build --bin paceline
+	@scripts/regress.sh $(ARGS)
 
 soak:
 	@scripts/setup.sh test

@@ -3,10 +3,11 @@
 # the results test by test. A test that passes on PostgreSQL and not through Paceline must be listed, with its reason, in
 # scripts/driver-suites.txt; another one ends this script with an error.
 #
-#   scripts/driver-suites.sh [SUITE…]      asyncpg, pgx, pq; all of them without an argument
+#   scripts/driver-suites.sh [SUITE…]      asyncpg, psycopg2, pgx, pq, node; all of them without an argument
 #
-# Suites are fetched into target/driver-suites: asyncpg's from its source package on PyPI, those of pgx and lib/pq as Go modules.
-# (psycopg's source package and node-postgres' npm package come without their tests.)
+# Suites are fetched into target/driver-suites: those of asyncpg and psycopg2 from their source packages on PyPI, those of pgx and lib/pq as Go
+# modules, those of node-postgres (pg, pg-pool, pg-cursor, pg-query-stream) from the last versions whose npm packages have their tests.
+# psycopg 3 publishes its tests in no package of these registries.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -16,8 +17,12 @@ paceline_bin=${PACELINE:-$root/target/debug/paceline}
 export GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=0
 
 asyncpg_version=0.29.0
+psycopg2_version=2.9.11
 pgx_version=v5.11.0
 pq_version=v1.12.3
+# The driver under the tests of pg-pool, pg-cursor and pg-query-stream; the tests of pg itself run with their own version.
+pg_version=8.11.3
+pg_tested_version=4.5.7
 
 # --- how each suite is fetched --------------------------------------------------------------------------------------------------
 
@@ -25,6 +30,23 @@ fetch_asyncpg() {
     python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d . "asyncpg==$asyncpg_version"
     tar xzf "asyncpg-$asyncpg_version.tar.gz" --strip-components 1 "asyncpg-$asyncpg_version/tests"
     python3 -m pip install -q --disable-pip-version-check --only-binary :all: --target packages "asyncpg==$asyncpg_version"
+}
+
+fetch_psycopg2() {
+    python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d . "psycopg2==$psycopg2_version"
+    tar xzf "psycopg2-$psycopg2_version.tar.gz" --strip-components 1 "psycopg2-$psycopg2_version/tests"
+    python3 -m pip install -q --disable-pip-version-check --only-binary :all: --target packages "psycopg2-binary==$psycopg2_version"
+}
+
+# What the tests require besides is named with the versions that their packages name. (Not stream-tester, which comes from no registry: the tests
+# that require it fail everywhere.)
+fetch_node() {
+    echo '{"private": true}' >package.json
+    npm install --silent --no-audit --no-fund --ignore-scripts "pg@$pg_version" "pg-tested@npm:pg@$pg_tested_version" async@0.9.0 \
+        pg-pool@2.0.10 bluebird@3.4.1 co@4.6.0 expect.js@0.3.1 lodash@4 pg-cursor@2.0.1 mocha@6.2.3 \
+        pg-query-stream@3.0.0 concat-stream@1.0.1 stream-spec@0.3.6 through@2.3.8 JSONStream@0.7.4
+    # It connects only a socket that calls itself closed, which newer versions of Node do not do.
+    sed -i "s/this.stream.readyState === 'closed'/!this.stream.remoteAddress/" node_modules/pg-tested/lib/connection.js
 }
 
 # fetch_go MODULE VERSION
@@ -40,16 +62,11 @@ fetch_pq() { fetch_go github.com/lib/pq "$pq_version"; }
 
 # --- how each is prepared on PostgreSQL, and run against a port; results are lines "TEST passed" and "TEST failed" ---------------------
 
-prepare_asyncpg() { :; }
-run_asyncpg() {
-    # What an earlier run could not drop.
-    for database in asyncpg_intro_test testdb; do sql "DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null; done
-    (cd "$fetched/asyncpg" && PGHOST=127.0.0.1 PGPORT=$1 PGUSER=postgres PGDATABASE=postgres PYTHONPATH=packages \
-        timeout 600 python3 -W ignore - 2>/dev/null <<'PYTHON' || true
+# python_results NAME…: modules, or what unittest calls a test, in the current folder.
+python_results() {
+    PYTHONPATH=packages timeout 600 python3 -W ignore - "$@" 2>/dev/null <<'PYTHON' | grep -E '^[^ ]+ (passed|failed)$' || true
+import sys
 import unittest
-
-SUITES = """prepare cache_invalidation introspection execute cursor transaction pool timeout listeners record codecs copy
-cancellation utils types exceptions logging adversity""".split()
 
 
 class Result(unittest.TestResult):
@@ -62,9 +79,47 @@ class Result(unittest.TestResult):
     addError = addFailure
 
 
-unittest.defaultTestLoader.loadTestsFromNames([f"tests.test_{name}" for name in SUITES]).run(Result())
+unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:]).run(Result())
 PYTHON
-    ) | grep -E '^[^ ]+ (passed|failed)$'
+}
+
+prepare_asyncpg() { :; }
+run_asyncpg() {
+    # What an earlier run could not drop.
+    for database in asyncpg_intro_test testdb; do sql "DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null; done
+    cd "$fetched/asyncpg"
+    PGHOST=127.0.0.1 PGPORT=$1 PGUSER=postgres PGDATABASE=postgres python_results tests.test_{prepare,cache_invalidation,introspection,execute,cursor} \
+        tests.test_{transaction,pool,timeout,listeners,record,codecs,copy,cancellation,utils,types,exceptions,logging,adversity}
+}
+
+prepare_psycopg2() { sql "CREATE DATABASE psycopg2_test"; }
+run_psycopg2() {
+    cd "$fetched/psycopg2"
+    PSYCOPG2_TESTDB_HOST=127.0.0.1 PSYCOPG2_TESTDB_PORT=$1 PSYCOPG2_TESTDB_USER=postgres python_results tests.test_suite
+}
+
+prepare_node() { sql "CREATE DATABASE node"; }
+# A file of pg's tests is one test, which passes if its program ends well; of the others each of mocha's is one. Tests of a hosted server on the
+# Internet are left out.
+run_node() {
+    export PGHOST=127.0.0.1 PGPORT=$1 PGUSER=postgres PGDATABASE=node
+    local url=postgres://postgres@127.0.0.1:$1/node package file result
+    cd "$fetched/node/node_modules/pg-tested"
+    PGPORT=$server psql -q -X -c "DROP TABLE IF EXISTS person" 2>/dev/null
+    timeout 60 node script/create-test-tables.js "$url" >/dev/null 2>&1 || true
+    for file in $(find test/integration -name '*-tests.js' ! -name 'heroku*' | sort); do
+        result=failed
+        if timeout 60 node "$file" "$url" >/dev/null 2>&1; then result=passed; fi
+        echo "pg/${file#test/integration/} $result"
+    done
+    for package in pg-pool pg-cursor pg-query-stream; do
+        cd "$fetched/node/node_modules/$package"
+        for file in test/*.js; do
+            timeout 120 node ../mocha/bin/_mocha --no-opts --exit --timeout 10000 --reporter json-stream "$file" 2>/dev/null |
+                sed -En '/^\["(pass|fail)",/ { s/.*"fullTitle":"(([^"\\]|\\.)*)".*/&\n\1/; s/^\["(pass|fail)[^\n]*\n/\1ed /; p }' |
+                while read -r result title; do echo "$package/${title// /_} $result"; done || true
+        done
+    done
 }
 
 go_results() { sed -n 's/^ *--- PASS: \([^ ]*\).*/\1 passed/p; s/^ *--- FAIL: \([^ ]*\).*/\1 failed/p'; }
@@ -90,7 +145,7 @@ run_pq() {
 # --- the comparison ------------------------------------------------------------------------------------------------------------------
 
 suites=("$@")
-[[ $# -gt 0 ]] || suites=(asyncpg pgx pq)
+[[ $# -gt 0 ]] || suites=(asyncpg psycopg2 pgx pq node)
 for suite in "${suites[@]}"; do
     folder=$fetched/$suite
     [[ -e $folder/ready ]] && continue
@@ -103,7 +158,9 @@ done
 
 PACELINE=$paceline_bin
 source scripts/stand.sh
-start_postgres 17455 -c fsync=off -c max_connections=200
+start_postgres 17455 -c fsync=off -c max_connections=200 -c max_prepared_transactions=10
+# Clients are the users that they name, as without Paceline.
+upstream_user=
 start_paceline 17456 --set pool_mode=transaction
 start_paceline 17457 --set pool_mode=session --set default_pool_size=100
 wait_for 17456
@@ -125,6 +182,9 @@ for suite in "${suites[@]}"; do
             echo "    $test:${reason:- NOT LISTED}"
             [[ -n $reason ]] || unlisted=$((unlisted + 1))
         done <"$work/differ"
+        awk -v s="$suite" -v m="$mode" '$1 == s && ($2 == m || $2 == "both") { print $3 }' "$known" | while read -r test; do
+            grep -qxF "$test" "$work/differ" || echo "    $test is listed, and passes"
+        done
     done
 done
 if ((unlisted > 0)); then

@@ -54,11 +54,19 @@ INI
     (ulimit -n "$(ulimit -Hn)"; become_postgres "$pgbouncer" "$ini") >"$work/pgbouncer-$port.log" 2>&1 & pids+=($!)
 }
 
-# start_paceline PORT ARGUMENTS…
+# Ends what was started last in the background.
+stop_last() {
+    local pid=${pids[-1]}
+    unset 'pids[-1]'
+    kill -INT "$pid"
+    wait "$pid" || true
+}
+
+# start_paceline PORT ARGUMENTS…; every client works as postgres on the server, unless upstream_user is empty.
 start_paceline() {
     local port=$1
     shift
-    "$paceline" --upstream "postgres://postgres@127.0.0.1:$server" --listen "127.0.0.1:$port" "$@" 2>"$work/paceline-$port.log" & pids+=($!)
+    "$paceline" --upstream "postgres://${upstream_user-postgres@}127.0.0.1:$server" --listen "127.0.0.1:$port" "$@" 2>"$work/paceline-$port.log" & pids+=($!)
 }
 
 sql() { psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres -v ON_ERROR_STOP=1 -c "$1"; }

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Runs PostgreSQL's own suites on PostgreSQL and through Paceline, and compares the differences with scripts/regress.txt. A test that fails on
+# PostgreSQL itself, and a difference that is not listed there, end this script with an error.
+#
+#   scripts/regress.sh [RUN…]     session      the regression suite, in session pooling
+#                                 isolation    the isolation suite, in session pooling
+#                                 transaction  the regression suite, in transaction pooling
+#                                 the first two without an argument
+#
+# The suites come from Debian's source package of the installed server, kept under target/regress; the differences of the last run, too. Only two small
+# libraries are compiled: functions that tests call, and session_process.c. The server must be from a package of Debian, Ubuntu or apt.postgresql.org.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+known=$root/scripts/regress.txt
+source scripts/debian-packages.sh
+PACELINE=${PACELINE:-$root/target/debug/paceline}
+source scripts/stand.sh
+
+die() {
+    echo "$*" >&2
+    exit 1
+}
+
+# --- the suite of the server's own version ----------------------------------------------------------------------------------------
+
+major=$("$bin/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
+[[ $bin == /usr/lib/postgresql/$major/bin ]] || die "the suite needs a PostgreSQL from a Debian package; $bin is none"
+version=$(dpkg-query -W -f '${Version}' "postgresql-$major") || die "the suite needs a PostgreSQL from a Debian package; postgresql-$major is not installed"
+pgxs=/usr/lib/postgresql/$major/lib/pgxs/src/test
+fetched=$root/target/regress/$version
+
+fetch_suites() {
+    echo "fetching the suites of PostgreSQL $version"
+    rm -rf "$fetched"
+    mkdir -p "$fetched/headers" "$fetched/lib"
+    cd "$fetched"
+    fetch_source "postgresql-$major=$version" || {
+        cat "$debian_folder/log" >&2
+        die "the source package of postgresql-$major $version cannot be had, see above; if it has been replaced, update PostgreSQL"
+    }
+    tar xf "postgresql-${major}_"*.orig.tar.* --strip-components 1 --wildcards '*/src/test/regress' '*/src/test/isolation'
+    compile_functions
+    rm -f ./*.tar.* ./*.dsc ./*.deb
+    touch ready
+    cd "$root"
+}
+
+# regress.so has functions that tests call; its headers are unpacked, not installed, because their package depends on a compiler of its own.
+compile_functions() {
+    local headers=/usr/include/postgresql/$major/server
+    if [[ ! -e $headers/postgres.h ]]; then
+        unpack_package "postgresql-server-dev-$major=$version" headers || {
+            cat "$debian_folder/log" >&2
+            die "the headers of postgresql-$major $version cannot be had, see above"
+        }
+        headers=headers$headers
+    fi
+    cc -shared -fPIC -O1 -w -I "$headers" -o lib/regress.so src/test/regress/regress.c
+    # Lazily bound: programs without libpq load it, too.
+    cc -shared -fPIC -O1 -Wl,-z,lazy -o lib/session_process.so "$root/scripts/session_process.c"
+    # The tests look for these beside regress.so.
+    cp "/usr/lib/postgresql/$major/lib/"{autoinc,refint}.so lib/
+}
+
+# --- a run, and what differs in it ------------------------------------------------------------------------------------------------
+
+run_regression() {
+    become_postgres "$pgxs/regress/pg_regress" --inputdir="$work/src/regress" --dlpath="$work/src/lib" --schedule="$work/src/regress/parallel_schedule" \
+        --max-concurrent-tests=20 "$@"
+}
+
+# The tester looks for its sessions in pg_locks by the number of the server process that libpq was given at login. A pooler gives another number there, so
+# the session is asked, on PostgreSQL too.
+run_isolation() {
+    LD_PRELOAD=$work/src/lib/session_process.so become_postgres "$pgxs/isolation/pg_isolation_regress" --inputdir="$work/src/isolation" \
+        --schedule="$work/src/isolation/isolation_schedule" "$@"
+}
+
+# run_suite SUITE NAME PORT: leaves in $work/NAME.failed the tests that failed, and in $work/NAME.changed each of their lines that is not as expected, as
+# "TEST<tab>LINE", with the - or + of diff.
+run_suite() {
+    local suite=$1 out=$work/$2 diffs=$root/target/regress/$2.diffs
+    mkdir "$out"
+    [[ $EUID -ne 0 ]] || chown postgres "$out"
+    (cd "$out" && "run_$suite" --outputdir="$out" --bindir="$bin" --encoding=UTF8 --no-locale --host=127.0.0.1 --port="$3" --user=postgres) >"$out.log" 2>&1 || true
+    # Versions from 16 on write it as a comment of TAP.
+    sed -En 's/^[ #]*((All )?[0-9]+ (of [0-9]+ )?tests (passed|failed))\..*/\1/p' "$out.log" >"$out.total"
+    [[ -s $out.total ]] || {
+        tail -n 20 "$out.log" >&2
+        die "$2: the suite has not come to its end"
+    }
+    echo "$2: $(cat "$out.total")"
+    sed -En 's/^(test |     )([^ ]+) +\.\.\. FAILED.*/\2/p; s/^not ok [0-9]+ +[-+] ([^ ]+) .*/\1/p' "$out.log" >"$out.failed"
+    : >"$diffs"
+    [[ ! -e $out/regression.diffs ]] || cp "$out/regression.diffs" "$diffs"
+    awk '/^diff / { test = $NF; sub(/.*\//, "", test); sub(/\.out$/, "", test); next }
+         /^[-+]/ && !/^(---|\+\+\+) \// { print test "\t" $0 }' "$diffs" >"$out.changed"
+}
+
+# explain RUN TEST: prints why the test differs; fails if the list does not say so, or names lines and another one has changed.
+explain() {
+    awk -v entry="$1 $2: " -v test="$2" '
+        NR == FNR && /^    / { if (mine) { named = 1; expected[substr($0, 5)] = 1 }; next }
+        NR == FNR { mine = index($0, entry) == 1; if (mine) reason = substr($0, length(entry) + 1); next }
+        index($0, test "\t") == 1 { changed = 1; line = substr($0, length(test) + 2); if (named && !(line in expected)) other = other "\n      " line }
+        END {
+            if (reason == "") verdict = "NOT LISTED"
+            else if (!changed) verdict = "NOT LISTED: its output is as expected, but psql has failed"
+            else if (other != "") verdict = "NOT LISTED, other lines than the listed ones:" other
+            print "  " test ": " (verdict == "" ? reason : verdict)
+            exit verdict != ""
+        }' "$known" "$work/$1.changed"
+}
+
+# --- the runs -----------------------------------------------------------------------------------------------------------------------
+
+# A run: the suite, and Paceline's pool mode.
+declare -A suite_of=([session]=regression [isolation]=isolation [transaction]=regression)
+declare -A mode_of=([session]=session [isolation]=session [transaction]=transaction)
+
+runs=("$@")
+[[ $# -gt 0 ]] || runs=(session isolation)
+for run in "${runs[@]}"; do
+    [[ -n ${suite_of[$run]:-} ]] || die "there is no run \"$run\"; write session, isolation or transaction"
+done
+[[ -e $fetched/ready ]] || fetch_suites
+# The server reads the suite's data, and may not be allowed into this folder.
+mkdir "$work/src"
+cp -r "$fetched"/src/test/* "$fetched/lib" "$work/src"
+
+# The suite's own settings for a server of its own; fsync is off because nothing is to be kept.
+start_postgres 17465 -c fsync=off -c max_prepared_transactions=10
+
+# Clients are the users that they name, as without Paceline.
+upstream_user=
+
+# On PostgreSQL itself, once per script.
+require_bare() {
+    [[ ! -e $work/bare-$1.failed ]] || return 0
+    run_suite "$1" "bare-$1" 17465
+    [[ -s $work/bare-$1.failed ]] || return 0
+    sed 's/^/  /' "$work/bare-$1.failed" >&2
+    die "these tests fail on PostgreSQL itself, so that a run through Paceline would tell nothing; see target/regress/bare-$1.diffs"
+}
+
+unlisted=0
+port=17466
+for run in "${runs[@]}"; do
+    require_bare "${suite_of[$run]}"
+    # A run cannot drop the database of the one before while that one's pool has connections to it: each has a Paceline of its own.
+    start_paceline "$port" --set pool_mode="${mode_of[$run]}" --set default_pool_size=90
+    wait_for "$port"
+    run_suite "${suite_of[$run]}" "$run" "$port"
+    stop_last
+    while read -r test; do
+        explain "$run" "$test" || unlisted=$((unlisted + 1))
+    done <"$work/$run.failed"
+    while read -r test; do
+        grep -qx "$test" "$work/$run.failed" || echo "  $test is listed, and passes"
+    done < <(sed -n "s/^$run \([^ ]*\): .*/\1/p" "$known")
+    # The test temp may leave one, which would keep the next run from dropping the database.
+    if [[ ${suite_of[$run]} == regression ]]; then
+        psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d regression <<<"SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts \gexec"
+    fi
+    port=$((port + 1))
+done
+if ((unlisted > 0)); then
+    echo "$unlisted tests differ for no reason in ${known#"$root/"}; see target/regress/*.diffs" >&2
+    exit 1
+fi
