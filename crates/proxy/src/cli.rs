@@ -286,7 +286,8 @@ impl ServeArguments {
 /// # Errors
 /// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
-    let (config, remarks) = Config::load_with_remarks(file)?;
+    let (config, mut remarks) = Config::load_with_remarks(file)?;
+    remarks.extend(config.remarks());
     config.check_access(&file.display().to_string())?;
     let outfit = Outfit::read(Arc::new(config))?;
     let config = &outfit.config;

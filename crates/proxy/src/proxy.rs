@@ -420,6 +420,7 @@ impl Proxy {
                 upstream,
                 database: on_server,
                 startup: database.startup.clone(),
+                connect_query: database.connect_query.clone(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(&self.keyring),
             },

@@ -2,6 +2,7 @@
 //! needs.
 
 mod dial;
+mod readiness;
 
 pub(crate) use dial::{connect, dial};
 
@@ -35,6 +36,8 @@ pub(crate) struct Address {
     pub(crate) user: String,
     /// Settings that connections are begun with.
     pub(crate) startup: Vec<(String, String)>,
+    /// What connections run before they serve; empty is nothing.
+    pub(crate) connect_query: String,
     /// How TCP finds out that it is gone.
     pub(crate) tcp: Tcp,
     /// What TLS needs.
@@ -50,10 +53,11 @@ impl Address {
                 database,
                 user,
                 startup,
+                connect_query,
                 tcp,
                 keyring: _,
             } = address.clone();
-            (upstream, database, user, startup, tcp)
+            (upstream, database, user, startup, connect_query, tcp)
         };
         parts(self) == parts(other)
     }
@@ -74,6 +78,8 @@ pub(crate) struct ServerConn {
     pub(crate) bond: Option<Bond>,
     /// When it served last.
     pub(crate) idle_since: Instant,
+    /// When it answered `server_check_query` last.
+    pub(crate) checked: Option<Instant>,
     /// When it was opened.
     pub(crate) opened: Instant,
     /// Its place among the connections of its database and user.
@@ -194,6 +200,7 @@ impl ServerConn {
 
     /// Opens a connection that may be idle for as long as the pool keeps it: no default of the role, the database or the server
     /// ends it (`idle_session_timeout`, which PostgreSQL has from 14 on). It remembers the default, which counts for clients.
+    /// Settings that `connect_query` changes are defaults of the session, to which RESET and DISCARD ALL return.
     async fn open_for_pool(
         address: &Arc<Address>,
         pass: &Pass,
@@ -201,14 +208,25 @@ impl ServerConn {
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
-        let mut conn = Self::open(address, pass, Arc::clone(&none), prepared_max, &[]).await?;
+        let query = &address.connect_query;
+        let open = |more| Self::open(address, pass, Arc::clone(&none), prepared_max, more);
+        let mut conn = open(&[]).await?;
         let default = conn.idle_default().await?;
-        if default.is_zero() {
+        let off: &[(&str, &str)] = if default.is_zero() { &[] } else { &OFF };
+        let sets = conn.run_connect_query(query).await?;
+        if off.is_empty() && sets.is_empty() {
             return Ok(conn);
         }
         conn.say_goodbye();
-        let mut conn = Self::open(address, pass, none, prepared_max, &OFF).await?;
+        let sets = sets.iter().map(|(name, value)| (&**name, &**value));
+        let more: Vec<(&str, &str)> = off.iter().copied().chain(sets).collect();
+        let mut conn = match open(&more).await {
+            // What a statement may set is not always taken from a start-up packet.
+            Err(ServerError::Refused(_)) if more.len() > off.len() => open(off).await?,
+            other => other?,
+        };
         conn.side.idle_default = default;
+        conn.run_connect_query(query).await?;
         Ok(conn)
     }
 
@@ -243,6 +261,7 @@ impl ServerConn {
             key: BackendKey::new(address),
             bond: None,
             idle_since: now,
+            checked: None,
             opened: now,
             place: None,
         }

@@ -249,6 +249,10 @@ async fn attempt(
         backend::write_parameter_status(&mut out, name, value);
     }
     backend::write_backend_key(&mut out, registration.process, registration.secret);
+    let notice = &proxy.config().paceline.login.login_notify_message;
+    if !notice.is_empty() {
+        ErrorResponse::notice(notice.as_str()).write(&mut out);
+    }
     Status::Idle.write(&mut out);
     place.enter(&pool);
     proxy.label(&pool, database, &identity.user);

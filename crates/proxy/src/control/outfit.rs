@@ -111,8 +111,11 @@ impl Proxy {
         let mut config = Config::clone(&before.config);
         config.set(assignment)?;
         config.check_access("SET")?;
+        let (known, now) = (before.config.remarks(), config.remarks());
+        let news = now.into_iter().find(|remark| !known.contains(remark));
         let altered = tokio::task::spawn_blocking(move || before.altered(config));
         let (outfit, notice) = altered.await??;
+        let notice = notice.or(news.map(|remark| remark.to_string()));
         self.wear(outfit);
         Ok(notice)
     }
