@@ -338,6 +338,7 @@ impl Pool {
             Some(mut conn) if self.is_worn_out(&mut inner, &conn, now) => {
                 // Its successor may need its place.
                 conn.place = None;
+                conn.closes_because("server lifetime over");
                 worn_out = Some(conn);
                 self.lost(&mut inner);
             }

@@ -8,6 +8,7 @@ pub(crate) use dial::{connect, dial};
 
 use crate::auth::{Pass, random};
 use crate::config::{Tcp, Upstream};
+use crate::log::ServerLog;
 use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::Keyring;
@@ -86,6 +87,8 @@ pub(crate) struct ServerConn {
     pub(crate) place: Option<ServerPlace>,
     /// What others see of it.
     pub(crate) card: Arc<ServerCard>,
+    /// Logs its end, if it is a pool's.
+    pub(crate) log: Option<ServerLog>,
 }
 
 /// Names a backend in cancel requests.
@@ -264,6 +267,7 @@ impl ServerConn {
             checked: None,
             opened: now,
             place: None,
+            log: None,
         }
     }
 
@@ -507,27 +511,12 @@ impl ServerConn {
     }
 
     /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)
-    pub(crate) fn say_goodbye(self) {
+    pub(crate) fn say_goodbye(mut self) {
+        self.closes_because("no longer needed");
         let mut out = BytesMut::new();
         frontend::write_terminate(&mut out);
         // If the server does not hear it, the end of the connection says the same.
         let _ = self.stream.write_now(&mut out);
-    }
-
-    /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
-    pub(crate) fn is_alive(&mut self) -> bool {
-        match self.stream.read_now(&mut self.input) {
-            Ok(false) => true,
-            Ok(true) => loop {
-                match frame::split_message(&mut self.input) {
-                    Ok(Some((tag::PARAMETER_STATUS, message))) => self.note_parameter(&message),
-                    Ok(Some((tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE, _))) => {}
-                    Ok(None) => return self.input.is_empty(),
-                    _ => return false,
-                }
-            },
-            Err(_) => false,
-        }
     }
 }
 

@@ -40,6 +40,9 @@ impl Pool {
             let limit = settings.timeouts.server_connect_timeout;
             let answers = conn.answers(query, limit).await;
             conn.checked = Some(Instant::now());
+            if !answers {
+                conn.closes_because("test query failed");
+            }
             // A lost one gives its place up before its successor asks for one.
             pool.checked(answers.then_some(conn));
         });

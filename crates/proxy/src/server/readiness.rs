@@ -1,8 +1,10 @@
-//! What a server connection runs for the operator before it serves: `connect_query` when it is new, `server_check_query` when it
-//! has been idle.
+//! Whether a server connection may serve: what it runs for the operator before (`connect_query` when it is new, `server_check_query`
+//! when it has been idle), and what the server has said meanwhile.
 
 use super::{ServerConn, ServerError};
 use crate::within::within;
+use paceline_wire::backend::tag;
+use paceline_wire::frame;
 use std::time::Duration;
 
 /// Settings that the session itself has changed. PostgreSQL shows the role elsewhere than the others.
@@ -43,6 +45,29 @@ impl ServerConn {
             Some((values.next()?, values.next()?))
         };
         Ok(changed.into_iter().flatten().filter_map(pair).collect())
+    }
+
+    /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        match self.stream.read_now(&mut self.input) {
+            Ok(false) => true,
+            Ok(true) => loop {
+                match frame::split_message(&mut self.input) {
+                    Ok(Some((tag::PARAMETER_STATUS, message))) => self.note_parameter(&message),
+                    Ok(Some((tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE, _))) => {}
+                    Ok(None) => return self.input.is_empty(),
+                    _ => return false,
+                }
+            },
+            Err(_) => false,
+        }
+    }
+
+    /// It is about to be closed for this reason, or for another one that was given before.
+    pub(crate) fn closes_because(&mut self, why: &'static str) {
+        if let Some(log) = &mut self.log {
+            log.why.get_or_insert(why);
+        }
     }
 
     /// Does the server answer this query within `limit`? Errors are answers, too, unless they end the connection.
