@@ -360,6 +360,7 @@ mod tests {
             user: "app".to_owned(),
             keyring: Arc::default(),
             startup: Vec::new(),
+            connect_query: String::new(),
             tcp: Tcp::default(),
         };
         let config = Config::for_upstream("postgres://db").expect("a configuration");

@@ -88,8 +88,8 @@ pub(crate) struct Serve {
     /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
     /// not exist. When this is `Some`, `config.databases` is empty.
     pub(crate) embedded: Option<PathBuf>,
-    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`.
-    pub(crate) log_filter: String,
+    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` says it.
+    pub(crate) log_filter: Option<String>,
 }
 
 /// Why there is no command to carry out.
@@ -276,7 +276,7 @@ impl ServeArguments {
             source,
             remarks,
             embedded,
-            log_filter: log_filter.unwrap_or("info").to_owned(),
+            log_filter: log_filter.map(str::to_owned),
         })
     }
 }
@@ -286,7 +286,8 @@ impl ServeArguments {
 /// # Errors
 /// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
-    let (config, remarks) = Config::load_with_remarks(file)?;
+    let (config, mut remarks) = Config::load_with_remarks(file)?;
+    remarks.extend(config.remarks());
     config.check_access(&file.display().to_string())?;
     let outfit = Outfit::read(Arc::new(config))?;
     let config = &outfit.config;

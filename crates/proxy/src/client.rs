@@ -9,11 +9,12 @@ mod turn;
 use crate::cancel::{Doing, Registration};
 use crate::config::PoolMode;
 use crate::learn::Question;
+use crate::log::{self, ClientNames};
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::stats::{Prepared, first_state, first_words};
-use crate::stream::Stream;
+use crate::stream::{Peer, Stream};
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_line::learned::Travel;
@@ -89,7 +90,7 @@ enum End {
 
 /// Serves a connection from its first byte to its last; so long lasts its visit, unless it is an operator's.
 pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
-    match Box::pin(login::log_in(proxy, stream)).await {
+    match Box::pin(login::log_in(Arc::clone(&proxy), stream)).await {
         // In a task of its own: an idle client does not pay for the login's state, and an operator can end it.
         Some(Entered::Client(mut client)) => {
             let whereabouts = Arc::clone(&client.registration.whereabouts);
@@ -100,9 +101,23 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
             });
             whereabouts.presence.runs_in(task.abort_handle());
         }
-        Some(Entered::Console(session)) => {
+        Some(Entered::Console(session, said)) => {
             drop(visit);
+            let (peer, began) = (session.peer(), proxy.clock.seconds());
             session.run().await;
+            let client = ClientNames {
+                database: said.as_ref().map(|(database, _)| database.as_str()),
+                user: said.as_ref().map(|(_, user)| user.as_str()),
+                peer: &peer,
+            };
+            let age = proxy.clock.seconds().saturating_sub(began);
+            let config = proxy.config();
+            log::client_closed(
+                &config.paceline.logging,
+                client,
+                "client close request",
+                age,
+            );
         }
         None => {}
     }
@@ -118,7 +133,7 @@ impl Client {
                 self.turn.pass().await;
             }
         };
-        tracing::debug!(%end, "client connection ends");
+        self.log_end(&end);
         let mut out = BytesMut::new();
         match end {
             // PostgreSQL says nothing to a client that sends a length which no message has.
@@ -128,18 +143,46 @@ impl Client {
                 if let Some(state) = first_state(&told) {
                     self.pool.stats.failed(state);
                 }
-                if let Some(why) = first_words(&told) {
-                    let (client, pool) = (self.stream.peer(), self.pool.name.get());
-                    let database = pool.map(|name| name.database.as_str());
-                    let user = pool.map(|name| name.user.as_str());
-                    tracing::info!(%client, database, user, why, "client sent away");
-                }
                 out.extend_from_slice(&told);
             }
             End::Lost(told) => out.extend_from_slice(&told),
         }
         // The client may be gone already; the connection ends either way.
         let _ = self.stream.write_all(&mut out).await;
+    }
+
+    fn log_end(&self, end: &End) {
+        tracing::debug!(%end, "client connection ends");
+        match end {
+            End::Left => self.log_closed("client close request"),
+            End::Io(_) => self.log_closed("client unexpected eof"),
+            End::Wire(error) => self.log_error(&error.to_string()),
+            End::Told(told) => self.log_error(first_words(told).unwrap_or_default()),
+            End::Lost(_) => self.log_closed("server connection lost"),
+        }
+    }
+
+    /// It gets an error of Paceline's own.
+    fn log_error(&self, why: &str) {
+        let (config, peer) = (self.proxy.config(), self.stream.peer());
+        log::pooler_error(&config.paceline.logging, self.names(&peer), why);
+        self.log_closed(why);
+    }
+
+    fn log_closed(&self, why: &str) {
+        let (config, peer) = (self.proxy.config(), self.stream.peer());
+        let since = self.registration.whereabouts.presence.since;
+        let age = self.proxy.clock.seconds().saturating_sub(since);
+        log::client_closed(&config.paceline.logging, self.names(&peer), why, age);
+    }
+
+    fn names<'a>(&'a self, peer: &'a Peer) -> ClientNames<'a> {
+        let name = self.pool.name.get();
+        ClientNames {
+            database: name.map(|name| name.database.as_str()),
+            user: name.map(|name| name.user.as_str()),
+            peer,
+        }
     }
 
     async fn serve_unit(&mut self) -> Result<(), End> {
@@ -503,7 +546,11 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let whereabouts = &self.registration.whereabouts;
-        if whereabouts.presence.is_killed() && whereabouts.may_be_told() {
+        if !whereabouts.presence.is_killed() {
+            return;
+        }
+        self.log_error("admin forced disconnect");
+        if whereabouts.may_be_told() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
             // The connection ends, whether or not the client hears why.

@@ -35,8 +35,8 @@ pub(crate) use ini::known::{Fate, fate_of_pgbouncers};
 pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{
-    AuthType, Encryption, Key, Listening, Login, PoolMode, Protocols, Settings, Side, SslMode,
-    State, Tcp, keys,
+    AuthType, Encryption, Key, Listening, Logging, Login, PoolMode, Protocols, Settings, Side,
+    SslMode, State, Tcp, keys,
 };
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;
@@ -73,6 +73,8 @@ pub(crate) struct Database {
     pub(crate) differs: Differences,
     /// Settings that its server connections are begun with, by name. A client's own replace them.
     pub(crate) startup: Vec<(String, String)>,
+    /// What each server connection runs before it serves; empty is nothing.
+    pub(crate) connect_query: String,
     /// Replaces [`Settings::hotspot_for_autocommit`] for this database.
     pub(crate) hotspot_for_autocommit: Option<bool>,
     /// Where users of this database are looked up.
@@ -108,6 +110,7 @@ impl Database {
             primary,
             differs: Differences::default(),
             startup: Vec::new(),
+            connect_query: String::new(),
             hotspot_for_autocommit: None,
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
@@ -209,6 +212,12 @@ impl Config {
         settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
             ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
         })
+    }
+
+    /// What is valid, but cannot be done as it is written.
+    pub(crate) fn remarks(&self) -> Vec<Remark> {
+        let remarks = self.paceline.encryption.remarks();
+        remarks.map(|(key, text)| Remark::new(key, text)).collect()
     }
 
     /// The database that a client means by `name`, and what it is called on the server; `None` when neither `name` nor `"*"`

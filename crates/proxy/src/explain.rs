@@ -89,6 +89,7 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
         upstream: upstream.clone(),
         user,
         startup: Vec::new(),
+        connect_query: String::new(),
         tcp: settings.tcp.clone(),
     })
 }

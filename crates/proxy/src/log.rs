@@ -1,38 +1,198 @@
-//! Logs, on standard error.
+//! The log: to standard error, to a file (`logfile`) and to the system's log (`syslog`), in any combination.
 //!
-//! The log keeps a handle of its own: versions of the SQL parser before 18 redirected the process's standard error while they
-//! worked, and what others printed meanwhile was lost.
+//! The log keeps a handle of standard error of its own: versions of the SQL parser before 18 redirected the process's while they
+//! worked, and what others printed meanwhile was lost. If standard error is the journal of systemd, each line begins with its
+//! priority (`sd-daemon(3)`) and has no time, because the journal has one. No target may hold up the process for long: what the
+//! system's log does not take at once is lost.
 
-use std::fs::File;
+mod connections;
+mod standard_error;
+mod syslog;
+mod targets;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use connections::{ClientNames, ServerLog, client_closed, login_attempt, pooler_error};
+pub(crate) use targets::{LogError, Targets};
+
+use crate::config::Logging;
+use standard_error::StandardError;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::sync::OnceLock;
-use tracing_subscriber::EnvFilter;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-static STANDARD_ERROR: OnceLock<File> = OnceLock::new();
+static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Starts logging what `filter` lets pass.
-pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
-    let own = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let file = own.try_clone()?;
-    let _ = STANDARD_ERROR.set(own);
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+/// Where the log goes, and what of it.
+struct Log {
+    /// `None`: nothing is written there (`-q`).
+    standard_error: Option<StandardError>,
+    targets: Mutex<Targets>,
+    filter: reload::Handle<EnvFilter, Registry>,
+    /// The command line or the environment says what is logged; `verbose` does not.
+    is_filter_said: bool,
+}
+
+/// How to log.
+pub(crate) struct Manner<'a> {
+    /// A level, or directives of [`EnvFilter`], as the command line or the environment says it; `None`: `verbose` does.
+    pub(crate) filter: Option<&'a str>,
+    /// Nothing but failures goes to standard error.
+    pub(crate) quiet: bool,
+}
+
+/// Starts logging.
+///
+/// # Errors
+/// The filter is none, or the file cannot be opened.
+pub(crate) fn start(manner: &Manner<'_>, logging: &Logging) -> anyhow::Result<()> {
+    let said = manner.filter.unwrap_or(level(logging.verbose));
+    let filter = EnvFilter::try_new(said).map_err(|error| {
         anyhow::anyhow!("log level: {error}; use error, warn, info, debug or trace")
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let (filter, handle) = reload::Layer::new(filter);
+    let standard_error = match manner.quiet {
+        true => None,
+        false => Some(StandardError::new()?),
+    };
+    let _ = LOG.set(Log {
+        standard_error,
+        targets: Mutex::new(Targets::open(logging)?),
+        filter: handle,
+        is_filter_said: manner.filter.is_some(),
+    });
+    let lines = fmt::layer()
+        .without_time()
         .with_ansi(false)
-        .with_writer(std::sync::Mutex::new(file))
+        .with_writer(Lines);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
         .init();
     Ok(())
 }
 
+/// The level that `verbose` stands for.
+fn level(verbose: usize) -> &'static str {
+    match verbose {
+        0 => "info",
+        1 => "debug",
+        _ => "trace",
+    }
+}
+
+/// Logs to these targets from now on.
+pub(crate) fn write_to(targets: Targets) {
+    if let Some(log) = LOG.get() {
+        *log.lock() = targets;
+    }
+}
+
+/// Logs as much as `verbose` says, unless the command line or the environment says how much.
+pub(crate) fn set_verbose(verbose: usize) {
+    let Some(log) = LOG.get().filter(|log| !log.is_filter_said) else {
+        return;
+    };
+    // The subscriber is there as long as the process.
+    let _ = log.filter.reload(EnvFilter::new(level(verbose)));
+}
+
 /// Prints a line that is part of the command-line contract.
 pub(crate) fn say(line: &str) {
-    let text = format!("{line}\n");
-    // Nobody is left to be told when standard error is closed.
-    let _ = match STANDARD_ERROR.get() {
-        Some(file) => { file }.write_all(text.as_bytes()),
-        None => io::stderr().write_all(text.as_bytes()),
-    };
+    match LOG.get() {
+        Some(log) => log.say(Level::INFO, line),
+        None => standard_error::print(line),
+    }
+}
+
+/// Says why the process ends. Standard error has it in any case.
+pub(crate) fn fail(line: &str) {
+    match LOG.get() {
+        Some(log) => {
+            if log.standard_error.is_none() {
+                standard_error::print(line);
+            }
+            log.say(Level::ERROR, line);
+        }
+        None => standard_error::print(line),
+    }
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Targets> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line of the log: level, module and message.
+    fn write(&self, level: Level, line: &str) {
+        let time = now();
+        if let Some(standard_error) = &self.standard_error {
+            standard_error.write(level, &time, line);
+        }
+        self.lock().write(level, &time, line);
+    }
+
+    /// A line that has no time on standard error.
+    fn say(&self, level: Level, line: &str) {
+        if let Some(standard_error) = &self.standard_error {
+            standard_error.write(level, "", line);
+        }
+        self.lock()
+            .write(level, &now(), &format!("{level:>5} {line}"));
+    }
+}
+
+/// The time, as every line begins.
+fn now() -> String {
+    let mut time = String::new();
+    // A String takes everything.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time.push(' ');
+    time
+}
+
+/// The priority of a level (RFC 5424, section 6.2.1).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
+
+/// Passes each line on with its level.
+struct Lines;
+
+struct Line(Level);
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&self) -> Line {
+        Line(Level::INFO)
+    }
+
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> Line {
+        Line(*metadata.level())
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(log) = LOG.get() {
+            log.write(self.0, String::from_utf8_lossy(bytes).trim_end());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            log::say(&format!("paceline: {error:#}"));
+            log::fail(&format!("paceline: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -102,7 +102,11 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 }
 
 fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
-    log::start(&serve.log_filter)?;
+    let manner = log::Manner {
+        filter: serve.log_filter.as_deref(),
+        quiet: false,
+    };
+    log::start(&manner, &serve.config.paceline.logging)?;
     for remark in &serve.remarks {
         tracing::warn!("{remark}");
     }

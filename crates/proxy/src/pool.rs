@@ -3,6 +3,7 @@
 //! Whoever frees a connection asks the line who is next and hands the connection on; no queue stands in between.
 //! All of it happens under one short lock that is never held across a wait.
 
+mod check;
 mod era;
 mod exclusive;
 mod failing;
@@ -141,6 +142,8 @@ struct Inner {
     /// Connections that exist or are being opened.
     open: usize,
     opening: usize,
+    /// Of those that exist, being checked.
+    checking: usize,
     /// After a failure no further connection is opened before this time, unless there is none.
     grow_not_before: Instant,
     /// There is none, and none could be opened.
@@ -197,6 +200,7 @@ impl Pool {
                 open_max: shape.terms.open_max(),
                 open: 0,
                 opening: 0,
+                checking: 0,
                 grow_not_before: now,
                 failing: None,
                 hunger: None,
@@ -268,7 +272,7 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         if !inner.idle.is_empty() && inner.line.start_at_once(now, &slip) {
-            if let Some(conn) = self.take_idle(&mut inner) {
+            if let Some(conn) = self.take_idle(&mut inner, now) {
                 if asks == Asks::Request {
                     self.stats.seated_at_once();
                 }
@@ -352,6 +356,7 @@ impl Pool {
             Some(mut conn) if self.is_worn_out(&mut inner, &conn, now) => {
                 // Its successor may need its place.
                 conn.place = None;
+                conn.closes_because("server lifetime over");
                 worn_out = Some(conn);
                 self.lost(&mut inner);
             }
@@ -497,7 +502,7 @@ impl Pool {
         inner.line.release_held(now);
         self.turn_away(inner, now);
         while inner.line.has_ready()
-            && let Some(conn) = self.take_idle(inner)
+            && let Some(conn) = self.take_idle(inner, now)
         {
             match self.depart(inner, now) {
                 Some(work) => self.board(inner, conn, work),
@@ -552,12 +557,17 @@ impl Pool {
         }
     }
 
-    fn take_idle(&self, inner: &mut Inner) -> Option<Box<ServerConn>> {
+    fn take_idle(self: &Arc<Self>, inner: &mut Inner, now: Instant) -> Option<Box<ServerConn>> {
         while let Some(mut conn) = inner.idle.pop() {
-            if conn.is_alive() {
+            if !conn.is_alive() {
+                inner.open -= 1;
+            } else if self.must_be_checked(&conn, now) {
+                // The others have been idle for longer.
+                self.check(inner, conn);
+                return None;
+            } else {
                 return Some(conn);
             }
-            inner.open -= 1;
         }
         None
     }

@@ -9,6 +9,7 @@ use crate::cancel::Cancels;
 use crate::config::{Config, Database};
 use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
+use crate::log;
 use crate::metrics::{LetIn, PoolLabels};
 use crate::pool::{Hold, Place, Pool, PoolName, QuotaBook, Shape, Use};
 use crate::presence::Clock;
@@ -187,6 +188,7 @@ impl Proxy {
             config: Arc::clone(&self.config()),
             records: self.gate.records(),
             keys: self.keyring.keys(),
+            log: None,
         }
     }
 
@@ -195,6 +197,10 @@ impl Proxy {
         let (before, keys) = (self.keyring.keys(), outfit.keys);
         self.keyring.hold(Arc::clone(&keys));
         self.gate.hold(&outfit.config, &outfit.records);
+        if let Some(targets) = outfit.log {
+            log::write_to(targets);
+        }
+        log::set_verbose(outfit.config.paceline.logging.verbose);
         self.set_config(outfit.config);
         // Connections that were encrypted otherwise, or not at all, are replaced.
         let pools = self.pools();
@@ -420,6 +426,7 @@ impl Proxy {
                 upstream,
                 database: on_server,
                 startup: database.startup.clone(),
+                connect_query: database.connect_query.clone(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(&self.keyring),
             },

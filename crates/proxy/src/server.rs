@@ -2,11 +2,13 @@
 //! needs.
 
 mod dial;
+mod readiness;
 
 pub(crate) use dial::{connect, dial};
 
 use crate::auth::{Pass, random};
 use crate::config::{Tcp, Upstream};
+use crate::log::ServerLog;
 use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::Keyring;
@@ -35,6 +37,8 @@ pub(crate) struct Address {
     pub(crate) user: String,
     /// Settings that connections are begun with.
     pub(crate) startup: Vec<(String, String)>,
+    /// What connections run before they serve; empty is nothing.
+    pub(crate) connect_query: String,
     /// How TCP finds out that it is gone.
     pub(crate) tcp: Tcp,
     /// What TLS needs.
@@ -50,10 +54,11 @@ impl Address {
                 database,
                 user,
                 startup,
+                connect_query,
                 tcp,
                 keyring: _,
             } = address.clone();
-            (upstream, database, user, startup, tcp)
+            (upstream, database, user, startup, connect_query, tcp)
         };
         parts(self) == parts(other)
     }
@@ -74,12 +79,16 @@ pub(crate) struct ServerConn {
     pub(crate) bond: Option<Bond>,
     /// When it served last.
     pub(crate) idle_since: Instant,
+    /// When it answered `server_check_query` last.
+    pub(crate) checked: Option<Instant>,
     /// When it was opened.
     pub(crate) opened: Instant,
     /// Its place among the connections of its database and user.
     pub(crate) place: Option<ServerPlace>,
     /// What others see of it.
     pub(crate) card: Arc<ServerCard>,
+    /// Logs its end, if it is a pool's.
+    pub(crate) log: Option<ServerLog>,
 }
 
 /// Names a backend in cancel requests.
@@ -194,6 +203,7 @@ impl ServerConn {
 
     /// Opens a connection that may be idle for as long as the pool keeps it: no default of the role, the database or the server
     /// ends it (`idle_session_timeout`, which PostgreSQL has from 14 on). It remembers the default, which counts for clients.
+    /// Settings that `connect_query` changes are defaults of the session, to which RESET and DISCARD ALL return.
     async fn open_for_pool(
         address: &Arc<Address>,
         pass: &Pass,
@@ -201,14 +211,25 @@ impl ServerConn {
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
-        let mut conn = Self::open(address, pass, Arc::clone(&none), prepared_max, &[]).await?;
+        let query = &address.connect_query;
+        let open = |more| Self::open(address, pass, Arc::clone(&none), prepared_max, more);
+        let mut conn = open(&[]).await?;
         let default = conn.idle_default().await?;
-        if default.is_zero() {
+        let off: &[(&str, &str)] = if default.is_zero() { &[] } else { &OFF };
+        let sets = conn.run_connect_query(query).await?;
+        if off.is_empty() && sets.is_empty() {
             return Ok(conn);
         }
         conn.say_goodbye();
-        let mut conn = Self::open(address, pass, none, prepared_max, &OFF).await?;
+        let sets = sets.iter().map(|(name, value)| (&**name, &**value));
+        let more: Vec<(&str, &str)> = off.iter().copied().chain(sets).collect();
+        let mut conn = match open(&more).await {
+            // What a statement may set is not always taken from a start-up packet.
+            Err(ServerError::Refused(_)) if more.len() > off.len() => open(off).await?,
+            other => other?,
+        };
         conn.side.idle_default = default;
+        conn.run_connect_query(query).await?;
         Ok(conn)
     }
 
@@ -243,8 +264,10 @@ impl ServerConn {
             key: BackendKey::new(address),
             bond: None,
             idle_since: now,
+            checked: None,
             opened: now,
             place: None,
+            log: None,
         }
     }
 
@@ -488,27 +511,12 @@ impl ServerConn {
     }
 
     /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)
-    pub(crate) fn say_goodbye(self) {
+    pub(crate) fn say_goodbye(mut self) {
+        self.closes_because("no longer needed");
         let mut out = BytesMut::new();
         frontend::write_terminate(&mut out);
         // If the server does not hear it, the end of the connection says the same.
         let _ = self.stream.write_now(&mut out);
-    }
-
-    /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
-    pub(crate) fn is_alive(&mut self) -> bool {
-        match self.stream.read_now(&mut self.input) {
-            Ok(false) => true,
-            Ok(true) => loop {
-                match frame::split_message(&mut self.input) {
-                    Ok(Some((tag::PARAMETER_STATUS, message))) => self.note_parameter(&message),
-                    Ok(Some((tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE, _))) => {}
-                    Ok(None) => return self.input.is_empty(),
-                    _ => return false,
-                }
-            },
-            Err(_) => false,
-        }
     }
 }
 

@@ -187,12 +187,12 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn versions(protocols: Protocols) -> &'static [&'static SupportedProtocolVersion] {
+fn versions(protocols: &Protocols) -> &'static [&'static SupportedProtocolVersion] {
     static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
     let (newer, older) = BOTH.split_at(1);
-    match protocols {
-        Protocols::Secure => &BOTH,
-        Protocols::V12 => older,
-        Protocols::V13 => newer,
+    match (protocols.has_1_2(), protocols.has_1_3()) {
+        (true, false) => older,
+        (false, true) => newer,
+        _ => &BOTH,
     }
 }

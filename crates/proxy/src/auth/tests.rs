@@ -109,6 +109,7 @@ fn passed(url: &str, file: &str, shown: Credential) -> Credential {
         upstream,
         database: "app".to_owned(),
         startup: Vec::new(),
+        connect_query: String::new(),
         tcp: Tcp::default(),
         keyring: Arc::<Keyring>::default(),
     };

@@ -60,6 +60,7 @@ impl Source {
             config.set(&format!("listen={address}"))?;
         }
         config.check_access(&self.name())?;
+        remarks.extend(config.remarks());
         Ok((config, remarks))
     }
 

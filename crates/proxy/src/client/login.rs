@@ -9,6 +9,7 @@ use crate::cancel::{Cancels, Registration};
 use crate::config::State;
 use crate::console;
 use crate::control::Phase;
+use crate::log::{self, ClientNames};
 use crate::pool::{Full, Pool, Summons};
 use crate::presence::Presence;
 use crate::proxy::Proxy;
@@ -25,8 +26,8 @@ use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const APPLICATION_NAME: &str = "application_name";
 
@@ -106,7 +107,8 @@ pub(super) enum Entered {
     /// A client of a database.
     Client(Client),
     /// An operator.
-    Console(console::Session),
+    /// And the database and user that it named.
+    Console(console::Session, Option<(String, String)>),
 }
 
 /// Logs a client in; `None`: there is no session, and whoever should be told has been.
@@ -114,7 +116,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
     let awaits_server = AtomicBool::new(false);
-    let login = attempt(&proxy, &mut stream, &awaits_server);
+    let said = OnceLock::new();
+    let login = attempt(&proxy, &mut stream, &awaits_server, &said);
     let too_late = async {
         match limit.is_zero() {
             true => std::future::pending().await,
@@ -132,7 +135,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
     match outcome {
         Ok(Login::Console { pass, input }) => {
             let session = console::Session::new(&proxy, pass, stream, input);
-            Some(Entered::Console(session))
+            Some(Entered::Console(session, said.into_inner()))
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
@@ -151,7 +154,14 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         Err(Refusal::Left) => None,
         Err(Refusal::Told(told)) => {
             if let Some(why) = first_words(&told) {
-                tracing::info!(client = %stream.peer(), why, "login refused");
+                let (config, peer) = (proxy.config(), stream.peer());
+                let client = ClientNames {
+                    database: said.get().map(|(database, _)| database.as_str()),
+                    user: said.get().map(|(_, user)| user.as_str()),
+                    peer: &peer,
+                };
+                log::pooler_error(&config.paceline.logging, client, why);
+                log::client_closed(&config.paceline.logging, client, why, 0);
             }
             // The connection ends, whether or not the client hears why: nobody waits until it listens.
             if !stream.is_cut() {
@@ -193,6 +203,7 @@ async fn attempt(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     awaits_server: &AtomicBool,
+    said: &OnceLock<(String, String)>,
 ) -> Result<Login, Refusal> {
     let mut place = Place::take(proxy);
     let mut input = BytesMut::new();
@@ -210,6 +221,8 @@ async fn attempt(
         stream.write_all(&mut out).await?;
     }
     let (database, user) = names(&startup)?;
+    log_attempt(proxy, stream, (database, user), replicates);
+    let _ = said.set((database.to_owned(), user.to_owned()));
     let is_for_console = console::serves(&proxy.config(), database);
     if !is_for_console {
         place.check_room()?;
@@ -249,6 +262,10 @@ async fn attempt(
         backend::write_parameter_status(&mut out, name, value);
     }
     backend::write_backend_key(&mut out, registration.process, registration.secret);
+    let notice = &proxy.config().paceline.login.login_notify_message;
+    if !notice.is_empty() {
+        ErrorResponse::notice(notice.as_str()).write(&mut out);
+    }
     Status::Idle.write(&mut out);
     place.enter(&pool);
     pool.stats.logged_in();
@@ -262,6 +279,21 @@ async fn attempt(
         registration,
         place,
     }))
+}
+
+fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), replicates: bool) {
+    let (config, peer) = (proxy.config(), stream.peer());
+    let client = ClientNames {
+        database: Some(database),
+        user: Some(user),
+        peer: &peer,
+    };
+    log::login_attempt(
+        &config.paceline.logging,
+        client,
+        stream.cipher(),
+        replicates,
+    );
 }
 
 /// Carries a cancel request out. Whoever sent it is told nothing.

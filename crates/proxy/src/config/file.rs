@@ -19,7 +19,7 @@ use crate::console::PGBOUNCER;
 
 pub(super) const TABLES: [&str; 3] = ["paceline", "databases", "users"];
 /// Those of `[databases.NAME]` that are not terms.
-const DATABASE_KEYS: [&str; 11] = [
+const DATABASE_KEYS: [&str; 12] = [
     "primary",
     "password_file",
     "client_encoding",
@@ -29,6 +29,7 @@ const DATABASE_KEYS: [&str; 11] = [
     "auth_user",
     "auth_query",
     "auth_dbname",
+    "connect_query",
     "hotspot_for_autocommit",
     "users",
 ];
@@ -184,6 +185,7 @@ impl Reader {
         let mut differs = Differences::default();
         let mut password_file = None;
         let mut startup = Vec::new();
+        let mut connect_query = None;
         let mut hotspot_for_autocommit = None;
         let mut login = DatabaseLogin::default();
         let mut users = BTreeMap::new();
@@ -204,6 +206,9 @@ impl Reader {
                 "auth_query" => login.auth_query = self.value("auth_query", written, value::text),
                 "auth_dbname" => {
                     login.auth_dbname = self.value("auth_dbname", written, value::text);
+                }
+                "connect_query" => {
+                    connect_query = self.value("connect_query", written, value::text);
                 }
                 "users" => {
                     let table = format!("{table}.users");
@@ -239,6 +244,7 @@ impl Reader {
             primary,
             differs,
             startup,
+            connect_query: connect_query.unwrap_or_default(),
             hotspot_for_autocommit,
             login,
             users,

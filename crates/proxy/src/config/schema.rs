@@ -47,6 +47,7 @@ fn of_database(key: &str) -> Value {
         "client_encoding" | "datestyle" | "timezone" | "application_name" => {
             text("A setting that server connections are begun with; a client's own replaces it")
         }
+        "connect_query" => text("A query that each server connection runs before it serves"),
         "users" => named(of_user(Table::UserOfDatabase)),
         key => as_in_settings(key),
     }

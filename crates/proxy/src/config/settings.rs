@@ -4,9 +4,11 @@ mod encryption;
 mod grouping;
 mod key;
 mod listening;
+mod logging;
 mod login;
 mod operation;
 mod pooling;
+mod protocols;
 mod state;
 mod tcp;
 #[cfg(test)]
@@ -15,16 +17,18 @@ mod timeouts;
 
 use super::error::Wrong;
 use super::value::Written;
-pub(crate) use encryption::{Encryption, Protocols, Side, SslMode};
+pub(crate) use encryption::{Encryption, Side, SslMode};
 use grouping::Grouping;
 pub(crate) use key::Key;
 pub(super) use key::TIMEOUT_MAX;
 pub(crate) use listening::Listening;
+pub(crate) use logging::Logging;
 pub(crate) use login::{AuthType, Login};
 use operation::Operation;
 pub(crate) use pooling::PoolMode;
 use pooling::Pooling;
 pub(super) use pooling::{CONNECTIONS, POOL_PART, POOL_SIZE};
+pub(crate) use protocols::Protocols;
 pub(crate) use state::State;
 pub(super) use state::session_state;
 pub(crate) use tcp::Tcp;
@@ -49,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) state: State,
     /// What travels together.
     pub(crate) grouping: Grouping,
+    /// What is logged, and where.
+    pub(crate) logging: Logging,
     /// How the process runs.
     pub(crate) operation: Operation,
 }
@@ -64,6 +70,7 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
         timeouts::KEYS,
         state::KEYS,
         grouping::KEYS,
+        logging::KEYS,
         operation::KEYS,
     ];
     groups.into_iter().flatten()

@@ -10,6 +10,7 @@ use thiserror::Error;
 use toml::de::DeValue;
 
 use super::duration::{self, BareUnit};
+use super::settings::Protocols;
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -271,6 +272,20 @@ pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
         });
     }
     Ok(text.to_owned())
+}
+
+/// Reads versions of TLS.
+pub(super) fn protocols(written: Written<'_>) -> Result<Protocols, ValueError> {
+    let (wanted, example) = (
+        "a list of versions of TLS",
+        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them",
+    );
+    let text = quoted(written, wanted, example)?;
+    Protocols::parse(text).ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted,
+        example,
+    })
 }
 
 /// Reads names that commas separate.

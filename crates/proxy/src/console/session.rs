@@ -8,7 +8,7 @@ use super::{PGBOUNCER_VERSION, Pass, refusal};
 use crate::control::Phase;
 use crate::proxy::Proxy;
 use crate::serve::reached;
-use crate::stream::Stream;
+use crate::stream::{Peer, Stream};
 use bytes::{Bytes, BytesMut};
 use paceline_wire::backend::{self, Status, tag as back};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
@@ -117,6 +117,11 @@ impl Session {
             skipping: false,
             phase: proxy.phase.subscribe(),
         }
+    }
+
+    /// The other end.
+    pub(crate) fn peer(&self) -> Peer {
+        self.stream.peer()
     }
 
     /// Serves it to its end.

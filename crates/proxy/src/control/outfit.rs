@@ -6,6 +6,7 @@ mod tests;
 
 use crate::auth::{Records, RecordsError};
 use crate::config::{Config, ConfigError};
+use crate::log::{LogError, Targets};
 use crate::proxy::Proxy;
 use crate::tls::{Keys, TlsError};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(crate) struct Outfit {
     pub(crate) records: Arc<Records>,
     /// Keys and certificates.
     pub(crate) keys: Arc<Keys>,
+    /// Where the log goes from now on; `None`: where it went before.
+    pub(crate) log: Option<Targets>,
 }
 
 /// Why a configuration cannot be put in force.
@@ -33,6 +36,9 @@ pub(crate) enum OutfitError {
     /// A key or certificate is.
     #[error(transparent)]
     Keys(#[from] TlsError),
+    /// The file of the log is.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// No client could log in by a certificate.
     #[error(
         "the method cert needs client_tls_sslmode and client_tls_ca_file: without them no client can show a certificate"
@@ -63,6 +69,7 @@ impl Outfit {
             records: Arc::new(records),
             keys: Arc::new(keys),
             config,
+            log: None,
         })
     }
 
@@ -87,7 +94,12 @@ impl Outfit {
                 Err(error) => return Err(error.into()),
             },
         };
+        let log = match old.logging.writes_where(&new.logging) {
+            true => None,
+            false => Some(Targets::open(&new.logging)?),
+        };
         let outfit = Self {
+            log,
             config: Arc::new(config),
             records,
             keys,
@@ -111,8 +123,11 @@ impl Proxy {
         let mut config = Config::clone(&before.config);
         config.set(assignment)?;
         config.check_access("SET")?;
+        let (known, now) = (before.config.remarks(), config.remarks());
+        let news = now.into_iter().find(|remark| !known.contains(remark));
         let altered = tokio::task::spawn_blocking(move || before.altered(config));
         let (outfit, notice) = altered.await??;
+        let notice = notice.or(news.map(|remark| remark.to_string()));
         self.wear(outfit);
         Ok(notice)
     }

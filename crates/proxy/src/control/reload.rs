@@ -4,6 +4,7 @@ use super::{Outfit, OutfitError};
 use crate::cli::Source;
 use crate::config::{ANY_DATABASE, Config, ConfigError, Database, Key, Settings, keys};
 use crate::files;
+use crate::log::Targets;
 use crate::proxy::Proxy;
 use crate::serve::systemd;
 use paceline_wire::ErrorResponse;
@@ -96,7 +97,9 @@ impl Origin {
         let mut config = self.read()?;
         keep_from_start(&old.paceline, &mut config)?;
         config.check_access("RELOAD")?;
-        Outfit::read(Arc::new(config))
+        let mut outfit = Outfit::read(Arc::new(config))?;
+        outfit.log = Some(Targets::open(&outfit.config.paceline.logging)?);
+        Ok(outfit)
     }
 }
 

@@ -119,6 +119,7 @@ fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Addr
         upstream: upstream.clone(),
         keyring: Arc::clone(&proxy.keyring),
         startup: Vec::new(),
+        connect_query: String::new(),
         tcp: proxy.config().paceline.tcp.clone(),
     }))
 }

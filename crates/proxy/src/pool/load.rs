@@ -18,6 +18,8 @@ pub(crate) struct Load {
     pub(crate) servers_idle: u64,
     /// Server connections that are being opened.
     pub(crate) servers_opening: u64,
+    /// Server connections that answer `server_check_query`.
+    pub(crate) servers_tested: u64,
     /// Most server connections.
     pub(crate) servers_max: u64,
     /// How long the first in line has waited.
@@ -30,7 +32,7 @@ impl Pool {
         let inner = self.lock();
         let waiting = inner.line.len();
         let idle = inner.idle.len() + inner.parked.len();
-        let (open, opening) = (inner.open, inner.opening);
+        let (open, opening, tested) = (inner.open, inner.opening, inner.checking);
         let oldest = inner.line.oldest();
         let census = inner.tallies.census();
         drop(inner);
@@ -39,9 +41,10 @@ impl Pool {
         let load = Load {
             clients_active: (clients - waiting) as u64,
             clients_waiting: waiting as u64,
-            servers_active: open.saturating_sub(idle + opening) as u64,
+            servers_active: open.saturating_sub(idle + opening + tested) as u64,
             servers_idle: idle as u64,
             servers_opening: opening as u64,
+            servers_tested: tested as u64,
             servers_max: self.terms().size as u64,
             longest_wait: oldest.map_or(Duration::ZERO, |since| {
                 Instant::now().saturating_duration_since(since)

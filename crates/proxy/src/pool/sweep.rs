@@ -88,10 +88,13 @@ impl Pool {
 fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<Box<ServerConn>> {
     let mut idle = std::mem::take(&mut inner.idle);
     let goes = |conn: &mut Box<ServerConn>| {
-        let goes = inner.open > inner.open_max
-            || is_idle_for_too_long(inner, terms, conn, now)
-            || retire(inner, terms, conn, now);
+        let is_idle = is_idle_for_too_long(inner, terms, conn, now);
+        let goes = inner.open > inner.open_max || is_idle || retire(inner, terms, conn, now);
         if goes {
+            conn.closes_because(match is_idle {
+                true => "server idle timeout",
+                false => "server lifetime over",
+            });
             inner.open -= 1;
             // Others need not wait for its goodbye.
             conn.place = None;

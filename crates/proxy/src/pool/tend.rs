@@ -4,6 +4,7 @@ use super::failing::Failing;
 use super::quota::ServerPlace;
 use super::{Delivery, Era, Hold, Inner, Pool, Waiter};
 use crate::config::Terms;
+use crate::log::ServerLog;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::Entry;
@@ -66,6 +67,8 @@ impl Pool {
         let mut conn =
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.place = Some(place);
+        let peer = conn.stream.peer();
+        conn.log = Some(ServerLog::begin(&self.proxy, &era.address, &peer));
         Arc::clone(era).bind(&mut conn);
         Ok(Box::new(conn))
     }

@@ -41,18 +41,27 @@ impl Periods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If the period is over, another one begins.
-    pub(crate) fn turn(&self, now: Instant, period: Duration, pools: &[Arc<Pool>]) {
+    /// If the period is over, another one begins. Returns the averages of the one that is over.
+    pub(crate) fn turn(
+        &self,
+        now: Instant,
+        period: Duration,
+        pools: &[Arc<Pool>],
+    ) -> Option<Totals> {
         let mut stamps = self.lock();
-        if now.saturating_duration_since(stamps.newer) < period.max(PERIOD_MIN) {
-            return;
+        let passed = now.saturating_duration_since(stamps.newer);
+        if passed < period.max(PERIOD_MIN) {
+            return None;
         }
+        let mut came = Totals::default();
         stamps.older = std::mem::replace(&mut stamps.newer, now);
         for pool in pools {
             let totals = pool.totals();
             let mut marks = pool.stats.lock_marks();
+            came += totals.since(&marks.newer);
             marks.older = std::mem::replace(&mut marks.newer, totals);
         }
+        Some(average(&came, passed))
     }
 
     /// The averages of these pools together.
@@ -99,7 +108,11 @@ fn per_second(count: u64, within: Duration) -> u64 {
 impl Proxy {
     /// Lets the next period of the averages begin when it is time.
     pub(crate) fn turn_period(&self) {
-        let period = self.config().paceline.operation.stats_period;
-        self.periods.turn(Instant::now(), period, &self.pools());
+        let config = self.config();
+        let period = config.paceline.operation.stats_period;
+        let over = self.periods.turn(Instant::now(), period, &self.pools());
+        if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
+            tracing::info!("{averages}");
+        }
     }
 }

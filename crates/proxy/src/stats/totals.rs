@@ -3,6 +3,7 @@
 use super::{Stats, load};
 use crate::pool::Pool;
 use paceline_line::line::Strategy;
+use std::fmt;
 use std::ops::AddAssign;
 
 /// The counts that PgBouncer has, too; they come first.
@@ -81,6 +82,20 @@ impl Totals {
             values: std::array::from_fn(more),
             waits: self.waits.saturating_sub(earlier.waits),
         }
+    }
+}
+
+/// Averages, as PgBouncer logs them (`log_stats`).
+impl fmt::Display for Totals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [_, xacts, queries, received, sent, xact, query, wait, ..] = self.values;
+        let [.., client_parses, server_parses, binds, _, _] = self.values;
+        write!(
+            out,
+            "stats: {xacts} xacts/s, {queries} queries/s, {client_parses} client parses/s, \
+             {server_parses} server parses/s, {binds} binds/s, in {received} B/s, out {sent} B/s, \
+             xact {xact} us, query {query} us, wait {wait} us"
+        )
     }
 }
 

@@ -54,6 +54,18 @@ impl Peer {
         }
     }
 
+    /// This end of the connection, if it uses TCP.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::V4([_, local]) => Some(SocketAddr::V4(*local)),
+            Self::V6(ends) => {
+                let [_, local] = **ends;
+                Some(SocketAddr::V6(local))
+            }
+            Self::Unix { .. } | Self::Gone => None,
+        }
+    }
+
     /// The number of the system's user, if it uses a Unix socket.
     pub(crate) fn user(&self) -> Option<u32> {
         match self {

@@ -41,7 +41,7 @@ impl Acceptor {
         let binding = identity.cert.first();
         let binding = binding.and_then(|cert| certificate::end_point(cert));
         let builder = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(versions(side.protocols))?;
+            .with_protocol_versions(versions(&side.protocols))?;
         let verifier = side.ca_file.as_deref().map(verifier).transpose()?;
         let is_required = side.sslmode >= SslMode::VerifyCa;
         let (builder, verifier) = match verifier {

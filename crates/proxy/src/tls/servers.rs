@@ -35,7 +35,7 @@ impl Connector {
         };
         let verifier = Verifier::new(trust, mode == SslMode::VerifyFull, &provider());
         let builder = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(versions(side.protocols))?
+            .with_protocol_versions(versions(&side.protocols))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
         let identity = match mode {

@@ -26,6 +26,7 @@ mod equivalence;
 mod errors;
 mod explaining;
 mod faults;
+mod from_pgbouncer;
 mod fuzz;
 mod groups;
 mod harness;

@@ -105,20 +105,17 @@ const fn refused(
     }
 }
 
-const LOG: &str = "the log goes to standard error, where systemd or a container keeps it; --log-level says how much";
 const SYSTEM: &str = "sockets keep the settings of the operating system";
 const BUFFERS: &str = "Paceline chooses its buffers itself";
 const DNS: &str = "host names are looked up by the operating system for every new connection";
 const CIPHERS: &str =
     "TLS offers only suites that are secure today; which ones is not configurable";
-const NO_CHECK: &str =
-    "a server connection that has died while it was idle is noticed and replaced without a query";
 const NO_PEERS: &str = "cancel requests must reach the process that the query went through";
 
 /// All keys of `[pgbouncer]`, in the order of PgBouncer's documentation.
 pub(crate) static KNOWN: &[Known] = &[
     // Generic settings
-    ignored("logfile", "", Sort::Path, LOG),
+    same("logfile", "", Sort::Path),
     same("pidfile", "", Sort::Path),
     part_of("listen_addr", "", "listen"),
     part_of("listen_port", "6432", "listen"),
@@ -214,19 +211,14 @@ pub(crate) static KNOWN: &[Known] = &[
         "LDAP is not there; choose another auth_type, or let an HBA file say who comes in how",
     ),
     // Log
-    ignored("syslog", "0", Sort::Switch, LOG),
-    ignored("syslog_ident", "pgbouncer", Sort::Text, LOG),
-    ignored("syslog_facility", "daemon", Sort::Text, LOG),
-    ignored("log_connections", "1", Sort::Switch, LOG),
-    ignored("log_disconnections", "1", Sort::Switch, LOG),
-    ignored("log_pooler_errors", "1", Sort::Switch, LOG),
-    ignored(
-        "log_stats",
-        "1",
-        Sort::Switch,
-        "/metrics shows them at any time",
-    ),
-    ignored("verbose", "0", Sort::Number, LOG),
+    same("syslog", "0", Sort::Switch),
+    same("syslog_ident", "pgbouncer", Sort::Text),
+    same("syslog_facility", "daemon", Sort::Text),
+    same("log_connections", "1", Sort::Switch),
+    same("log_disconnections", "1", Sort::Switch),
+    same("log_pooler_errors", "1", Sort::Switch),
+    same("log_stats", "1", Sort::Switch),
+    same("verbose", "0", Sort::Number),
     // Console
     same("admin_users", "", Sort::Text),
     same("stats_users", "", Sort::Text),
@@ -238,8 +230,8 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Switch,
         "nothing of a client is left behind, and a client keeps what it has set",
     ),
-    ignored("server_check_delay", "30", Sort::Seconds, NO_CHECK),
-    ignored("server_check_query", "<empty>", Sort::Text, NO_CHECK),
+    same("server_check_delay", "30", Sort::Seconds),
+    same("server_check_query", "<empty>", Sort::Text),
     ignored(
         "server_fast_close",
         "0",
@@ -258,12 +250,7 @@ pub(crate) static KNOWN: &[Known] = &[
     ignored("dns_zone_check_period", "0", Sort::Seconds, DNS),
     ignored("resolv_conf", "", Sort::Path, DNS),
     same("query_wait_notify", "5", Sort::Seconds),
-    ignored(
-        "login_notify_message",
-        "",
-        Sort::Text,
-        "clients are not greeted",
-    ),
+    same("login_notify_message", "", Sort::Text),
     ignored(
         "suspend_timeout",
         "10",

@@ -73,6 +73,17 @@ fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
+/// The first of the hosts that commas separate.
+fn first_host<'a>(hosts: &'a str, place: &Place, notes: &mut Notes) -> &'a str {
+    let Some((first, _)) = hosts.split_once(',') else {
+        return hosts;
+    };
+    let text =
+        "host names several hosts, which PgBouncer uses in turn: Paceline uses the first one only";
+    notes.remark(place, text);
+    first.trim()
+}
+
 /// Where a database is. `None`: it cannot be said, and why not has been noted.
 fn server(
     name: &str,
@@ -82,7 +93,7 @@ fn server(
     notes: &mut Notes,
 ) -> Option<Server> {
     let (folder, _) = main.value("unix_socket_dir");
-    let host = value(pairs, "host").unwrap_or(folder);
+    let host = first_host(value(pairs, "host").unwrap_or(folder), place, notes);
     let dbname = value(pairs, "dbname");
     let refusal = match host {
         "" => Some((
@@ -92,10 +103,6 @@ fn server(
         host if host.starts_with('@') => Some((
             "host",
             "abstract Unix sockets are not there; name the folder of the socket",
-        )),
-        host if host.contains(',') => Some((
-            "host",
-            "PgBouncer takes several in turn, Paceline goes to one; name the one that takes writes",
         )),
         _ if name == ANY_DATABASE && dbname.is_some() => Some((
             "dbname",

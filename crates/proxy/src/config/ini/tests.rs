@@ -158,7 +158,7 @@ fn every_key_of_pgbouncer_is_known_once() {
 #[test]
 fn what_has_no_equal_is_remarked() {
     let (pkt_buf, size) = ("pkt_buf = 8192", "sbuf_loopcnt=0");
-    let remarks = remarks(&format!("{size}\n{pkt_buf}\nlogfile = x.log\n"));
+    let remarks = remarks(&format!("{size}\n{pkt_buf}\nresolv_conf = x.conf\n"));
     let lines: Vec<&str> = remarks
         .iter()
         .map(|remark| remark.split(" is ignored").next().unwrap())
@@ -168,10 +168,42 @@ fn what_has_no_equal_is_remarked() {
         [
             "p.ini:4: sbuf_loopcnt",
             "p.ini:5: pkt_buf",
-            "p.ini:6: logfile"
+            "p.ini:6: resolv_conf"
         ]
     );
-    assert!(remarks.iter().all(|remark| !remark.contains("x.log")));
+    assert!(remarks.iter().all(|remark| !remark.contains("x.conf")));
+}
+
+#[test]
+fn the_first_of_several_hosts_is_used() {
+    let text = "[databases]\nx = host=db1,db2 load_balance_hosts=round-robin\n";
+    let host = config(text).databases["x"].primary.host.clone();
+    assert_eq!(host, Host::Tcp("db1".to_owned()));
+    let remarks = remarks(text);
+    let remarked = |words: &str| remarks.iter().any(|remark| remark.contains(words));
+    assert!(remarked("p.ini:5: host names several hosts"), "{remarks:?}");
+    assert!(remarked("load_balance_hosts is ignored"), "{remarks:?}");
+}
+
+#[test]
+fn keys_of_checks_and_the_log_are_read() {
+    let config = config(
+        "server_check_query = select 1\nserver_check_delay = 7\nlogin_notify_message = hello\n\
+         client_tls_protocols = all\nlogfile = /tmp/p.log\nsyslog = 1\nsyslog_facility = local3\n\
+         log_connections = 0\nverbose = 2\n[databases]\nx = host=a connect_query='set jit to ''off'''\n",
+    );
+    let settings = &config.paceline;
+    assert_eq!(settings.pooling.check_query(), Some("select 1"));
+    assert_eq!(settings.pooling.server_check_delay.as_secs(), 7);
+    assert_eq!(settings.login.login_notify_message, "hello");
+    assert_eq!(settings.logging.syslog_facility.code(), 19);
+    assert_eq!(settings.logging.syslog_ident, "pgbouncer");
+    assert!(settings.logging.syslog && !settings.logging.log_connections);
+    assert_eq!(settings.logging.verbose, 2);
+    assert_eq!(config.databases["x"].connect_query, "set jit to 'off'");
+    let remarks = config.remarks();
+    assert_eq!(remarks.len(), 1);
+    assert!(remarks[0].to_string().starts_with("client_tls_protocols: "));
 }
 
 #[test]
@@ -193,10 +225,6 @@ fn what_safety_rests_on_is_refused() {
         (
             "listen_addr = 127.0.0.1, ::1",
             "p.ini:4: listen_addr: Paceline listens on one address",
-        ),
-        (
-            "[databases]\nx = host=a,b",
-            "p.ini:5: host: PgBouncer takes several in turn",
         ),
         (
             "[databases]\nx = host=@a",

@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::key::{Key, Kind};
+use super::protocols::Protocols;
 use crate::config::Upstream;
 use std::path::PathBuf;
 
@@ -59,38 +60,6 @@ impl SslMode {
     }
 }
 
-/// Versions of TLS that are spoken. Older ones than 1.2 are not there: rustls has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Protocols {
-    /// TLS 1.2 and 1.3.
-    Secure,
-    /// TLS 1.2 only.
-    V12,
-    /// TLS 1.3 only.
-    V13,
-}
-
-/// PgBouncer's words for [`Protocols`]; the first of a kind is the one that is shown.
-const PROTOCOLS: &[&str] = &["secure", "default", "tlsv1.2,tlsv1.3", "tlsv1.2", "tlsv1.3"];
-
-impl Protocols {
-    fn named(name: &str) -> Self {
-        match name {
-            "tlsv1.2" => Self::V12,
-            "tlsv1.3" => Self::V13,
-            _ => Self::Secure,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Secure => "secure",
-            Self::V12 => "tlsv1.2",
-            Self::V13 => "tlsv1.3",
-        }
-    }
-}
-
 /// Words for the ciphers of rustls, all of which are strong: there is nothing to choose.
 const CIPHERS: &[&str] = &["default", "secure"];
 
@@ -116,7 +85,7 @@ impl Side {
             key_file: None,
             cert_file: None,
             ca_file: None,
-            protocols: Protocols::Secure,
+            protocols: Protocols::default(),
         }
     }
 }
@@ -140,6 +109,16 @@ impl Default for Encryption {
 }
 
 impl Encryption {
+    /// What an operator should know, with the key that it is about.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let sides = [
+            ("client_tls_protocols", &self.client),
+            ("server_tls_protocols", &self.server),
+        ];
+        let remark = |(key, side): (_, &Side)| Some((key, side.protocols.remark()?));
+        sides.into_iter().filter_map(remark)
+    }
+
     /// TLS towards this server: what its URL says goes before what is said for all servers.
     pub(crate) fn towards(&self, upstream: &Upstream) -> Side {
         let (url, all) = (&upstream.tls, &self.server);
@@ -153,7 +132,7 @@ impl Encryption {
             key_file: pair.0.clone(),
             cert_file: pair.1.clone(),
             ca_file: url.ca_file.clone().or_else(|| all.ca_file.clone()),
-            protocols: all.protocols,
+            protocols: all.protocols.clone(),
         }
     }
 }
@@ -161,14 +140,6 @@ impl Encryption {
 const fn mode(show: fn(&Settings) -> &'static str, choose: fn(&mut Settings, &str)) -> Kind {
     Kind::Choice {
         among: SSL_MODES,
-        show,
-        choose,
-    }
-}
-
-const fn protocols(show: fn(&Settings) -> &'static str, choose: fn(&mut Settings, &str)) -> Kind {
-    Kind::Choice {
-        among: PROTOCOLS,
         show,
         choose,
     }
@@ -211,11 +182,8 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "client_tls_protocols",
-        meaning: "Versions of TLS for clients; secure is 1.2 and 1.3",
-        kind: protocols(
-            |settings| settings.encryption.client.protocols.name(),
-            |settings, name| settings.encryption.client.protocols = Protocols::named(name),
-        ),
+        meaning: "Versions of TLS for clients; there are 1.2 and 1.3",
+        kind: Kind::Protocols(|settings| &mut settings.encryption.client.protocols),
     },
     Key {
         name: "client_tls_ciphers",
@@ -247,11 +215,8 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "server_tls_protocols",
-        meaning: "Versions of TLS for servers; secure is 1.2 and 1.3",
-        kind: protocols(
-            |settings| settings.encryption.server.protocols.name(),
-            |settings, name| settings.encryption.server.protocols = Protocols::named(name),
-        ),
+        meaning: "Versions of TLS for servers; there are 1.2 and 1.3",
+        kind: Kind::Protocols(|settings| &mut settings.encryption.server.protocols),
     },
     Key {
         name: "server_tls_ciphers",

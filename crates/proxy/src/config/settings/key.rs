@@ -1,5 +1,6 @@
 //! What a key is: its name, what it means, which values it takes, and the field that holds them.
 
+use super::protocols::{self, Protocols};
 use super::{Settings, keys};
 use crate::config::duration::{self, BareUnit};
 use crate::config::error::Wrong;
@@ -41,6 +42,7 @@ pub(super) enum Kind {
         choose: fn(&mut Settings, &str),
     },
     Switch(fn(&mut Settings) -> &mut bool),
+    Protocols(fn(&mut Settings) -> &mut Protocols),
     /// Permissions of a file.
     Mode(fn(&mut Settings) -> &mut u32),
     Count {
@@ -95,7 +97,7 @@ impl Key {
         match &self.kind {
             Kind::Listen(_) | Kind::Address(_) => "address:port",
             Kind::Folder(_) | Kind::File(_) => "path",
-            Kind::Switch(_) | Kind::Text(_) | Kind::Choice { .. } => "–",
+            Kind::Switch(_) | Kind::Text(_) | Kind::Choice { .. } | Kind::Protocols(_) => "–",
             Kind::Names(_) => "names",
             Kind::Mode(_) => "octal",
             Kind::Count { unit, .. } => unit,
@@ -110,6 +112,7 @@ impl Key {
             Kind::Folder(_) | Kind::File(_) => "absolute".to_owned(),
             Kind::Text(_) | Kind::Names(_) => "any".to_owned(),
             Kind::Choice { among, .. } => among.join(", "),
+            Kind::Protocols(_) => protocols::MEANING.to_owned(),
             Kind::Switch(_) => "true, false".to_owned(),
             Kind::Mode(_) => "0000 to 0777".to_owned(),
             Kind::Count { limits, .. } => format!("{} to {}", limits.start(), limits.end()),
@@ -161,6 +164,7 @@ impl Key {
                 let path = field(settings).as_ref();
                 path.map_or_else(String::new, |path| path.display().to_string())
             }
+            Kind::Protocols(field) => field(settings).to_string(),
             Kind::Switch(field) => field(settings).to_string(),
             Kind::Mode(field) => format!("{:04o}", field(settings)),
             Kind::Count { field, .. } => field(settings).to_string(),
@@ -179,6 +183,7 @@ impl Kind {
             Kind::Text(field) => *field(settings) = value::text(written)?,
             Kind::Names(field) => *field(settings) = value::names(written)?,
             Kind::Choice { among, choose, .. } => choose(settings, value::choice(written, among)?),
+            Kind::Protocols(field) => *field(settings) = value::protocols(written)?,
             Kind::Switch(field) => *field(settings) = value::switch(written)?,
             Kind::Mode(field) => *field(settings) = value::mode(written)?,
             Kind::Count { limits, field, .. } => *field(settings) = value::count(written, limits)?,

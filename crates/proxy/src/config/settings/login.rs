@@ -28,6 +28,8 @@ pub(crate) struct Login {
     pub(crate) auth_dbname: String,
     /// Longest time for a client from connecting to the end of its login; zero is for ever.
     pub(crate) client_login_timeout: Duration,
+    /// A NOTICE for each client that has logged in; empty is none.
+    pub(crate) login_notify_message: String,
 }
 
 /// What a client must show.
@@ -104,6 +106,7 @@ impl Default for Login {
             auth_query: AUTH_QUERY.to_owned(),
             auth_dbname: String::new(),
             client_login_timeout: Duration::from_secs(60),
+            login_notify_message: String::new(),
         }
     }
 }
@@ -161,5 +164,10 @@ pub(super) static KEYS: &[Key] = &[
         name: "client_login_timeout",
         meaning: "A client that has not logged in after this time is disconnected; 0 waits for ever",
         kind: timeout(|settings| &mut settings.login.client_login_timeout),
+    },
+    Key {
+        name: "login_notify_message",
+        meaning: "Text of a NOTICE that each client gets when it has logged in; \"\" for none",
+        kind: Kind::Text(|settings| &mut settings.login.login_notify_message),
     },
 ];

@@ -14,6 +14,9 @@ pub(in crate::config) const POOL_PART: RangeInclusive<usize> = 0..=10_000;
 /// The limits of connections of a database or user; 0 is no limit.
 pub(in crate::config) const CONNECTIONS: RangeInclusive<usize> = 0..=1_000_000;
 
+/// PgBouncer's word for a query without a statement, as the value of `server_check_query`.
+const EMPTY_QUERY: &str = "<empty>";
+
 /// How long a client keeps its server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PoolMode {
@@ -56,6 +59,10 @@ pub(crate) struct Pooling {
     pub(crate) pool_mode: PoolMode,
     /// What a server connection runs when its client's session is over; empty is nothing.
     pub(crate) server_reset_query: String,
+    /// What an idle server connection must answer before it serves; empty is no check, [`EMPTY_QUERY`] a query without a statement.
+    pub(crate) server_check_query: String,
+    /// A connection that has been idle for less than this is not checked; zero checks each time.
+    pub(crate) server_check_delay: Duration,
     /// Most server connections of one pool, 1 to 10,000.
     pub(crate) default_pool_size: usize,
     /// Server connections that a pool with clients keeps open; at most as many as its size.
@@ -76,11 +83,24 @@ pub(crate) struct Pooling {
     pub(crate) max_user_client_connections: usize,
 }
 
+impl Pooling {
+    /// The query that checks a server connection; `None`: there is none.
+    pub(crate) fn check_query(&self) -> Option<&str> {
+        match self.server_check_query.as_str() {
+            "" => None,
+            EMPTY_QUERY => Some(""),
+            query => Some(query),
+        }
+    }
+}
+
 impl Default for Pooling {
     fn default() -> Self {
         Self {
             pool_mode: PoolMode::Transaction,
             server_reset_query: "DISCARD ALL".to_owned(),
+            server_check_query: EMPTY_QUERY.to_owned(),
+            server_check_delay: Duration::from_secs(30),
             default_pool_size: 20,
             min_pool_size: 0,
             reserve_pool_size: 0,
@@ -121,6 +141,16 @@ pub(super) static KEYS: &[Key] = &[
         name: "server_reset_query",
         meaning: "What a server connection runs after a client's session (pool_mode session) before another client gets it; \"\" runs nothing",
         kind: Kind::Text(|settings| &mut settings.pooling.server_reset_query),
+    },
+    Key {
+        name: "server_check_query",
+        meaning: "Query that an idle server connection must answer before it serves again; \"\" for none, <empty> for a query without a statement",
+        kind: Kind::Text(|settings| &mut settings.pooling.server_check_query),
+    },
+    Key {
+        name: "server_check_delay",
+        meaning: "A server connection that has been idle for less than this is not checked; 0 checks it each time",
+        kind: timeout(|settings| &mut settings.pooling.server_check_delay),
     },
     Key {
         name: "default_pool_size",

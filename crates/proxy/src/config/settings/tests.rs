@@ -203,7 +203,7 @@ fn the_documentation_names_every_key_with_its_default() {
         .filter(|line| line.starts_with("| `"))
         .count();
     let terms = crate::config::TERM_KEYS.len();
-    let (of_databases, of_functions) = (12 + terms, 2);
+    let (of_databases, of_functions) = (13 + terms, 2);
     assert_eq!(
         rows,
         keys().count() + of_databases + of_functions,

@@ -85,7 +85,7 @@ fn row(name: PoolName, pool: &Pool, cancels: usize) -> Row {
         0_u64.into(),
         load.servers_idle.into(),
         0_u64.into(),
-        0_u64.into(),
+        load.servers_tested.into(),
         load.servers_opening.into(),
         (longest / MICROS).into(),
         (longest % MICROS).into(),

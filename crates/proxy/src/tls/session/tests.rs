@@ -1,6 +1,6 @@
 //! Bytes through a pair of sockets: in bulk, in crumbs, and to the end.
 
-use super::super::tests::{Papers, side};
+use super::super::tests::{Papers, protocols, side};
 use super::*;
 use crate::config::{Protocols, Side, SslMode};
 use crate::stream::Stream;
@@ -92,7 +92,7 @@ async fn exchange_both(one: &Stream, other: &Stream, len: usize) {
 
 #[tokio::test]
 async fn megabytes_go_both_ways_at_once() {
-    for protocols in [Protocols::V13, Protocols::V12] {
+    for protocols in [protocols("tlsv1.3"), protocols("tlsv1.2")] {
         let (server, client) = pair(protocols).await;
         exchange_both(&server, &client, BULK_BYTES).await;
     }
@@ -101,7 +101,7 @@ async fn megabytes_go_both_ways_at_once() {
 /// When a write is over, nothing of it waits for another one: wherever the socket was full.
 #[tokio::test]
 async fn what_was_written_arrives_without_another_word() {
-    let (server, client) = pair(Protocols::Secure).await;
+    let (server, client) = pair(protocols("secure")).await;
     for len in (100_000..600_000).step_by(20_000) {
         let sent = bulk(3, len);
         let mut out = sent.clone();
@@ -121,7 +121,7 @@ async fn crumbs_are_put_together() {
     for step in [1, 7, 1000] {
         let [(one, left), (right, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
         let carrier = tokio::spawn(carry(left, right, step));
-        let (server, client) = join(one, other, Protocols::Secure).await;
+        let (server, client) = join(one, other, protocols("secure")).await;
         exchange_both(&server, &client, 20_000).await;
         carrier.abort();
     }
@@ -147,7 +147,7 @@ async fn crumble(from: &Stream, to: &Stream, step: usize) {
 
 #[tokio::test]
 async fn an_idle_connection_keeps_no_buffer() {
-    let (mut server, client) = pair(Protocols::Secure).await;
+    let (mut server, client) = pair(protocols("secure")).await;
     exchange_both(&server, &client, 300_000).await;
     let session = server.session_mut();
     assert_eq!(session.incoming.capacity() + session.outgoing.capacity(), 0);
@@ -156,7 +156,7 @@ async fn an_idle_connection_keeps_no_buffer() {
 /// What comes right behind the handshake is not forgotten, nor waited for in vain.
 #[tokio::test]
 async fn words_behind_the_handshake_are_handed_on() {
-    let (acceptor, connector) = (acceptor(), connector(Protocols::V13));
+    let (acceptor, connector) = (acceptor(), connector(protocols("tlsv1.3")));
     let (one, other) = UnixStream::pair().unwrap();
     let (server, client) = (Socket::Unix(one), Socket::Unix(other));
     let mut session = connector.session("db.example").unwrap();
@@ -210,7 +210,7 @@ fn hold_back(session: &mut Session, socket: &Socket, scratch: &mut [u8]) {
 
 #[tokio::test]
 async fn the_last_words_are_read_before_the_end() {
-    let (server, client) = pair(Protocols::Secure).await;
+    let (server, client) = pair(protocols("secure")).await;
     client.write_now(&mut BytesMut::from("last words")).unwrap();
     drop(client);
     let mut input = BytesMut::new();
@@ -230,7 +230,12 @@ async fn a_cut_connection_has_ended() {
     let (one, other) = UnixStream::pair().unwrap();
     let other = other.into_std().unwrap();
     let same = other.try_clone().unwrap();
-    let (server, client) = join(one, UnixStream::from_std(other).unwrap(), Protocols::Secure).await;
+    let (server, client) = join(
+        one,
+        UnixStream::from_std(other).unwrap(),
+        protocols("secure"),
+    )
+    .await;
     same.shutdown(std::net::Shutdown::Both).unwrap();
     let mut input = BytesMut::new();
     let end = server.read_some(&mut input).await.unwrap_err();
@@ -243,7 +248,12 @@ async fn forged_bytes_end_the_connection_for_good() {
     let (one, other) = UnixStream::pair().unwrap();
     let other = other.into_std().unwrap();
     let forger = UnixStream::from_std(other.try_clone().unwrap());
-    let (server, client) = join(one, UnixStream::from_std(other).unwrap(), Protocols::Secure).await;
+    let (server, client) = join(
+        one,
+        UnixStream::from_std(other).unwrap(),
+        protocols("secure"),
+    )
+    .await;
     client.write_now(&mut BytesMut::from("good")).unwrap();
     // A record of application data that nobody has encrypted.
     let forged = [0x17, 3, 3, 0, 24].iter().chain(&[7; 24]).copied();
@@ -264,7 +274,7 @@ async fn forged_bytes_end_the_connection_for_good() {
 
 #[tokio::test]
 async fn what_cannot_be_encrypted_ends_the_connection() {
-    let (mut server, _client) = pair(Protocols::V12).await;
+    let (mut server, _client) = pair(protocols("tlsv1.2")).await;
     let (elsewhere, _other) = UnixStream::pair().unwrap();
     let no_room = &mut [0; 4];
     let sealed = server
@@ -281,7 +291,7 @@ async fn what_cannot_be_encrypted_ends_the_connection() {
 
 #[tokio::test]
 async fn a_connection_is_worn_before_its_keys_are_used_up() {
-    let (mut server, client) = pair(Protocols::V12).await;
+    let (mut server, client) = pair(protocols("tlsv1.2")).await;
     server.session_mut().sealed = PIECES_MAX - 1;
     assert!(!server.is_worn());
     let mut last = BytesMut::from(&b"SELECT 1"[..]);

@@ -15,6 +15,11 @@ pub(in crate::tls) struct Papers {
     folder: PathBuf,
 }
 
+/// Versions of TLS, as they are configured.
+pub(in crate::tls) fn protocols(text: &str) -> Protocols {
+    Protocols::parse(text).unwrap()
+}
+
 /// TLS by this mode, with no files.
 pub(in crate::tls) fn side(sslmode: SslMode) -> Side {
     Side {
@@ -22,7 +27,7 @@ pub(in crate::tls) fn side(sslmode: SslMode) -> Side {
         key_file: None,
         cert_file: None,
         ca_file: None,
-        protocols: Protocols::Secure,
+        protocols: protocols("secure"),
     }
 }
 

@@ -59,20 +59,13 @@ pub(crate) static OF_DATABASES: &[Parameter] = &[
     number("min_pool_size"),
     number("reserve_pool_size"),
     number_as("reserve_pool", "reserve_pool_size"),
-    parameter(
-        "connect_query",
-        Sort::Text,
-        Fate::Refused {
-            unless: &[],
-            why: "nothing is run on a new server connection; say it in the database instead: ALTER DATABASE … SET, or ALTER ROLE … SET",
-        },
-    ),
+    text("connect_query"),
     text("pool_mode"),
     seconds("query_wait_timeout"),
     parameter(
         "load_balance_hosts",
         Sort::Text,
-        Fate::Ignored("there is one host"),
+        Fate::Ignored("the first host of a list is used"),
     ),
     parameter(
         "target_session_attrs",

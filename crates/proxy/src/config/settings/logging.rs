@@ -1,0 +1,151 @@
+//! What is logged, and where.
+
+use super::key::{Key, Kind};
+use std::path::PathBuf;
+
+/// The most that `verbose` can ask for.
+const VERBOSE_MAX: usize = 2;
+
+/// The words for `syslog_facility`, and the code of each (RFC 5424, section 6.2.1).
+const FACILITIES: [(&str, u8); 12] = [
+    ("user", 1),
+    ("daemon", 3),
+    ("auth", 4),
+    ("authpriv", 10),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+];
+const FACILITY_WORDS: &[&str] = &[
+    "user", "daemon", "auth", "authpriv", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
+];
+
+/// What is logged, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Logging {
+    /// A file for the log, beside standard error.
+    pub(crate) logfile: Option<PathBuf>,
+    /// Log to the system's log, too.
+    pub(crate) syslog: bool,
+    /// The name of this process there.
+    pub(crate) syslog_ident: String,
+    /// The kind of program that it is there.
+    pub(crate) syslog_facility: Facility,
+    /// Log logins, and new connections to servers.
+    pub(crate) log_connections: bool,
+    /// Log why connections are closed.
+    pub(crate) log_disconnections: bool,
+    /// Log errors that Paceline itself sends to clients.
+    pub(crate) log_pooler_errors: bool,
+    /// Log statistics every `stats_period`.
+    pub(crate) log_stats: bool,
+    /// 0 logs what matters, 1 debugging, 2 everything.
+    pub(crate) verbose: usize,
+}
+
+/// A facility of syslog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facility(&'static str);
+
+impl Facility {
+    /// Its code.
+    pub(crate) fn code(self) -> u8 {
+        let found = FACILITIES.iter().find(|(word, _)| *word == self.0);
+        found.map_or(3, |(_, code)| *code)
+    }
+
+    fn named(name: &str) -> Self {
+        let found = FACILITY_WORDS.iter().find(|word| **word == name);
+        Self(found.copied().unwrap_or("daemon"))
+    }
+}
+
+impl Logging {
+    /// The same log is written to.
+    pub(crate) fn writes_where(&self, other: &Self) -> bool {
+        let parts = |logging: &Self| {
+            let syslog = (logging.syslog_ident.clone(), logging.syslog_facility);
+            (logging.logfile.clone(), logging.syslog.then_some(syslog))
+        };
+        parts(self) == parts(other)
+    }
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self {
+            logfile: None,
+            syslog: false,
+            syslog_ident: "paceline".to_owned(),
+            syslog_facility: Facility("daemon"),
+            log_connections: true,
+            log_disconnections: true,
+            log_pooler_errors: true,
+            log_stats: true,
+            verbose: 0,
+        }
+    }
+}
+
+/// The keys of it.
+pub(super) static KEYS: &[Key] = &[
+    Key {
+        name: "logfile",
+        meaning: "File to which the log is written beside standard error; RELOAD and SIGHUP open it anew; \"\" for none",
+        kind: Kind::File(|settings| &mut settings.logging.logfile),
+    },
+    Key {
+        name: "syslog",
+        meaning: "Write the log to the system's log (/dev/log), too",
+        kind: Kind::Switch(|settings| &mut settings.logging.syslog),
+    },
+    Key {
+        name: "syslog_ident",
+        meaning: "The name of the process in the system's log",
+        kind: Kind::Text(|settings| &mut settings.logging.syslog_ident),
+    },
+    Key {
+        name: "syslog_facility",
+        meaning: "The facility in the system's log",
+        kind: Kind::Choice {
+            among: FACILITY_WORDS,
+            show: |settings| settings.logging.syslog_facility.0,
+            choose: |settings, word| settings.logging.syslog_facility = Facility::named(word),
+        },
+    },
+    Key {
+        name: "log_connections",
+        meaning: "Log each login, and each new connection to a server",
+        kind: Kind::Switch(|settings| &mut settings.logging.log_connections),
+    },
+    Key {
+        name: "log_disconnections",
+        meaning: "Log each connection that is closed, of clients and to servers, and why",
+        kind: Kind::Switch(|settings| &mut settings.logging.log_disconnections),
+    },
+    Key {
+        name: "log_pooler_errors",
+        meaning: "Log the errors that Paceline itself sends to clients",
+        kind: Kind::Switch(|settings| &mut settings.logging.log_pooler_errors),
+    },
+    Key {
+        name: "log_stats",
+        meaning: "Log statistics of all databases every stats_period",
+        kind: Kind::Switch(|settings| &mut settings.logging.log_stats),
+    },
+    Key {
+        name: "verbose",
+        meaning: "How much is logged: 0 is the level info, 1 debug, 2 trace; --log-level and PACELINE_LOG go before it",
+        kind: Kind::Count {
+            unit: "level",
+            limits: 0..=VERBOSE_MAX,
+            field: |settings| &mut settings.logging.verbose,
+        },
+    },
+];

@@ -1,0 +1,90 @@
+//! Whether a server connection may serve: what it runs for the operator before (`connect_query` when it is new, `server_check_query`
+//! when it has been idle), and what the server has said meanwhile.
+
+use super::{ServerConn, ServerError};
+use crate::within::within;
+use paceline_wire::backend::tag;
+use paceline_wire::frame;
+use std::time::Duration;
+
+/// Settings that the session itself has changed. PostgreSQL shows the role elsewhere than the others.
+const CHANGED_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
+     WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.<>) 'idle_session_timeout' \
+     UNION ALL SELECT 'role', role FROM pg_catalog.current_setting('role') AS role \
+     WHERE role OPERATOR(pg_catalog.<>) 'none'";
+
+impl ServerConn {
+    /// Runs `connect_query`, unless it is empty. As in PgBouncer an error of the query is logged, and the connection serves all the
+    /// same. Returns the settings that the query has changed.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub(super) async fn run_connect_query(
+        &mut self,
+        query: &str,
+    ) -> Result<Vec<(String, String)>, ServerError> {
+        if query.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.query(query).await {
+            Ok(_) => {}
+            Err(ServerError::Refused(message)) => {
+                let error = ServerError::Refused(message);
+                tracing::warn!(%error, "error while executing connect_query");
+            }
+            Err(error) => return Err(error),
+        }
+        let changed = match self.query(CHANGED_SETTINGS).await {
+            Ok(changed) => changed,
+            // A server that is not PostgreSQL may not have the table.
+            Err(ServerError::Refused(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let pair = |row: Vec<Option<String>>| {
+            let mut values = row.into_iter().flatten();
+            Some((values.next()?, values.next()?))
+        };
+        Ok(changed.into_iter().flatten().filter_map(pair).collect())
+    }
+
+    /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        match self.stream.read_now(&mut self.input) {
+            Ok(false) => true,
+            Ok(true) => loop {
+                match frame::split_message(&mut self.input) {
+                    Ok(Some((tag::PARAMETER_STATUS, message))) => self.note_parameter(&message),
+                    Ok(Some((tag::NOTICE_RESPONSE | tag::NOTIFICATION_RESPONSE, _))) => {}
+                    Ok(None) => return self.input.is_empty(),
+                    _ => return false,
+                }
+            },
+            Err(_) => false,
+        }
+    }
+
+    /// It is about to be closed for this reason, or for another one that was given before.
+    pub(crate) fn closes_because(&mut self, why: &'static str) {
+        if let Some(log) = &mut self.log {
+            log.why.get_or_insert(why);
+        }
+    }
+
+    /// Does the server answer this query within `limit`? Errors are answers, too, unless they end the connection.
+    pub(crate) async fn answers(&mut self, query: &str, limit: Duration) -> bool {
+        match within(limit, self.query(query)).await {
+            Some(Ok(_) | Err(ServerError::Refused(_))) => true,
+            Some(Err(error)) => {
+                tracing::info!(%error, "server_check_query: the connection is closed");
+                false
+            }
+            None => {
+                tracing::info!(
+                    ?limit,
+                    "server_check_query: no answer, the connection is closed"
+                );
+                false
+            }
+        }
+    }
+}
