@@ -461,7 +461,10 @@ impl Ride {
 
     /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
     fn unknown(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) -> Vec<u8> {
-        if name.is_empty() && desk.server.unnamed.take().is_some() {
+        if name.is_empty() {
+            // Whatever Paceline believes is there: an error may have made the server skip what would have replaced it. If it skips
+            // this, it skips what comes behind it, too.
+            desk.server.unnamed = None;
             Target::Statement(b"").write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }

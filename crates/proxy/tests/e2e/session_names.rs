@@ -122,6 +122,55 @@ fn nobody_reaches_anothers_statement() {
     }
 }
 
+/// Nor is the unnamed one, though an error has made the server skip what would have taken its place.
+#[test]
+fn nobody_executes_anothers_unnamed_statement() {
+    let lose = parse("", "DELETE FROM secret RETURNING *", &[]);
+    let fails = [bind("", "", &[]), describe(b'P', "none")].concat();
+    let replaces = parse("", "SELECT 1", &[]);
+    let skipped = [lose.clone(), fails, replaces, sync()].concat();
+    let finds = [describe(b'P', ""), execute("none", 0), sync()].concat();
+    let runs = [bind("", "", &[]), execute("", 0), sync()].concat();
+    for mode in ["transaction", "session"] {
+        let stage = Stage::on_shared()
+            .set("default_pool_size=1")
+            .set(&format!("pool_mode={mode}"))
+            .open();
+        let mut direct = stage.direct();
+        direct.ok("CREATE TABLE secret (n int); INSERT INTO secret VALUES (1)");
+        let mut client = stage.client();
+        client.ask(&skipped).expect_error("34000");
+        client.hang_up();
+        let mut other = stage.client();
+        other.ask(&runs).expect_error("26000");
+        other.hang_up();
+        let mut client = stage.client();
+        client.ask(&[&lose[..], &sync()].concat());
+        client.hang_up();
+        let mut other = stage.client();
+        other.ask(&finds).expect_error("34000");
+        other.ask(&runs).expect_error("26000");
+        // Of its own it has closed the last one, while an error was on the way.
+        let own = [parse("", "SELECT 1", &[]), fails_late()].concat();
+        other.ask(&own).expect_error("34000");
+        other
+            .ask(&[close(b'S', ""), runs.clone()].concat())
+            .expect_error("26000");
+        assert_eq!(direct.number("SELECT count(*) FROM secret"), 1);
+    }
+}
+
+/// The unit ends with an error behind a `Parse` that the server has carried out.
+fn fails_late() -> Vec<u8> {
+    [
+        bind("other", "", &[]),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ]
+    .concat()
+}
+
 #[test]
 fn no_more_statements_are_kept_than_allowed() {
     let stage = Stage::on_shared()

@@ -150,8 +150,12 @@ fn a_simple_query_destroys_the_unnamed_statement() {
     assert_eq!(stage.client([query("SELECT 2")]), ["Query SELECT 2"]);
     stage.server([complete("SELECT 1"), ready('I')]);
     // PostgreSQL says so itself.
-    assert_eq!(stage.client([bind(""), sync()]), ["Bind unnamed", "Sync"]);
+    assert_eq!(
+        stage.client([bind(""), sync()]),
+        ["Close unnamed", "Bind unnamed", "Sync"]
+    );
     let got = stage.server([
+        closed(),
         error("26000", "unnamed prepared statement does not exist"),
         ready('I'),
     ]);
