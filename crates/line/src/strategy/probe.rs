@@ -190,11 +190,31 @@ impl Probe {
         }
     }
 
-    /// What the probe says of each request. If it failed, or the table has changed, all of them wait.
+    /// The table has changed: what was learned of the template no longer holds.
+    pub fn facts_moved(&self) -> bool {
+        !self.same && self.course.error().is_none()
+    }
+
+    /// A request among others may be at fault for the error: each half of them must be probed by itself.
+    pub fn must_be_halved(&self) -> bool {
+        self.met.len() > 1 && self.is_refused()
+    }
+
+    /// PostgreSQL refuses the read for what a request says.
+    fn is_refused(&self) -> bool {
+        self.course
+            .error()
+            .is_some_and(|(sqlstate, _)| !says_nothing_of_requests(sqlstate))
+    }
+
+    /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
+    /// refuses: PostgreSQL may refuse the request without waiting for its row.
     pub fn verdicts(&self) -> Vec<Probed> {
-        let holds = self.same && self.course.error().is_none();
+        let leaves = self.facts_moved() || self.is_refused();
+        let failed = self.course.error().is_some();
         let verdict = |(place, met): (usize, &usize)| match &self.asked {
-            _ if !holds => Probed::Waits,
+            _ if leaves => Probed::Leaves,
+            _ if failed => Probed::Waits,
             Asked::Guards(..) if *met > 0 => Probed::Waits,
             Asked::Guards(plan, _) if plan.fold().may_fail_unseen => Probed::Leaves,
             Asked::Guards(_, replies) => replies
@@ -206,6 +226,14 @@ impl Probe {
         };
         self.met.iter().enumerate().map(verdict).collect()
     }
+}
+
+/// Errors of a connection, a time-out, a cancel request, a lock or a lack of something, which another statement may meet as well
+/// (PostgreSQL's appendix of error codes, by class).
+fn says_nothing_of_requests(sqlstate: &str) -> bool {
+    ["08", "25", "40", "53", "54", "55", "57", "58", "XX"]
+        .iter()
+        .any(|class| sqlstate.starts_with(class))
 }
 
 impl Asked {

@@ -42,23 +42,33 @@ async fn run(
     conn: &mut ServerConn,
     out: &mut BytesMut,
 ) -> Result<(), ServerError> {
-    out.clear();
-    let asked: Vec<&Unit> = units.iter().map(|(_, unit)| &**unit).collect();
-    let Some(first) = asked.first() else {
+    let Some((_, first)) = units.first() else {
         return Ok(());
     };
     if !adopt(first, pool, conn).await? {
         return Ok(());
     }
-    let Some(mut probe) = Probe::build(&asked, &mut conn.side, out) else {
-        return Ok(());
-    };
-    while !receive(&mut probe, conn)? {
-        exchange(conn, out).await?;
+    let mut parts = vec![units];
+    while let Some(part) = parts.pop() {
+        out.clear();
+        let asked: Vec<&Unit> = part.iter().map(|(_, unit)| &**unit).collect();
+        let Some(mut probe) = Probe::build(&asked, &mut conn.side, out) else {
+            return Ok(());
+        };
+        while !receive(&mut probe, conn)? {
+            exchange(conn, out).await?;
+        }
+        if probe.must_be_halved() {
+            parts.extend(<[_; 2]>::from(part.split_at(part.len() / 2)));
+            continue;
+        }
+        if probe.facts_moved() {
+            pool.learn(first.template.id, first.settings.id, None);
+        }
+        let tickets = part.iter().map(|(ticket, _)| *ticket);
+        let answered = pool.probed(tickets.zip(probe.verdicts()).collect());
+        count(part, &answered);
     }
-    let tickets = units.iter().map(|(ticket, _)| *ticket);
-    let answered = pool.probed(tickets.zip(probe.verdicts()).collect());
-    count(units, &answered);
     Ok(())
 }
 

@@ -76,10 +76,15 @@ fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
         complete("SELECT 1"),
         ready('I'),
     ];
-    let failed = [error("22012", "division by zero"), ready('I')];
-    for answer in [&moved[..], &failed[..]] {
-        assert_eq!(probed(&units, &mut a_server(), answer), ["waits", "waits"]);
-    }
+    assert_eq!(
+        probed(&units, &mut a_server(), &moved),
+        ["leaves", "leaves"]
+    );
+    let failed = [error("57014", "canceling statement"), ready('I')];
+    assert_eq!(probed(&units, &mut a_server(), &failed), ["waits", "waits"]);
+    let refused = [error("22012", "division by zero"), ready('I')];
+    let alone = probed(&units[..1], &mut a_server(), &refused);
+    assert_eq!(alone, ["leaves"]);
 }
 
 /// PostgreSQL may raise an error of it all the same: it must say so itself.

@@ -47,6 +47,65 @@ fn only_requests_with_a_true_guard_wait() {
     );
 }
 
+/// What was learned of the table no longer holds when a request looks at the committed version.
+#[test]
+fn a_false_guard_is_answered_after_the_table_has_changed() {
+    let stage = stage(2, &[&take(SPARE, 1)]);
+    stage.direct().ok("ALTER TABLE stock ADD COLUMN note text");
+    let mut outsider = outsider(&stage);
+    let mut waiting = stage.client();
+    waiting.send(&query(&take(1, 0)));
+    await_lock_waiters(&stage, 1);
+    let mut clients = stage.clients(5);
+    for client in &mut clients {
+        client.send(&query(&take(1, 1)));
+    }
+    all_get(&mut clients, "UPDATE 0");
+    outsider.ok("COMMIT");
+    all_get(&mut [waiting], "UPDATE 1");
+}
+
+/// PostgreSQL says at once what is wrong with a value. Those that are looked at together with it are answered as ever.
+#[test]
+fn a_request_that_cannot_be_carried_out_is_refused_while_the_row_is_locked() {
+    let take_by = |by: &str, from: &str| {
+        format!("UPDATE stock SET qty = qty - {by} WHERE id = 1 AND qty >= {from}")
+    };
+    let learned = take(SPARE, 1);
+    let stage = stage(2, &[&learned]);
+    let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $3";
+    let prepared = |from: &str| unit(sql, &[Some("1"), Some("1"), Some(from)]);
+    let spare = unit(sql, &[Some("1"), Some("9"), Some("1")]);
+    stage.client().ask(&spare).expect_ok("learned");
+    stage.await_learning();
+    let mut outsider = outsider(&stage);
+    let mut waiting = stage.client();
+    waiting.send(&query(&take(1, 0)));
+    await_lock_waiters(&stage, 1);
+    let requests = [
+        (query(&take_by("1", "1")), Ok("UPDATE 0")),
+        (query(&take_by("1", "10/0")), Err("22012")),
+        (query(&take_by("1", "3 * 2000000000")), Err("22003")),
+        (query(&take_by("'x'", "1")), Err("22P02")),
+        (prepared("1"), Ok("UPDATE 0")),
+        (prepared("abc"), Err("22P02")),
+        (prepared("99999999999"), Err("22003")),
+        (prepared("2"), Ok("UPDATE 0")),
+    ];
+    let mut clients = stage.clients(requests.len());
+    for (client, (request, _)) in clients.iter_mut().zip(&requests) {
+        client.send(request);
+    }
+    for (client, (_, answer)) in clients.iter_mut().zip(&requests) {
+        match answer {
+            Ok(tag) => assert_eq!(client.reply().expect_ok(tag).tag(), *tag),
+            Err(sqlstate) => drop(client.reply().expect_error(sqlstate)),
+        }
+    }
+    outsider.ok("COMMIT");
+    all_get(&mut [waiting], "UPDATE 1");
+}
+
 /// The guard counts on the committed version, whatever the outsider is about to commit.
 #[test]
 fn an_uncommitted_change_does_not_count() {
