@@ -122,7 +122,7 @@ pub(crate) enum Daemon {
 
 impl Daemon {
     /// The option, without its dashes, that tells a process that it is [`Daemon::Child`].
-    pub(crate) const CHILD: &str = "daemon-child";
+    pub(crate) const CHILD: &str = "in-background";
 }
 
 /// Why there is no command to carry out.

@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(long.config.paceline.logging.verbose, 1);
         assert_eq!(long.service.daemon, Daemon::Asked);
         assert_eq!(
-            served(&["-d", "--daemon-child"]).service.daemon,
+            served(&["-d", "--in-background"]).service.daemon,
             Daemon::Child
         );
     }
