@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod machine;
+mod pgbouncer;
 mod question;
 mod records;
 mod source;
@@ -90,6 +91,38 @@ pub(crate) struct Serve {
     pub(crate) embedded: Option<PathBuf>,
     /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` says it.
     pub(crate) log_filter: Option<String>,
+    /// How the process runs.
+    pub(crate) service: Service,
+}
+
+/// How the process runs. All of it is PgBouncer's command line.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    /// The program is called as PgBouncer.
+    pub(crate) is_pgbouncer: bool,
+    /// Log nothing to standard error.
+    pub(crate) quiet: bool,
+    /// Take over from the process that the pidfile names.
+    pub(crate) takes_over: bool,
+    /// In the background or not.
+    pub(crate) daemon: Daemon,
+}
+
+/// Whether the process runs in the background.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    /// It does not.
+    #[default]
+    No,
+    /// It is to start the process that does.
+    Asked,
+    /// It does.
+    Child,
+}
+
+impl Daemon {
+    /// The option, without its dashes, that tells a process that it is [`Daemon::Child`].
+    pub(crate) const CHILD: &str = "in-background";
 }
 
 /// Why there is no command to carry out.
@@ -98,6 +131,12 @@ pub(crate) enum CliError {
     /// The arguments are not as `--help` says, or they ask for the help or the version.
     #[error(transparent)]
     Usage(#[from] clap::Error),
+    /// The same of PgBouncer's command line.
+    #[error(transparent)]
+    PgBouncerUsage(clap::Error),
+    /// A configuration for PgBouncer without a database.
+    #[error("{0} names no database")]
+    NoDatabases(String),
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -200,6 +239,10 @@ impl CliError {
     pub(crate) fn exit(self) -> ! {
         match self {
             CliError::Usage(usage) => usage.exit(),
+            CliError::PgBouncerUsage(usage) => {
+                let _ = usage.print();
+                std::process::exit(usage.exit_code().min(1))
+            }
             error => {
                 eprintln!("paceline: {error}");
                 std::process::exit(1)
@@ -222,6 +265,9 @@ impl Command {
         machine: &Machine,
     ) -> Result<Command, CliError> {
         let arguments: Vec<OsString> = arguments.into_iter().collect();
+        if pgbouncer::is_meant(arguments.first()) {
+            return pgbouncer::resolve(arguments, machine);
+        }
         let command = bench::command(&arguments);
         let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
@@ -277,6 +323,7 @@ impl ServeArguments {
             remarks,
             embedded,
             log_filter: log_filter.map(str::to_owned),
+            service: Service::default(),
         })
     }
 }

@@ -29,6 +29,9 @@ const PACELINE: &str = "paceline";
 /// The version of PgBouncer whose commands and columns these are.
 const PGBOUNCER_VERSION: &str = "1.25.0";
 
+/// The same, and what it is in truth; PgBouncer writes its name in front of it.
+pub(crate) const VERSION: &str = concat!("1.25.0 (Paceline ", env!("CARGO_PKG_VERSION"), ")");
+
 /// Does this database name mean the console? A database of one's own may be called `paceline`.
 pub(crate) fn serves(config: &Config, database: &str) -> bool {
     database == PGBOUNCER || (database == PACELINE && !config.databases.contains_key(PACELINE))

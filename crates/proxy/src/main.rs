@@ -9,6 +9,7 @@ mod client;
 mod config;
 mod console;
 mod control;
+mod daemon;
 mod explain;
 mod files;
 mod learn;
@@ -30,9 +31,10 @@ mod trip;
 mod within;
 
 use anyhow::Context;
-use cli::{Command, Explain, Serve};
+use cli::{Command, Daemon, Explain, Serve};
 use config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
 use control::Origin;
+use daemon::OnceListening;
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
         Command::Calibrate(calibration) => {
             runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
         }
-        Command::Serve(serve) => run(*serve, started).map(done),
+        Command::Serve(serve) => run(*serve, started),
     };
     match ended {
         Ok(code) => code,
@@ -101,10 +103,16 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
+fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
+    daemon::change_user(&serve.config, &serve.service)?;
+    match serve.service.daemon {
+        Daemon::Asked => return daemon::start_child(&serve.config),
+        Daemon::Child => daemon::leave_session()?,
+        Daemon::No => {}
+    }
     let manner = log::Manner {
         filter: serve.log_filter.as_deref(),
-        quiet: false,
+        quiet: serve.service.quiet,
     };
     log::start(&manner, &serve.config.paceline.logging)?;
     for remark in &serve.remarks {
@@ -121,13 +129,15 @@ fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<()> {
         .as_ref()
         .and_then(|_| serve.config.databases.get(ANY_DATABASE));
     let origin = Origin::new(serve.source, to_embedded.cloned());
-    let served = runtime.block_on(serve::serve(serve.config, origin, signals, started));
+    let listening = OnceListening::new(&serve.config, &serve.service);
+    let served = serve::serve(serve.config, origin, signals, started, || listening.run());
+    let served = runtime.block_on(served);
     // Connections close before the server that they lead to.
     runtime.shutdown_background();
     if let Some(server) = embedded {
         server.stop()?;
     }
-    served
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn runtime(threads: usize) -> anyhow::Result<Runtime> {

@@ -557,21 +557,6 @@ impl Pool {
         }
     }
 
-    fn take_idle(self: &Arc<Self>, inner: &mut Inner, now: Instant) -> Option<Box<ServerConn>> {
-        while let Some(mut conn) = inner.idle.pop() {
-            if !conn.is_alive() {
-                inner.open -= 1;
-            } else if self.must_be_checked(&conn, now) {
-                // The others have been idle for longer.
-                self.check(inner, conn);
-                return None;
-            } else {
-                return Some(conn);
-            }
-        }
-        None
-    }
-
     /// One entry rides with its client; anything else is a trip's.
     fn board(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
         let mut departure = match work {

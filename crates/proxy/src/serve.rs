@@ -5,6 +5,7 @@ mod pidfile;
 mod signals;
 pub(crate) mod systemd;
 
+pub(crate) use pidfile::running_process;
 pub(crate) use signals::Signals;
 
 use crate::client;
@@ -32,12 +33,14 @@ const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// nothing hears it.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Serves clients until a signal or an order ends it. `started` is when the process began.
+/// Serves clients until a signal or an order ends it. `started` is when the process began; `when_listening` is called when clients
+/// may connect.
 pub(crate) async fn serve(
     config: Config,
     origin: Origin,
     signals: Signals,
     started: SystemTime,
+    when_listening: impl FnOnce(),
 ) -> anyhow::Result<()> {
     let mut proxy = Proxy::new(config);
     proxy.started = started;
@@ -66,6 +69,7 @@ pub(crate) async fn serve(
         crate::log::say(&format!("listening on {address}"));
     }
     systemd::ready();
+    when_listening();
     let mut phase = proxy.phase.subscribe();
     let accepting = doors.accept(&proxy);
     reached(&mut phase, Phase::WaitingForClients).await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Keys that are read at the start only, because of what was made of them then.
-pub(crate) const AT_START: [&str; 8] = [
+pub(crate) const AT_START: [&str; 9] = [
     "listen",
     "unix_socket_dir",
     "unix_socket_mode",
@@ -20,6 +20,7 @@ pub(crate) const AT_START: [&str; 8] = [
     "so_reuseport",
     "metrics_listen",
     "pidfile",
+    "user",
     "worker_threads",
 ];
 

@@ -12,8 +12,28 @@ use std::time::{Duration, Instant};
 const CHECK_HOLDS: Duration = Duration::from_secs(1);
 
 impl Pool {
+    /// An idle connection that may serve at once.
+    pub(super) fn take_idle(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        now: Instant,
+    ) -> Option<Box<ServerConn>> {
+        while let Some(mut conn) = inner.idle.pop() {
+            if !conn.is_alive() {
+                inner.open -= 1;
+            } else if self.must_be_checked(&conn, now) {
+                // The others have been idle for longer.
+                self.check(inner, conn);
+                return None;
+            } else {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
     /// Must this idle connection be checked before it serves?
-    pub(super) fn must_be_checked(&self, conn: &ServerConn, now: Instant) -> bool {
+    fn must_be_checked(&self, conn: &ServerConn, now: Instant) -> bool {
         let config = self.proxy.config();
         let pooling = &config.paceline.pooling;
         let delay = pooling.server_check_delay;
@@ -26,7 +46,7 @@ impl Pool {
     }
 
     /// Checks a connection in the background, unless as many are being checked as clients wait: then it stays idle.
-    pub(super) fn check(self: &Arc<Self>, inner: &mut Inner, mut conn: Box<ServerConn>) {
+    fn check(self: &Arc<Self>, inner: &mut Inner, mut conn: Box<ServerConn>) {
         if inner.checking >= inner.line.ready_len().max(1) {
             inner.idle.push(conn);
             return;

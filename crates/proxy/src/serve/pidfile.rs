@@ -47,6 +47,14 @@ fn holder(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// The process that the file names, if it runs and is a Paceline or PgBouncer.
+pub(crate) fn running_process(path: &Path) -> Option<Pid> {
+    let pid = holder(path).filter(|pid| runs(*pid))?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    let found = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    found.filter(|_| matches!(name.trim_end(), "paceline" | "pgbouncer"))
+}
+
 /// Another process has this id. (In a container the id may have been this one's own, too.)
 fn runs(pid: u32) -> bool {
     let found = i32::try_from(pid).ok().and_then(Pid::from_raw);

@@ -127,12 +127,7 @@ pub(crate) static KNOWN: &[Known] = &[
         Sort::Text,
         "the Unix socket belongs to the group of the process; start paceline with that group",
     ),
-    ignored(
-        "user",
-        "",
-        Sort::Text,
-        "Paceline does not change its user: start it as this one, for example with User= of systemd, and not as root",
-    ),
+    same("user", "", Sort::Text),
     same("pool_mode", "session", Sort::Text),
     same("max_client_conn", "100", Sort::Number),
     same("default_pool_size", "20", Sort::Number),

@@ -15,6 +15,8 @@ pub(crate) struct Operation {
     pub(crate) shutdown_timeout: Duration,
     /// File with the process id; `None` for none.
     pub(crate) pidfile: Option<PathBuf>,
+    /// The system's user that the process becomes, if root starts it; empty: it stays as it is.
+    pub(crate) user: String,
     /// Threads for client and server sockets, 1 to 256.
     pub(crate) worker_threads: usize,
     /// How long the event loop asks for further messages before it sleeps, while that pays; zero is not at all.
@@ -32,6 +34,7 @@ impl Default for Operation {
         Self {
             shutdown_timeout: Duration::from_secs(10),
             pidfile: None,
+            user: String::new(),
             worker_threads: 1,
             busy_poll: Duration::from_micros(100),
             admin_users: Vec::new(),
@@ -52,6 +55,11 @@ pub(super) static KEYS: &[Key] = &[
         name: "pidfile",
         meaning: "File that holds the process id while Paceline runs; \"\" for none",
         kind: Kind::File(|settings| &mut settings.operation.pidfile),
+    },
+    Key {
+        name: "user",
+        meaning: "The system's user as whom the process runs, if root starts it; \"\" for the one who starts it",
+        kind: Kind::Text(|settings| &mut settings.operation.user),
     },
     Key {
         name: "worker_threads",

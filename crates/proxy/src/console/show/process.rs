@@ -1,6 +1,6 @@
 //! What concerns the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, and the tables that are always empty here.
 
-use super::super::PGBOUNCER_VERSION;
+use super::super::VERSION;
 use super::super::table::{Row, Value};
 use super::{Columns, Show};
 use crate::pool::Hold;
@@ -126,7 +126,5 @@ pub(super) fn state(proxy: &Proxy) -> Vec<Row> {
 }
 
 pub(super) fn version() -> Vec<Row> {
-    let paceline = env!("CARGO_PKG_VERSION");
-    let version = format!("PgBouncer {PGBOUNCER_VERSION} (Paceline {paceline})");
-    vec![vec![version.into()]]
+    vec![vec![format!("PgBouncer {VERSION}").into()]]
 }

@@ -1,5 +1,6 @@
 //! What users of PgBouncer expect of their `pgbouncer.ini`, of the log, and of a program that is called `pgbouncer`.
 
+mod command_line;
 mod logging;
 mod readiness;
 

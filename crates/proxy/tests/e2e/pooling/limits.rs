@@ -145,7 +145,7 @@ fn all_clients_together_are_limited() {
         "postgres",
         "no more connections allowed (max_client_conn)",
     );
-    let told = "why=\"no more connections allowed (max_client_conn)\"";
+    let told = "pooler error: no more connections allowed (max_client_conn)";
     let log = stage.paceline().unwrap();
     until("the log has it", || log.heard(told) == 1);
     client.send(&terminate());

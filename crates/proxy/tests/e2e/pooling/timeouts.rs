@@ -196,7 +196,7 @@ fn who_waits_too_long_is_sent_away() {
     let mut client = stage.client();
     client.send(&query("SELECT 1"));
     assert_told(&farewell(&mut client), "query_wait_timeout");
-    let told = "user=\"postgres\" why=\"query_wait_timeout\"";
+    let told = "pooler error: query_wait_timeout";
     let log = stage.paceline().unwrap();
     until("the log has it", || log.heard(told) == 1);
     holder.ok("COMMIT");
