@@ -17,6 +17,7 @@ mod metrics;
 mod pool;
 mod presence;
 mod proxy;
+mod replication;
 mod room;
 mod serve;
 mod server;

@@ -3,6 +3,7 @@
 
 mod dial;
 mod readiness;
+mod replication;
 
 pub(crate) use dial::{connect, dial};
 
@@ -123,6 +124,9 @@ pub(crate) enum ServerError {
 /// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
 const INVALID_AUTHORIZATION: &str = "28000";
 
+/// The server starts, ends, or recovers.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
 impl ServerError {
     /// What the server refused with.
     fn sqlstate(&self) -> Option<&str> {
@@ -148,6 +152,15 @@ impl ServerError {
             Self::Wire(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
             Self::Timeout(_) | Self::QueryTimeout => false,
+        }
+    }
+
+    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
+            Self::Io(_) | Self::Timeout(_) => !self.is_final(),
+            Self::Wire(_) | Self::QueryTimeout => false,
         }
     }
 
@@ -257,7 +270,7 @@ impl ServerConn {
     ) -> Self {
         let now = Instant::now();
         Self {
-            card: ServerCard::new(&stream, 0),
+            card: ServerCard::new(&stream, 0, None),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
@@ -278,7 +291,7 @@ impl ServerConn {
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
         self.log_in(address, pass, more).await?;
-        self.card = ServerCard::new(&self.stream, self.key.process);
+        self.card = ServerCard::new(&self.stream, self.key.process, None);
         Ok(self)
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Bond, Era, Pool};
 use crate::proxy::Proxy;
+use crate::replication::Replication;
 use crate::server::ServerConn;
 use crate::stream::{Peer, Stream};
 use crate::tls::Cipher;
@@ -17,6 +18,8 @@ pub(crate) struct ServerCard {
     pub(crate) cipher: Option<Cipher>,
     /// The process of the server behind it.
     pub(crate) process: u32,
+    /// It replicates.
+    pub(crate) replication: Option<Replication>,
     /// When it was opened, by the proxy's clock.
     pub(crate) since: AtomicU32,
     /// When it began to serve last, by the proxy's clock.
@@ -51,11 +54,16 @@ struct Entry {
 
 impl ServerCard {
     /// Of a connection that is new.
-    pub(crate) fn new(stream: &Stream, process: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        stream: &Stream,
+        process: u32,
+        replication: Option<Replication>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             peer: stream.peer(),
             cipher: stream.cipher(),
             process,
+            replication,
             since: AtomicU32::new(0),
             requested: AtomicU32::new(0),
             prepared: AtomicU32::new(0),

@@ -47,6 +47,7 @@ mod prepared;
 mod prepared_analysis;
 mod queue;
 mod queue_clients;
+mod replication;
 mod row_waits;
 mod scripts;
 mod seeing;
