@@ -14,6 +14,7 @@ mod files;
 mod learn;
 mod log;
 mod metrics;
+mod peers;
 mod pool;
 mod presence;
 mod proxy;

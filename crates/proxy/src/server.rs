@@ -8,6 +8,7 @@ mod replication;
 pub(crate) use dial::{connect, dial};
 
 use crate::auth::{Pass, random};
+use crate::cancel::CancelKey;
 use crate::config::{Tcp, Upstream};
 use crate::log::ServerLog;
 use crate::pool::{Bond, ServerCard, ServerPlace};
@@ -557,6 +558,15 @@ impl BackendKey {
             address: Arc::clone(address),
             process: 0,
             secret: 0,
+        }
+    }
+
+    /// A client of a peer: the peer knows what is to be cancelled.
+    pub(crate) fn of_peer(address: &Arc<Address>, key: CancelKey) -> Self {
+        Self {
+            address: Arc::clone(address),
+            process: key.process,
+            secret: key.secret,
         }
     }
 

@@ -6,11 +6,12 @@ use super::Client;
 use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
 use crate::auth::{self, Aim, Identity, Refusal};
-use crate::cancel::{Cancels, Registration};
+use crate::cancel::{CancelKey, Cancels, Registration};
 use crate::config::State;
 use crate::console;
 use crate::control::Phase;
 use crate::log::{self, ClientNames};
+use crate::peers;
 use crate::pool::{Full, Pool, Summons};
 use crate::presence::Presence;
 use crate::proxy::Proxy;
@@ -233,7 +234,7 @@ async fn attempt(
         Opening::Startup(startup) => startup,
         Opening::Cancel { process, secret } => {
             drop(place);
-            return Err(cancel(proxy, process, secret).await);
+            return Err(cancel(proxy, CancelKey { process, secret }).await);
         }
     };
     let kind = Replication::of(&startup)?;
@@ -338,11 +339,13 @@ fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), r
     );
 }
 
-/// Carries a cancel request out. Whoever sent it is told nothing.
-async fn cancel(proxy: &Proxy, process: u32, secret: u32) -> Refusal {
+/// Carries a cancel request out, or passes it on to the peer whose client it is for. Whoever sent it is told nothing.
+async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
     let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
-    proxy.operators.cancel(process, secret);
-    proxy.cancels.cancel(process, secret, limit).await;
+    let is_own = proxy.operators.cancel(key) || proxy.cancels.cancel(key, limit).await;
+    if !is_own {
+        peers::pass_on(proxy, key).await;
+    }
     Refusal::Left
 }
 

@@ -23,6 +23,7 @@ pub(crate) use key::Key;
 pub(super) use key::TIMEOUT_MAX;
 pub(crate) use listening::Listening;
 pub(crate) use logging::Logging;
+pub(super) use listening::PEER_ID_MAX;
 pub(crate) use login::{AuthType, Login};
 use operation::Operation;
 pub(crate) use pooling::PoolMode;

@@ -41,6 +41,7 @@ mod operations;
 mod order_variants;
 mod orders;
 mod outsider;
+mod peers;
 mod pipelines;
 mod pooling;
 mod prepared;
