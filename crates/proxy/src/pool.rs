@@ -603,17 +603,4 @@ impl Pool {
             inner.idle.push(conn);
         }
     }
-
-    /// Gives a connection to the client whose unit is next; it comes back if that client has gone.
-    pub(crate) fn seat(
-        self: &Arc<Self>,
-        entry: Entry<Waiter>,
-        conn: Box<ServerConn>,
-    ) -> Option<(Box<ServerConn>, Keys)> {
-        let seat = Seat::new(self, conn, entry.slip.keys);
-        match entry.unit.answer.send(Delivery::Seat(seat)) {
-            Err(Delivery::Seat(seat)) => seat.unused(),
-            _ => None,
-        }
-    }
 }

@@ -278,6 +278,7 @@ async fn attempt(
         // Boxed: it is rare, and every login would pay for its state.
         let begun = Box::pin(asked.begin(stream)).await?;
         proxy.label(&begun.pool, database, &identity.user);
+        begun.pool.stats.logged_in();
         return Ok(Login::Replication(Box::new(replication::Guest {
             begun,
             input,

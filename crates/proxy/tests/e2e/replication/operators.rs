@@ -72,6 +72,8 @@ fn what_they_said_is_counted() {
     }
     let mut client = replica(&stage);
     let before = shown(&stage, "SHOW STATS").remove(0);
+    assert_eq!(before["total_client_login_count"], "1");
+    assert_eq!(before["total_server_assignment_count"], "1");
     let text = "x".repeat(10_000);
     client.ok(&format!("SELECT '{text}'"));
     client.ok("BEGIN");
