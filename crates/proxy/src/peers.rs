@@ -135,6 +135,7 @@ fn address(proxy: &Proxy, peer: &Peer) -> Address {
         database: String::new(),
         user: String::new(),
         startup: Vec::new(),
+        connect_query: String::new(),
         tcp: proxy.config().paceline.tcp.clone(),
         keyring: Arc::clone(&proxy.keyring),
     }

@@ -30,7 +30,7 @@ pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
 pub(crate) use replication::ReplicationServer;
-pub(crate) use roster::{Roster, ServerCard, ServerSeen};
+pub(crate) use roster::{PoolName, Roster, ServerCard, ServerSeen};
 pub(crate) use seat::{Asks, Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
@@ -74,15 +74,6 @@ fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
     for key in keys.as_slice() {
         inner.line.land(now, *key, Landing::Free);
     }
-}
-
-/// What clients call a pool.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PoolName {
-    /// The database that they asked for.
-    pub(crate) database: String,
-    /// What they called themselves.
-    pub(crate) user: String,
 }
 
 /// The server connections of one database and user.

@@ -125,9 +125,6 @@ pub(crate) enum ServerError {
 /// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
 const INVALID_AUTHORIZATION: &str = "28000";
 
-/// The server starts, ends, or recovers.
-const CANNOT_CONNECT_NOW: &str = "57P03";
-
 impl ServerError {
     /// What the server refused with.
     fn sqlstate(&self) -> Option<&str> {
@@ -153,15 +150,6 @@ impl ServerError {
             Self::Wire(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
             Self::Timeout(_) | Self::QueryTimeout => false,
-        }
-    }
-
-    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
-    pub(crate) fn is_absence(&self) -> bool {
-        match self {
-            Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
-            Self::Io(_) | Self::Timeout(_) => !self.is_final(),
-            Self::Wire(_) | Self::QueryTimeout => false,
         }
     }
 

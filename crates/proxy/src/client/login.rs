@@ -244,7 +244,7 @@ async fn attempt(
         stream.write_all(&mut out).await?;
     }
     let (database, user) = names(&startup)?;
-    log_attempt(proxy, stream, (database, user), replicates);
+    log_attempt(proxy, stream, (database, user), kind.is_some());
     let _ = said.set((database.to_owned(), user.to_owned()));
     let is_for_console = console::serves(&proxy.config(), database);
     if !is_for_console {

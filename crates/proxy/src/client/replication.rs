@@ -12,6 +12,7 @@ use super::turn::Turn;
 use super::{End, summoned};
 use crate::auth::Refusal;
 use crate::cancel::{Cancels, Doing, Registration, Whereabouts};
+use crate::log::{self, ClientNames};
 use crate::pool::{Pool, ReplicationServer, Summons};
 use crate::presence::Presence;
 use crate::proxy::Proxy;
@@ -166,13 +167,34 @@ impl ReplicationClient {
                 self.turn.pass().await;
             }
         };
-        tracing::debug!(%end, "replication connection ends");
+        self.log_end(&end);
         self.registration.whereabouts.now(Doing::Nothing);
         if let End::Told(told) = end {
-            let why = first_words(&told);
-            tracing::info!(client = %self.stream.peer(), why, "replication client sent away");
             self.tell(&told);
         }
+    }
+
+    fn log_end(&self, end: &End) {
+        tracing::debug!(%end, "replication connection ends");
+        let (config, peer) = (self.pool.proxy.config(), self.stream.peer());
+        let name = self.pool.name.get();
+        let names = || ClientNames {
+            database: name.map(|name| name.database.as_str()),
+            user: name.map(|name| name.user.as_str()),
+            peer: &peer,
+        };
+        let why = match end {
+            End::Io(_) => "client unexpected eof",
+            End::Told(told) => {
+                let why = first_words(told).unwrap_or_default();
+                log::pooler_error(&config.paceline.logging, names(), why);
+                why
+            }
+            End::Left | End::Wire(_) | End::Lost(_) => "client close request",
+        };
+        let since = self.registration.whereabouts.presence.since;
+        let age = self.pool.proxy.clock.seconds().saturating_sub(since);
+        log::client_closed(&config.paceline.logging, names(), why, age);
     }
 
     /// The last message, if the client can still read it as one. The connection ends either way.

@@ -9,6 +9,15 @@ use crate::tls::Cipher;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+/// What clients call a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolName {
+    /// The database that they asked for.
+    pub(crate) database: String,
+    /// What they called themselves.
+    pub(crate) user: String,
+}
+
 /// What is known of a server connection while others have it.
 #[derive(Debug)]
 pub(crate) struct ServerCard {

@@ -30,3 +30,17 @@ impl ServerConn {
         Ok(conn)
     }
 }
+
+/// The server starts, ends, or recovers.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
+impl ServerError {
+    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
+            Self::Io(_) | Self::Timeout(_) => !self.is_final(),
+            Self::Wire(_) | Self::QueryTimeout => false,
+        }
+    }
+}
