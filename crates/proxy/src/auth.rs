@@ -31,6 +31,7 @@ use visitor::Visitor;
 use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
+use crate::replication::Replication;
 use crate::server::Address;
 use crate::stream::Stream;
 use bytes::BytesMut;
@@ -115,14 +116,24 @@ impl Gate {
     }
 }
 
-/// Lets a client prove that it is `user`, who wants to use `database`. The stream is good for a session afterwards.
+/// What a client wants to connect to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aim<'a> {
+    /// The database that it names.
+    pub(crate) database: &'a str,
+    /// `None`: an ordinary connection.
+    pub(crate) replication: Option<Replication>,
+}
+
+/// Lets a client prove that it is `user`, who wants to connect there. The stream is good for a session afterwards.
 pub(crate) async fn authenticate(
     proxy: &Arc<Proxy>,
     stream: &Stream,
     input: &mut BytesMut,
-    database: &str,
+    aim: Aim<'_>,
     user: &str,
 ) -> Result<Identity, Refusal> {
+    let database = aim.database;
     let archive = proxy.gate.archive.now();
     let (config, records) = &*archive;
     let visitor = Visitor::of(stream);
@@ -132,6 +143,7 @@ pub(crate) async fn authenticate(
         records,
         visitor: &visitor,
         database,
+        replication: aim.replication,
         user,
     };
     let shown = login.admit(stream, input).await;
@@ -149,6 +161,7 @@ struct Attempt<'a> {
     records: &'a Records,
     visitor: &'a Visitor,
     database: &'a str,
+    replication: Option<Replication>,
     user: &'a str,
 }
 
@@ -210,10 +223,11 @@ impl Attempt<'_> {
             AuthType::Cert => Method::Cert(None),
             AuthType::Peer => Method::Peer(None),
             AuthType::Hba => {
-                let method = self
-                    .records
-                    .hba
-                    .method(self.visitor, self.database, self.user);
+                let aim = Aim {
+                    database: self.database,
+                    replication: self.replication,
+                };
+                let method = self.records.hba.method(self.visitor, aim, self.user);
                 let none = || ErrorResponse::fatal("28000", "no authentication method is found");
                 method.cloned().ok_or_else(none)?
             }

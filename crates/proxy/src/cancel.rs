@@ -4,6 +4,10 @@
 //! A cancel never hits a neighbour: while one is on its way to a server, the client that it is meant for does not
 //! give the connection back.
 
+mod key;
+
+pub(crate) use key::CancelKey;
+
 use crate::pool::Pool;
 use crate::presence::Presence;
 use crate::server::BackendKey;
@@ -16,17 +20,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Clients by the process id they were given.
+/// Clients by their numbers and keys.
 #[derive(Default)]
 pub(crate) struct Cancels {
     clients: Mutex<HashMap<u32, Arc<Whereabouts>>>,
+    /// The numbers of clients with keys of peers: those keep too few bits free for the process id to be the number.
+    of_peers: Mutex<HashMap<CancelKey, u32>>,
 }
 
 /// Who a client is, and what it is doing, as far as a cancel request must know.
 pub(crate) struct Whereabouts {
     /// Who it is.
     pub(crate) presence: Presence,
-    secret: u32,
+    key: CancelKey,
     state: Mutex<State>,
     /// A cancel has arrived at the server.
     delivered: Notify,
@@ -81,6 +87,8 @@ pub(crate) enum Doing {
 /// A client that is registered as long as this lives.
 pub(crate) struct Registration {
     proxy: Arc<crate::proxy::Proxy>,
+    /// The client's number, for operators. Without peers it is the process id.
+    id: u32,
     /// The process id that the client was given.
     pub(crate) process: u32,
     /// Its secret.
@@ -91,7 +99,11 @@ pub(crate) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.proxy.cancels.lock().remove(&self.process);
+        let cancels = &self.proxy.cancels;
+        let client = cancels.lock().remove(&self.id);
+        if let Some(client) = client {
+            cancels.lock_of_peers().remove(&client.key);
+        }
     }
 }
 
@@ -100,7 +112,18 @@ impl Cancels {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everybody, by process id.
+    fn lock_of_peers(&self) -> MutexGuard<'_, HashMap<CancelKey, u32>> {
+        self.of_peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client that has been given this key.
+    fn client(&self, key: CancelKey) -> Option<Arc<Whereabouts>> {
+        let of_peer = self.lock_of_peers().get(&key.as_given()).copied();
+        let client = self.lock().get(&of_peer.unwrap_or(key.process)).cloned();
+        client.filter(|client| of_peer.is_some() || client.key == key)
+    }
+
+    /// Everybody, by number.
     pub(crate) fn all(&self) -> Vec<(u32, Arc<Whereabouts>)> {
         let clients = self.lock();
         let mut all: Vec<_> = clients.iter().map(|(id, c)| (*id, Arc::clone(c))).collect();
@@ -109,9 +132,9 @@ impl Cancels {
         all
     }
 
-    /// Ends a client's connection wherever it is (`KILL_CLIENT`). False: there is none with this process id.
-    pub(crate) fn kill(&self, process: u32) -> bool {
-        let client = self.lock().get(&process).cloned();
+    /// Ends a client's connection wherever it is (`KILL_CLIENT`). False: there is none with this number.
+    pub(crate) fn kill(&self, id: u32) -> bool {
+        let client = self.lock().get(&id).cloned();
         client.is_some_and(|client| client.kill())
     }
 
@@ -120,40 +143,49 @@ impl Cancels {
         proxy: &Arc<crate::proxy::Proxy>,
         presence: Presence,
     ) -> Option<Registration> {
-        let secret = getrandom::u32().ok()?;
+        let cancels = &proxy.cancels;
+        let peer_id = u16::try_from(proxy.config().paceline.listening.peer_id).unwrap_or_default();
+        let (mut clients, mut of_peers) = (cancels.lock(), cancels.lock_of_peers());
+        let (id, key) = loop {
+            let own = CancelKey::random()?;
+            let key = match peer_id {
+                0 => own,
+                _ => CancelKey::of_peer(peer_id)?,
+            };
+            let is_new = !clients.contains_key(&own.process) && !of_peers.contains_key(&key);
+            if own.process != 0 && is_new {
+                break (own.process, key);
+            }
+        };
         let whereabouts = Arc::new(Whereabouts {
             presence,
-            secret,
+            key,
             state: Mutex::default(),
             delivered: Notify::new(),
             too_late: Notify::new(),
         });
-        let mut clients = proxy.cancels.lock();
-        let process = loop {
-            let process = getrandom::u32().ok()? >> 1;
-            if process != 0 && !clients.contains_key(&process) {
-                break process;
-            }
-        };
-        clients.insert(process, Arc::clone(&whereabouts));
-        drop(clients);
+        clients.insert(id, Arc::clone(&whereabouts));
+        if peer_id > 0 {
+            of_peers.insert(key, id);
+        }
+        drop((clients, of_peers));
         Some(Registration {
             proxy: Arc::clone(proxy),
-            process,
-            secret,
+            id,
+            process: key.process,
+            secret: key.secret,
             whereabouts,
         })
     }
 
-    /// Carries out a cancel request; one with a wrong key does nothing, as in PostgreSQL. Servers have `limit` to take it
-    /// (`cancel_wait_timeout`; zero is for ever).
-    pub(crate) async fn cancel(&self, process: u32, secret: u32, limit: Duration) {
-        let found = self.lock().get(&process).cloned();
-        let Some(client) = found.filter(|client| client.secret == secret) else {
-            return;
+    /// Carries out a cancel request. Servers have `limit` to take it (`cancel_wait_timeout`; zero is for ever). False: the key is
+    /// no client's.
+    pub(crate) async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
+        let Some(client) = self.client(key) else {
+            return false;
         };
         let Some((key, again)) = client.begin_cancel() else {
-            return;
+            return true;
         };
         carry_out(&client, &key, limit).await;
         if let Some(ride) = again {
@@ -162,6 +194,7 @@ impl Cancels {
                 carry_out(&client, &key, limit).await;
             }
         }
+        true
     }
 }
 
@@ -340,6 +373,11 @@ mod tests {
     use crate::stream::Peer;
     use tokio::net::TcpListener;
 
+    const KEY: CancelKey = CancelKey {
+        process: 7,
+        secret: 3,
+    };
+
     /// A server that takes connections, and a client that rides there.
     async fn riding() -> (TcpListener, Arc<Whereabouts>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -368,7 +406,7 @@ mod tests {
         let pool = proxy.pool("app", "rider").expect("a pool");
         let client = Arc::new(Whereabouts {
             presence: Presence::new(&pool, Peer::Gone, None),
-            secret: 3,
+            key: KEY,
             state: Mutex::default(),
             delivered: Notify::new(),
             too_late: Notify::new(),
@@ -385,7 +423,7 @@ mod tests {
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
         tokio::select! {
-            () = cancels.cancel(7, 3, Duration::from_secs(10)) => panic!("the server has not answered"),
+            _ = cancels.cancel(KEY, Duration::from_secs(10)) => panic!("the server has not answered"),
             taken = server.accept() => drop(taken.expect("the cancel request")),
         }
         assert_eq!(client.lock().on_the_way, 0);
@@ -398,7 +436,7 @@ mod tests {
         let (_server, client) = riding().await;
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
-        cancels.cancel(7, 3, Duration::from_millis(20)).await;
+        assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
         client.leave_server().await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod login;
+mod replication;
 mod ride;
 mod silence;
 mod turn;
@@ -95,6 +96,14 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, stream: Stream, visit: Visit) {
         Some(Entered::Client(mut client)) => {
             let whereabouts = Arc::clone(&client.registration.whereabouts);
             // By reference: a future keeps what is moved into it a second time.
+            let task = tokio::spawn(async move {
+                client.run().await;
+                drop(visit);
+            });
+            whereabouts.presence.runs_in(task.abort_handle());
+        }
+        Some(Entered::Replication(mut client)) => {
+            let whereabouts = client.whereabouts();
             let task = tokio::spawn(async move {
                 client.run().await;
                 drop(visit);

@@ -14,6 +14,7 @@ mod error;
 mod file;
 mod import;
 mod ini;
+mod peers;
 mod remark;
 mod schema;
 mod secret;
@@ -32,6 +33,7 @@ pub(crate) use environment::PREFIX;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use import::import;
 pub(crate) use ini::known::{Fate, fate_of_pgbouncers};
+pub(crate) use peers::Peer;
 pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{
@@ -60,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) databases: BTreeMap<String, Database>,
     /// The `[users]` tables: what is different for a user in every database, by the name that the client gives.
     pub(crate) users: BTreeMap<String, Differences>,
+    /// The `[peers]` tables: other processes, by their `peer_id`.
+    pub(crate) peers: BTreeMap<u16, Peer>,
     /// Functions whose calls may travel together, each once.
     pub(crate) declared: Vec<Declared>,
 }

@@ -12,6 +12,7 @@ mod hold;
 mod known;
 mod load;
 mod quota;
+mod replication;
 mod room;
 mod roster;
 mod seat;
@@ -28,7 +29,8 @@ pub(crate) use hold::{Hold, Summons};
 pub(crate) use known::Knowledge;
 pub(crate) use load::Load;
 pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
-pub(crate) use roster::{Roster, ServerCard, ServerSeen};
+pub(crate) use replication::ReplicationServer;
+pub(crate) use roster::{PoolName, Roster, ServerCard, ServerSeen};
 pub(crate) use seat::{Asks, Delivery, Rows, Seat, Submitted, Waiter};
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
@@ -51,6 +53,7 @@ use paceline_line::strategy::Again;
 use paceline_line::tally::{GroupSizes, Tallies};
 use paceline_line::unit::Unit;
 use quota::Hunger;
+use replication::Replicas;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -71,15 +74,6 @@ fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
     for key in keys.as_slice() {
         inner.line.land(now, *key, Landing::Free);
     }
-}
-
-/// What clients call a pool.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PoolName {
-    /// The database that they asked for.
-    pub(crate) database: String,
-    /// What they called themselves.
-    pub(crate) user: String,
 }
 
 /// The server connections of one database and user.
@@ -111,6 +105,8 @@ pub(crate) struct Pool {
     pub(crate) sizes: GroupSizes,
     /// Clients that are logged in.
     pub(crate) clients: AtomicUsize,
+    /// Those of them that replicate.
+    pub(crate) replication_clients: AtomicUsize,
     /// What it has counted for `SHOW STATS`, and durations and errors for metrics.
     pub(crate) stats: Stats,
     /// Its server connections.
@@ -127,6 +123,8 @@ struct Inner {
     parked: Vec<Box<ServerConn>>,
     /// May work begin?
     hold: Hold,
+    /// Replication clients, and those that wait for a place.
+    replication: Replicas,
     /// Statements that need its database without other sessions; may name some that are over.
     uses: Vec<Weak<Use>>,
     /// Connections that are opened now are of this era …
@@ -192,6 +190,7 @@ impl Pool {
                 idle: Vec::new(),
                 parked: Vec::new(),
                 hold,
+                replication: Replicas::default(),
                 uses: Vec::new(),
                 era: Era::new(Arc::new(shape.address), &over),
                 past: Vec::new(),
@@ -223,6 +222,7 @@ impl Pool {
             leases: AtomicU64::new(0),
             sizes: GroupSizes::default(),
             clients: AtomicUsize::new(0),
+            replication_clients: AtomicUsize::new(0),
             stats: Stats::default(),
             roster: Roster::default(),
             proxy,
@@ -424,6 +424,7 @@ impl Pool {
     /// A connection is gone: there is room for another one.
     fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.open -= 1;
+        self.place_replicas(inner, Instant::now());
         // One attempt at a time: the server may be away.
         let may = inner.opening == 0 && inner.grow_not_before <= Instant::now();
         if may && inner.line.has_ready() && inner.idle.is_empty() {
@@ -501,6 +502,7 @@ impl Pool {
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         inner.line.release_held(now);
         self.turn_away(inner, now);
+        self.place_replicas(inner, now);
         while inner.line.has_ready()
             && let Some(conn) = self.take_idle(inner, now)
         {
@@ -575,19 +577,6 @@ impl Pool {
             // The client left in this moment.
             land(inner, Instant::now(), &keys);
             inner.idle.push(conn);
-        }
-    }
-
-    /// Gives a connection to the client whose unit is next; it comes back if that client has gone.
-    pub(crate) fn seat(
-        self: &Arc<Self>,
-        entry: Entry<Waiter>,
-        conn: Box<ServerConn>,
-    ) -> Option<(Box<ServerConn>, Keys)> {
-        let seat = Seat::new(self, conn, entry.slip.keys);
-        match entry.unit.answer.send(Delivery::Seat(seat)) {
-            Err(Delivery::Seat(seat)) => seat.unused(),
-            _ => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! cancel requests. What it is doing is known there.
 
 use crate::pool::Pool;
+use crate::replication::Replication;
 use crate::stream::Peer;
 use crate::tls::Cipher;
 use paceline_line::settings::Settings;
@@ -45,6 +46,8 @@ pub(crate) struct Presence {
     pub(crate) peer: Peer,
     /// It is encrypted so.
     pub(crate) cipher: Option<Cipher>,
+    /// It replicates.
+    pub(crate) replication: Option<Replication>,
     /// When it came, by the clock.
     pub(crate) since: u32,
     /// When its last unit began, by the clock.
@@ -65,12 +68,19 @@ impl Presence {
             pool: Arc::clone(pool),
             peer,
             cipher,
+            replication: None,
             since: now,
             requested: AtomicU32::new(now),
             prepared: AtomicU32::new(0),
             task: OnceLock::new(),
             killed: AtomicBool::new(false),
         }
+    }
+
+    /// The same for a replication client.
+    pub(crate) fn replicating(mut self, kind: Replication) -> Self {
+        self.replication = Some(kind);
+        self
     }
 
     /// A unit begins.

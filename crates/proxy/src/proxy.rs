@@ -11,6 +11,7 @@ use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
 use crate::log;
 use crate::metrics::{LetIn, PoolLabels};
+use crate::peers::Peers;
 use crate::pool::{Hold, Place, Pool, PoolName, QuotaBook, Shape, Use};
 use crate::presence::Clock;
 use crate::room::Rooms;
@@ -64,6 +65,8 @@ pub(crate) struct Proxy {
     pub(crate) cancels: Cancels,
     /// Users of the console.
     pub(crate) operators: Operators,
+    /// Cancel requests on their way to other processes.
+    pub(crate) peers: Peers,
     /// Clients that are connected.
     pub(crate) clients: AtomicUsize,
     /// Connections of clients that are there, logged in or not.
@@ -144,6 +147,7 @@ impl Proxy {
             busy_poll: BusyPoll::default(),
             keyring: Arc::default(),
             cancels: Cancels::default(),
+            peers: Peers::default(),
             operators: Operators::default(),
             clients: AtomicUsize::new(0),
             visitors: AtomicUsize::new(0),

@@ -3,10 +3,12 @@
 
 mod dial;
 mod readiness;
+mod replication;
 
 pub(crate) use dial::{connect, dial};
 
 use crate::auth::{Pass, random};
+use crate::cancel::CancelKey;
 use crate::config::{Tcp, Upstream};
 use crate::log::ServerLog;
 use crate::pool::{Bond, ServerCard, ServerPlace};
@@ -257,7 +259,7 @@ impl ServerConn {
     ) -> Self {
         let now = Instant::now();
         Self {
-            card: ServerCard::new(&stream, 0),
+            card: ServerCard::new(&stream, 0, None),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
@@ -278,7 +280,7 @@ impl ServerConn {
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
         self.log_in(address, pass, more).await?;
-        self.card = ServerCard::new(&self.stream, self.key.process);
+        self.card = ServerCard::new(&self.stream, self.key.process, None);
         Ok(self)
     }
 
@@ -544,6 +546,15 @@ impl BackendKey {
             address: Arc::clone(address),
             process: 0,
             secret: 0,
+        }
+    }
+
+    /// A client of a peer: the peer knows what is to be cancelled.
+    pub(crate) fn of_peer(address: &Arc<Address>, key: CancelKey) -> Self {
+        Self {
+            address: Arc::clone(address),
+            process: key.process,
+            secret: key.secret,
         }
     }
 

@@ -7,8 +7,10 @@ mod network;
 #[cfg(test)]
 mod tests;
 
+use super::Aim;
 use super::ident::{Map, Maps};
 use super::visitor::Visitor;
+use crate::replication::Replication;
 use crate::stream::Peer;
 pub(super) use fields::{Token, fields};
 use network::Network;
@@ -89,14 +91,11 @@ impl Hba {
         methods.any(|method| matches!(method, Method::Cert(_)))
     }
 
-    /// What this client must show to be let into a database as a user; `None`: no rule is for it.
-    pub(super) fn method(&self, visitor: &Visitor, database: &str, user: &str) -> Option<&Method> {
+    /// What this client must show to be let in there as a user; `None`: no rule is for it.
+    pub(super) fn method(&self, visitor: &Visitor, aim: Aim<'_>, user: &str) -> Option<&Method> {
         let fits = |rule: &&Rule| {
             rule.is_for(visitor)
-                && rule
-                    .databases
-                    .iter()
-                    .any(|name| is_database(name, database, user))
+                && rule.databases.iter().any(|name| is_for(name, aim, user))
                 && rule.users.iter().any(|name| is_user(name, user))
         };
         self.rules.iter().find(fits).map(|rule| &rule.method)
@@ -118,13 +117,15 @@ impl Rule {
     }
 }
 
-fn is_database(name: &Token, database: &str, user: &str) -> bool {
+/// As PostgreSQL's `check_db`: `replication` is for physical replication connections, which no other word is for.
+fn is_for(name: &Token, aim: Aim<'_>, user: &str) -> bool {
+    let is_physical = aim.replication == Some(Replication::Physical);
     match name.keyword() {
+        Some("replication") => is_physical,
+        _ if is_physical => false,
         Some("all") => true,
-        Some("sameuser") => database == user,
-        // For connections of a kind that is not taken here.
-        Some("replication") => false,
-        _ => name.text == database,
+        Some("sameuser") => aim.database == user,
+        _ => name.text == aim.database,
     }
 }
 

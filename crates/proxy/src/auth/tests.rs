@@ -38,6 +38,7 @@ async fn vouched(settings: &[&str], visitor: &Visitor, map: Option<&str>, user: 
         records: &records,
         visitor,
         database: "app",
+        replication: None,
         user,
     };
     let Ok(mut method) = attempt.method() else {
@@ -181,6 +182,7 @@ fn others_are_what_most_users_are() {
             records: &records,
             visitor: &visitor("127.0.0.1"),
             database: "app",
+            replication: None,
             user: "nobody",
         };
         attempt.others()

@@ -3,16 +3,19 @@
 mod encryption;
 
 use super::Client;
+use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
-use crate::auth::{self, Identity, Refusal};
-use crate::cancel::{Cancels, Registration};
+use crate::auth::{self, Aim, Identity, Refusal};
+use crate::cancel::{CancelKey, Cancels, Registration};
 use crate::config::State;
 use crate::console;
 use crate::control::Phase;
 use crate::log::{self, ClientNames};
+use crate::peers;
 use crate::pool::{Full, Pool, Summons};
 use crate::presence::Presence;
 use crate::proxy::Proxy;
+use crate::replication::Replication;
 use crate::server::ServerError;
 use crate::stats::first_words;
 use crate::stream::Stream;
@@ -45,6 +48,7 @@ enum Stage {
     Connected,
     Admitted(Arc<Pool>),
     LoggedIn(Arc<Pool>),
+    Replicating(Arc<Pool>),
 }
 
 impl Place {
@@ -86,6 +90,13 @@ impl Place {
         pool.clients.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::LoggedIn(Arc::clone(pool));
     }
+
+    /// A replication client, from when it may wait for its server connection.
+    fn replicates(&mut self, pool: &Arc<Pool>) {
+        pool.clients.fetch_add(1, Ordering::Relaxed);
+        pool.replication_clients.fetch_add(1, Ordering::Relaxed);
+        self.stage = Stage::Replicating(Arc::clone(pool));
+    }
 }
 
 impl Drop for Place {
@@ -98,6 +109,11 @@ impl Drop for Place {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
             }
+            Stage::Replicating(pool) => {
+                pool.quotas.leave();
+                pool.clients.fetch_sub(1, Ordering::Relaxed);
+                pool.replication_clients.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -106,6 +122,8 @@ impl Drop for Place {
 pub(super) enum Entered {
     /// A client of a database.
     Client(Client),
+    /// A client with a server connection of its own.
+    Replication(Box<ReplicationClient>),
     /// An operator.
     /// And the database and user that it named.
     Console(console::Session, Option<(String, String)>),
@@ -136,6 +154,10 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         Ok(Login::Console { pass, input }) => {
             let session = console::Session::new(&proxy, pass, stream, input);
             Some(Entered::Console(session, said.into_inner()))
+        }
+        Ok(Login::Replication(guest)) => {
+            let client = ReplicationClient::new(proxy, stream, *guest);
+            Some(Entered::Replication(Box::new(client)))
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
@@ -183,6 +205,7 @@ fn too_late_for(awaits_server: bool) -> Refusal {
 
 enum Login {
     Client(Guest),
+    Replication(Box<replication::Guest>),
     Console {
         pass: console::Pass,
         input: BytesMut,
@@ -211,36 +234,57 @@ async fn attempt(
         Opening::Startup(startup) => startup,
         Opening::Cancel { process, secret } => {
             drop(place);
-            return Err(cancel(proxy, process, secret).await);
+            return Err(cancel(proxy, CancelKey { process, secret }).await);
         }
     };
-    let replicates = asks_for_replication(&startup)?;
+    let kind = Replication::of(&startup)?;
     if startup.must_negotiate() {
         let mut out = BytesMut::new();
         backend::write_negotiate_version(&mut out, &startup.extensions());
         stream.write_all(&mut out).await?;
     }
     let (database, user) = names(&startup)?;
-    log_attempt(proxy, stream, (database, user), replicates);
+    log_attempt(proxy, stream, (database, user), kind.is_some());
     let _ = said.set((database.to_owned(), user.to_owned()));
     let is_for_console = console::serves(&proxy.config(), database);
     if !is_for_console {
         place.check_room()?;
     }
-    if replicates {
-        let error = ErrorResponse::fatal("0A000", "replication connections are not supported");
-        let hint = "Connect replication clients to PostgreSQL directly.";
-        return Err(error.with_hint(hint).into());
+    if is_for_console && kind.is_some() {
+        let message = "the console takes no replication connections";
+        return Err(ErrorResponse::fatal("0A000", message).into());
     }
     if is_for_console {
         let pass = console::enter(proxy, stream, &mut input, user).await?;
         stream.write_all(&mut pass.welcome()).await?;
         return Ok(Login::Console { pass, input });
     }
-    let identity = auth::authenticate(proxy, stream, &mut input, database, user).await?;
+    let aim = Aim {
+        database,
+        replication: kind,
+    };
+    let identity = auth::authenticate(proxy, stream, &mut input, aim, user).await?;
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
+    if let Some(kind) = kind {
+        place.replicates(&pool);
+        awaits_server.store(true, Ordering::Relaxed);
+        let asked = replication::Asked {
+            kind,
+            pool,
+            startup: &startup,
+        };
+        // Boxed: it is rare, and every login would pay for its state.
+        let begun = Box::pin(asked.begin(stream)).await?;
+        proxy.label(&begun.pool, database, &identity.user);
+        begun.pool.stats.logged_in();
+        return Ok(Login::Replication(Box::new(replication::Guest {
+            begun,
+            input,
+            place,
+        })));
+    }
     let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
         // Boxed: it is rare, and every login would pay for its state.
@@ -296,11 +340,13 @@ fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), r
     );
 }
 
-/// Carries a cancel request out. Whoever sent it is told nothing.
-async fn cancel(proxy: &Proxy, process: u32, secret: u32) -> Refusal {
+/// Carries a cancel request out, or passes it on to the peer whose client it is for. Whoever sent it is told nothing.
+async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
     let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
-    proxy.operators.cancel(process, secret);
-    proxy.cancels.cancel(process, secret, limit).await;
+    let is_own = proxy.operators.cancel(key) || proxy.cancels.cancel(key, limit).await;
+    if !is_own {
+        peers::pass_on(proxy, key).await;
+    }
     Refusal::Left
 }
 
@@ -315,31 +361,6 @@ fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
     })?;
     let database = startup.get("database").filter(|name| !name.is_empty());
     Ok((database.unwrap_or(user), user))
-}
-
-/// Does the client want a replication connection? Its value is `database` or a boolean, as PostgreSQL reads one.
-fn asks_for_replication(startup: &Startup) -> Result<bool, Refusal> {
-    let Some(value) = startup.get("replication") else {
-        return Ok(false);
-    };
-    if value == "database" {
-        return Ok(true);
-    }
-    read_bool(value).ok_or_else(|| {
-        let message = format!("invalid value for parameter \"replication\": \"{value}\"");
-        ErrorResponse::fatal("22023", message)
-            .with_hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
-            .into()
-    })
-}
-
-/// A boolean by PostgreSQL's `parse_bool`: a word or its beginning, as far as no other word begins so.
-fn read_bool(value: &str) -> Option<bool> {
-    let value = value.to_ascii_lowercase();
-    let begins = |word: &str, at_least: usize| value.len() >= at_least && word.starts_with(&value);
-    let is_true = begins("true", 1) || begins("yes", 1) || begins("on", 2) || value == "1";
-    let is_false = begins("false", 1) || begins("no", 1) || begins("off", 2) || value == "0";
-    (is_true || is_false).then_some(is_true)
 }
 
 /// The pool for a client that is who it says. Its own logins show what the client has shown.

@@ -114,6 +114,18 @@ pub(super) enum Wrong {
         /// The function.
         function: String,
     },
+    /// A peer with a name that is no `peer_id`.
+    #[error("\"{name}\" is no peer id; write [peers.ID] with a number from 1 to 16383")]
+    PeerId {
+        /// The name as it was written.
+        name: String,
+    },
+    /// A peer that nobody could reach.
+    #[error("[{table}] does not say where the peer is; add host = \"HOST\"")]
+    NoHost {
+        /// The full name of the table.
+        table: String,
+    },
     /// A database without a server.
     #[error(
         "[{table}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""

@@ -17,7 +17,7 @@ use super::value::{self, ValueError, Written};
 use super::{ANY_DATABASE, Config, Database, DatabaseLogin, Differences, UserOverride};
 use crate::console::PGBOUNCER;
 
-pub(super) const TABLES: [&str; 3] = ["paceline", "databases", "users"];
+pub(super) const TABLES: [&str; 4] = ["paceline", "databases", "users", "peers"];
 /// Those of `[databases.NAME]` that are not terms.
 const DATABASE_KEYS: [&str; 12] = [
     "primary",
@@ -121,6 +121,7 @@ impl Reader {
                         self.setting(&mut config, entry);
                     }
                 }
+                "peers" => config.peers = self.peers(content),
                 "take" => self.declared("take", content, &mut config.declared),
                 "group" => self.declared("group", content, &mut config.declared),
                 "databases" => {

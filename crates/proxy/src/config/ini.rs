@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
     sections.main.convert(&mut draft, &mut notes);
     sections::databases(&sections.databases, &sections.main, &mut draft, &mut notes);
     sections::users(&sections.users, &mut draft, &mut notes);
-    sections::peers(&sections.peers, &mut draft, &mut notes);
+    sections::peers(&sections.peers, &sections.main, &mut draft, &mut notes);
     Ok(Ini {
         draft,
         file: file.to_owned(),

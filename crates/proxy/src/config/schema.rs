@@ -3,6 +3,7 @@
 
 use super::declared::{GROUP_KEYS, TAKE_KEYS};
 use super::file::{TABLES, keys_of};
+use super::peers::PEER_KEYS;
 use super::settings::{Key, Settings, keys};
 use super::terms::Table;
 use serde_json::{Map, Value, json};
@@ -36,7 +37,21 @@ fn of_table(name: &str) -> Value {
             let properties = keys.map(|key| (key, of_database(key)));
             named(object(properties, &["primary"]))
         }
+        "peers" => {
+            let properties = PEER_KEYS.into_iter().map(|key| (key, of_peer(key)));
+            named(object(properties, &["host"]))
+        }
         _ => named(of_user(Table::User)),
+    }
+}
+
+fn of_peer(key: &str) -> Value {
+    match key {
+        "host" => {
+            text("Where the peer listens alone: a name, an address, or the folder of a Unix socket")
+        }
+        "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535, "default": 6432 }),
+        key => as_in_settings(key),
     }
 }
 

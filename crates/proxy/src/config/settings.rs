@@ -22,6 +22,7 @@ use grouping::Grouping;
 pub(crate) use key::Key;
 pub(super) use key::TIMEOUT_MAX;
 pub(crate) use listening::Listening;
+pub(super) use listening::PEER_ID_MAX;
 pub(crate) use logging::Logging;
 pub(crate) use login::{AuthType, Login};
 use operation::Operation;

@@ -2,6 +2,7 @@
 //! WAIT_CLOSE gives it up.
 
 use super::Access;
+use crate::cancel::CancelKey;
 use crate::proxy::Proxy;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,9 @@ pub(crate) struct Operators(Mutex<HashMap<u32, Operator>>);
 
 #[derive(Debug)]
 struct Operator {
-    secret: u32,
+    key: CancelKey,
+    /// Peers know whose it is.
+    is_of_peer: bool,
     gives_up: Arc<Notify>,
 }
 
@@ -40,39 +43,51 @@ impl Operators {
         self.lock().len()
     }
 
-    /// Carries out a cancel request; one with a wrong key does nothing.
-    pub(crate) fn cancel(&self, process: u32, secret: u32) {
+    /// Carries out a cancel request. False: the key is no operator's.
+    pub(crate) fn cancel(&self, key: CancelKey) -> bool {
         let operators = self.lock();
-        if let Some(operator) = operators.get(&process)
-            && operator.secret == secret
-        {
+        let Some(operator) = operators.get(&key.process) else {
+            return false;
+        };
+        let given = match operator.is_of_peer {
+            true => key.as_given(),
+            false => key,
+        };
+        let is_its = operator.key == given;
+        if is_its {
             operator.gives_up.notify_waiters();
         }
+        is_its
     }
 }
 
 impl Pass {
     /// `None`: the system has no random numbers.
     pub(super) fn new(proxy: &Arc<Proxy>, access: Access) -> Option<Self> {
-        let (secret, gives_up) = (getrandom::u32().ok()?, Arc::new(Notify::new()));
+        let gives_up = Arc::new(Notify::new());
+        let peer_id = u16::try_from(proxy.config().paceline.listening.peer_id).unwrap_or_default();
         let mut operators = proxy.operators.lock();
-        let process = loop {
-            let process = getrandom::u32().ok()? >> 1;
-            if process != 0 && !operators.contains_key(&process) {
-                break process;
+        let key = loop {
+            let key = match peer_id {
+                0 => CancelKey::random()?,
+                _ => CancelKey::of_peer(peer_id)?,
+            };
+            if key.process != 0 && !operators.contains_key(&key.process) {
+                break key;
             }
         };
         let operator = Operator {
-            secret,
+            key,
+            is_of_peer: peer_id > 0,
             gives_up: Arc::clone(&gives_up),
         };
-        operators.insert(process, operator);
+        operators.insert(key.process, operator);
         drop(operators);
         Some(Self {
             proxy: Arc::clone(proxy),
             access,
-            process,
-            secret,
+            process: key.process,
+            secret: key.secret,
             gives_up,
         })
     }

@@ -118,8 +118,10 @@ impl Show {
             Self::Mem => process::mem(proxy),
             Self::State => process::state(proxy),
             Self::Version => process::version(),
-            // Neither peers nor a DNS cache are kept.
-            Self::Peers | Self::PeerPools | Self::DnsHosts | Self::DnsZones => Vec::new(),
+            Self::Peers => process::peers(proxy),
+            Self::PeerPools => process::peer_pools(proxy),
+            // No DNS cache is kept.
+            Self::DnsHosts | Self::DnsZones => Vec::new(),
         }
     }
 }

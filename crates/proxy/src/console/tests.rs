@@ -5,6 +5,7 @@ use super::command::Command;
 use super::show::Show;
 use super::table::{Column, Kind, Value, columns, write_row};
 use super::*;
+use crate::cancel::CancelKey;
 use crate::control::{Order, Shutdown};
 use bytes::BytesMut;
 
@@ -132,17 +133,18 @@ async fn an_operator_gives_up_by_a_cancel_request() {
     let proxy = std::sync::Arc::new(crate::proxy::Proxy::new(config));
     let pass = Pass::new(&proxy, Access::Admin).unwrap();
     let (process, secret) = (pass.process, pass.secret);
+    let key = |process, secret| CancelKey { process, secret };
     let gives_up = std::sync::Arc::clone(&pass.gives_up);
     let mut given_up = std::pin::pin!(gives_up.notified());
-    proxy.operators.cancel(process, secret ^ 1);
-    proxy.operators.cancel(process ^ 1, secret);
+    assert!(!proxy.operators.cancel(key(process, secret ^ 1)));
+    assert!(!proxy.operators.cancel(key(process ^ 1, secret)));
     assert!(!given_up.as_mut().enable());
-    proxy.operators.cancel(process, secret);
+    assert!(proxy.operators.cancel(key(process, secret)));
     assert!(given_up.as_mut().enable());
     let mut later = std::pin::pin!(gives_up.notified());
     assert!(!later.as_mut().enable());
     drop(pass);
-    proxy.operators.cancel(process, secret);
+    assert!(!proxy.operators.cancel(key(process, secret)));
     assert!(!later.as_mut().enable());
 }
 

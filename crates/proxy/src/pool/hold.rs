@@ -100,8 +100,12 @@ impl Pool {
 
     /// Those who wait while the process ends.
     pub(super) fn turn_away(&self, inner: &mut Inner, now: Instant) {
-        if inner.hold == Hold::Closing && !inner.line.is_empty() {
-            let told = written(&ErrorResponse::fatal("08P01", "server shutting down"));
+        if inner.hold != Hold::Closing {
+            return;
+        }
+        let told = written(&ErrorResponse::fatal("08P01", "server shutting down"));
+        inner.replication.refuse(&told);
+        if !inner.line.is_empty() {
             let waiting = inner.line.drain(now);
             self.tell_all(waiting, &told);
         }
@@ -139,6 +143,7 @@ impl Pool {
     pub(crate) fn reconnect(self: &Arc<Self>) {
         let mut inner = self.lock();
         self.renew_era(&mut inner);
+        inner.replication.replace();
         self.dispatch(&mut inner, Instant::now());
     }
 
@@ -184,6 +189,7 @@ impl Pool {
         summons.send_replace(Summons::Killed);
         let waiting = inner.line.drain(now);
         self.tell_all(waiting, &Summons::Killed.farewell());
+        inner.replication.refuse(&Summons::Killed.farewell());
         let eras = inner.past.iter().filter_map(Weak::upgrade);
         eras.for_each(|era| era.cut());
     }

@@ -30,7 +30,7 @@ impl Pool {
                 inner.hunger = None;
                 Some(place)
             }
-            Err(full) if inner.line.has_ready() => {
+            Err(full) if inner.line.has_ready() || inner.replication.has_waiting() => {
                 self.miss(inner, full);
                 None
             }
@@ -55,8 +55,11 @@ impl Pool {
         }
     }
 
-    /// Must a connection that comes back make room for another pool?
+    /// Must a connection that comes back make room for a replication client or another pool?
     pub(super) fn gives_way(&self, inner: &Inner, conn: &ServerConn, now: Instant) -> bool {
+        if inner.replica_is_next() {
+            return true;
+        }
         self.quotas.others_hunger()
             && inner.hunger.is_none()
             && now.duration_since(conn.opened) >= SERVES_AT_LEAST

@@ -2,11 +2,21 @@
 
 use super::{Bond, Era, Pool};
 use crate::proxy::Proxy;
+use crate::replication::Replication;
 use crate::server::ServerConn;
 use crate::stream::{Peer, Stream};
 use crate::tls::Cipher;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What clients call a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolName {
+    /// The database that they asked for.
+    pub(crate) database: String,
+    /// What they called themselves.
+    pub(crate) user: String,
+}
 
 /// What is known of a server connection while others have it.
 #[derive(Debug)]
@@ -17,6 +27,8 @@ pub(crate) struct ServerCard {
     pub(crate) cipher: Option<Cipher>,
     /// The process of the server behind it.
     pub(crate) process: u32,
+    /// It replicates.
+    pub(crate) replication: Option<Replication>,
     /// When it was opened, by the proxy's clock.
     pub(crate) since: AtomicU32,
     /// When it began to serve last, by the proxy's clock.
@@ -51,11 +63,16 @@ struct Entry {
 
 impl ServerCard {
     /// Of a connection that is new.
-    pub(crate) fn new(stream: &Stream, process: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        stream: &Stream,
+        process: u32,
+        replication: Option<Replication>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             peer: stream.peer(),
             cipher: stream.cipher(),
             process,
+            replication,
             since: AtomicU32::new(0),
             requested: AtomicU32::new(0),
             prepared: AtomicU32::new(0),

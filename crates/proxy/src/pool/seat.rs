@@ -4,7 +4,7 @@ use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
-use paceline_line::line::{Keys, Ticket};
+use paceline_line::line::{Entry, Keys, Ticket};
 use paceline_line::strategy::share::Underway;
 use paceline_line::unit::Unit;
 use std::sync::Arc;
@@ -172,4 +172,19 @@ pub(crate) enum Submitted {
     Refused(Bytes),
     /// It stands in the line.
     Waiting(Ticket, oneshot::Receiver<Delivery>),
+}
+
+impl Pool {
+    /// Gives a connection to the client whose unit is next; it comes back if that client has gone.
+    pub(crate) fn seat(
+        self: &Arc<Self>,
+        entry: Entry<Waiter>,
+        conn: Box<ServerConn>,
+    ) -> Option<(Box<ServerConn>, Keys)> {
+        let seat = Seat::new(self, conn, entry.slip.keys);
+        match entry.unit.answer.send(Delivery::Seat(seat)) {
+            Err(Delivery::Seat(seat)) => seat.unused(),
+            _ => None,
+        }
+    }
 }

@@ -110,6 +110,7 @@ impl Pool {
         inner.learned.clear();
         inner.accepted.clear();
         self.begin_era(inner, Era::new(Arc::new(address), &self.over));
+        inner.replication.replace();
     }
 }
 

@@ -73,7 +73,10 @@ impl Pool {
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
     pub(super) fn keep_enough(self: &Arc<Self>, inner: &mut Inner, terms: &Terms, now: Instant) {
         let may = inner.opening == 0 && inner.grow_not_before <= now;
-        if inner.open < terms.min_size && may && self.clients.load(Ordering::Relaxed) > 0 {
+        // Those that replicate use no connection of the pool.
+        let clients = self.clients.load(Ordering::Relaxed);
+        let clients = clients.saturating_sub(self.replication_clients.load(Ordering::Relaxed));
+        if inner.open < terms.min_size && may && clients > 0 {
             self.grow(inner);
         }
     }

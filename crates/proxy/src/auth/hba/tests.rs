@@ -29,6 +29,13 @@ fn tls(address: &str) -> Visitor {
     }
 }
 
+fn to(database: &str) -> Aim<'_> {
+    Aim {
+        database,
+        replication: None,
+    }
+}
+
 fn try_read(text: &str) -> Result<Hba, (usize, String)> {
     let maps = ident::read("staff root postgres").unwrap();
     let elsewhere = Elsewhere {
@@ -52,9 +59,9 @@ fn read(text: &str) -> Hba {
 fn names_may_stand_in_files() {
     let hba = read("local all carol,@names trust");
     for user in ["alice", "bob", "carol", "@names"] {
-        assert!(hba.method(&unix(), "app", user).is_some(), "{user}");
+        assert!(hba.method(&unix(), to("app"), user).is_some(), "{user}");
     }
-    assert!(hba.method(&unix(), "app", "@more").is_none());
+    assert!(hba.method(&unix(), to("app"), "@more").is_none());
     for line in ["local all @loop trust", "local @roles all trust"] {
         assert_eq!(try_read(line).expect_err(line).0, 1);
     }
@@ -89,9 +96,37 @@ fn the_first_rule_that_fits_counts() {
         (tcp("10.2.9.9"), "all", "carol", Some(Method::Trust)),
         (tcp("10.2.9.9"), "replication", "carol", None),
     ] {
-        let found = hba.method(&visitor, database, user);
+        let found = hba.method(&visitor, to(database), user);
         assert_eq!(found, expected.as_ref(), "{visitor:?} {database} {user}");
     }
+}
+
+/// A logical replication connection is one to its database.
+#[test]
+fn only_the_word_replication_is_for_physical_replication() {
+    let hba = read(
+        "local \"replication\" all reject\n\
+         local replication bob md5\n\
+         local all all trust\n\
+         local sameuser all trust\n\
+         local replication,app alice scram-sha-256\n",
+    );
+    let method = |replication, user| {
+        let aim = Aim {
+            database: "app",
+            replication,
+        };
+        hba.method(&unix(), aim, user).cloned()
+    };
+    let (physical, logical) = (Some(Replication::Physical), Some(Replication::Logical));
+    assert_eq!(method(physical, "bob"), Some(Method::Md5));
+    assert_eq!(method(physical, "alice"), Some(Method::Scram));
+    assert_eq!(method(physical, "app"), None);
+    for kind in [logical, None] {
+        assert_eq!(method(kind, "bob"), Some(Method::Trust));
+    }
+    let named = hba.method(&unix(), to("replication"), "bob");
+    assert_eq!(named, Some(&Method::Reject));
 }
 
 #[test]
@@ -107,11 +142,11 @@ fn masks_cut_where_they_say() {
     ] {
         let hba = read(&format!("host all all {rule} trust"));
         assert!(
-            hba.method(&tcp(inside), "d", "u").is_some(),
+            hba.method(&tcp(inside), to("d"), "u").is_some(),
             "{rule} {inside}"
         );
         assert!(
-            hba.method(&tcp(outside), "d", "u").is_none(),
+            hba.method(&tcp(outside), to("d"), "u").is_none(),
             "{rule} {outside}"
         );
     }
@@ -156,6 +191,9 @@ fn a_client_that_has_gone_matches_no_rule() {
         peer: Peer::Gone,
         ..tcp("127.0.0.1")
     };
-    assert_eq!(hba.method(&gone, "app", "alice"), None);
-    assert_eq!(hba.method(&unix(), "app", "alice"), Some(&Method::Trust));
+    assert_eq!(hba.method(&gone, to("app"), "alice"), None);
+    assert_eq!(
+        hba.method(&unix(), to("app"), "alice"),
+        Some(&Method::Trust)
+    );
 }

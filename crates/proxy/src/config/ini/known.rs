@@ -110,7 +110,6 @@ const BUFFERS: &str = "Paceline chooses its buffers itself";
 const DNS: &str = "host names are looked up by the operating system for every new connection";
 const CIPHERS: &str =
     "TLS offers only suites that are secure today; which ones is not configurable";
-const NO_PEERS: &str = "cancel requests must reach the process that the query went through";
 
 /// All keys of `[pgbouncer]`, in the order of PgBouncer's documentation.
 pub(crate) static KNOWN: &[Known] = &[
@@ -146,7 +145,7 @@ pub(crate) static KNOWN: &[Known] = &[
     ),
     same("track_extra_parameters", "IntervalStyle", Sort::Text),
     same("ignore_startup_parameters", "", Sort::Text),
-    ignored("peer_id", "0", Sort::Number, NO_PEERS),
+    same("peer_id", "0", Sort::Number),
     refused(
         "disable_pqexec",
         "0",

@@ -50,12 +50,18 @@ pub(super) fn users(section: &Section, draft: &mut Draft, notes: &mut Notes) {
     }
 }
 
-/// Remarks what becomes of peers: there are none here.
-pub(super) fn peers(section: &Section, draft: &mut Draft, notes: &mut Notes) {
-    for (text, place) in section.values() {
-        if let Some(pairs) = read(text, place, notes) {
-            parameters(&pairs, OF_PEERS, "peers", place, draft, notes);
+/// Writes `[peers.ID]` for every peer.
+pub(super) fn peers(section: &Section, main: &Main, draft: &mut Draft, notes: &mut Notes) {
+    for (id, (text, place)) in section {
+        let Some(pairs) = read(text, place, notes) else {
+            continue;
+        };
+        draft.table(&["peers", id], place);
+        if value(&pairs, "host").is_none() {
+            let (folder, _) = main.value("unix_socket_dir");
+            draft.key("host", &toml_text(folder), "", place);
         }
+        parameters(&pairs, OF_PEERS, "peers", place, draft, notes);
     }
 }
 

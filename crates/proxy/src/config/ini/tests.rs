@@ -524,3 +524,33 @@ fn the_settings_are_pgbouncers_and_no_others() {
         (theirs.grouping, theirs.operation)
     );
 }
+
+/// A peer without `host` is reached by the Unix socket, as in PgBouncer.
+#[test]
+fn peers_are_those_of_the_section() {
+    let text = format!(
+        "{MAIN_LINES}peer_id = 1\nunix_socket_dir = /run/p\n[databases]\napp = host=db\n[peers]\n1 = port=6543\n2 = host=10.0.0.2 pool_size=-1\n3=host=/run/q pool_size=7"
+    );
+    let (config, remarks) = ini(&text).unwrap().config().unwrap();
+    assert_eq!(config.paceline.listening.peer_id, 1);
+    let shown: Vec<_> = config
+        .peers
+        .iter()
+        .map(|(id, peer)| (*id, &peer.host, peer.port, peer.pool_size(&config)))
+        .collect();
+    let [here, there] = ["/run/p", "/run/q"].map(|folder| Host::Unix(folder.into()));
+    let other = Host::Tcp("10.0.0.2".to_owned());
+    assert_eq!(
+        shown,
+        [
+            (1, &here, 6543, 20),
+            (2, &other, 6432, 20),
+            (3, &there, 6432, 7)
+        ]
+    );
+    assert!(
+        remarks
+            .iter()
+            .all(|remark| !remark.to_string().contains("peer"))
+    );
+}

@@ -4,6 +4,9 @@ use super::key::{Key, Kind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+/// The largest `peer_id`, as in PgBouncer.
+pub(in crate::config) const PEER_ID_MAX: usize = 16_383;
+
 /// Where clients and monitoring connect.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Listening {
@@ -17,6 +20,8 @@ pub(crate) struct Listening {
     pub(crate) listen_backlog: usize,
     /// Whether other processes may listen at the same address at the same time.
     pub(crate) so_reuseport: bool,
+    /// What peers call this process, 1 to [`PEER_ID_MAX`]; 0: it has none.
+    pub(crate) peer_id: usize,
     /// TCP address for metrics and health, any address; `None` for none. Port 0 lets the system choose.
     pub(crate) metrics_listen: Option<SocketAddr>,
 }
@@ -29,6 +34,7 @@ impl Default for Listening {
             unix_socket_mode: 0o777,
             listen_backlog: 4_096,
             so_reuseport: false,
+            peer_id: 0,
             metrics_listen: None,
         }
     }
@@ -64,6 +70,15 @@ pub(super) static KEYS: &[Key] = &[
         name: "so_reuseport",
         meaning: "Several processes may listen at the same address; the newest has the Unix socket and the pidfile",
         kind: Kind::Switch(|settings| &mut settings.listening.so_reuseport),
+    },
+    Key {
+        name: "peer_id",
+        meaning: "What the peers in [peers] call this process, so that cancel requests find it; 0 is none",
+        kind: Kind::Count {
+            unit: "number",
+            limits: 0..=PEER_ID_MAX,
+            field: |settings| &mut settings.listening.peer_id,
+        },
     },
     Key {
         name: "metrics_listen",

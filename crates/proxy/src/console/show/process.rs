@@ -1,8 +1,9 @@
-//! What concerns the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, and the tables that are always empty here.
+//! What concerns the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, peers, and the tables that are always empty here.
 
 use super::super::VERSION;
 use super::super::table::{Row, Value};
 use super::{Columns, Show};
+use crate::config::{Host, Peer};
 use crate::pool::Hold;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
@@ -73,9 +74,9 @@ pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
     vec![
         list("databases", count(Show::Databases)),
         list("users", count(Show::Users)),
-        list("peers", 0),
+        list("peers", count(Show::Peers)),
         list("pools", count(Show::Pools)),
-        list("peer_pools", 0),
+        list("peer_pools", count(Show::PeerPools)),
         list("free_clients", 0),
         list("used_clients", clients),
         list("login_clients", clients.saturating_sub(logged_in)),
@@ -86,6 +87,42 @@ pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
         list("dns_queries", 0),
         list("dns_pending", 0),
     ]
+}
+
+/// Peers that are configured, this process among them if it is.
+pub(super) fn peers(proxy: &Proxy) -> Vec<Row> {
+    let config = proxy.config();
+    let row = |(id, peer): (&u16, &Peer)| -> Row {
+        let host = match &peer.host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        };
+        vec![
+            u32::from(*id).into(),
+            host.into(),
+            u32::from(peer.port).into(),
+            (peer.pool_size(&config) as u64).into(),
+        ]
+    };
+    config.peers.iter().map(row).collect()
+}
+
+/// Cancel requests on their way to each peer.
+pub(super) fn peer_pools(proxy: &Proxy) -> Vec<Row> {
+    let config = proxy.config();
+    let row = |id: &u16| -> Row {
+        let load = proxy.peers.load(*id);
+        let (sent, waiting) = (load.sent as u64, load.waiting as u64);
+        let login = 0_u64;
+        vec![
+            u32::from(*id).into(),
+            sent.into(),
+            waiting.into(),
+            sent.into(),
+            login.into(),
+        ]
+    };
+    config.peers.keys().map(row).collect()
 }
 
 /// What is kept for each, without its buffers, texts and tables.

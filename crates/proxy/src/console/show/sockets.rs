@@ -6,6 +6,7 @@ use crate::cancel::{Seen, Whereabouts};
 use crate::pool::{Pool, PoolName, ServerCard, ServerSeen};
 use crate::presence::application_name;
 use crate::proxy::Proxy;
+use crate::replication::Replication;
 use crate::stats::micros;
 use crate::stream::Peer;
 use crate::tls::Cipher;
@@ -54,6 +55,7 @@ struct Socket {
     kind: &'static str,
     user: String,
     database: String,
+    replication: &'static str,
     state: &'static str,
     /// It is at work, or waits to be.
     is_active: bool,
@@ -168,6 +170,7 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
         kind: "C",
         user,
         database,
+        replication: Replication::name(presence.replication),
         state,
         is_active: !matches!(seen, Seen::Idle),
         peer: presence.peer.clone(),
@@ -198,6 +201,7 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         kind: "S",
         user: server.pool.address().user.clone(),
         database: server.name.database.clone(),
+        replication: Replication::name(card.replication),
         state: if server.seen.idle { "idle" } else { "active" },
         is_active: !server.seen.idle,
         peer: card.peer.clone(),
@@ -223,7 +227,7 @@ impl Socket {
             self.kind.into(),
             self.user.into(),
             self.database.into(),
-            "none".into(),
+            self.replication.into(),
             self.state.into(),
             addr.into(),
             u32::from(port).into(),

@@ -37,6 +37,11 @@ impl Cluster {
         Self::start(fetched(), &[])
     }
 
+    /// A server for one test, with settings of its own.
+    pub(crate) fn with(settings: &[(&str, &str)]) -> Arc<Cluster> {
+        Self::start(fetched(), settings)
+    }
+
     fn start(bin_dir: Option<PathBuf>, settings: &[(&str, &str)]) -> Arc<Cluster> {
         let folder = caretaker::folder("c");
         let mut options = Options::new(folder.clone());

@@ -1,6 +1,6 @@
 //! PostgreSQL's own programs: psql, pgbench, pg_isready. They are run against the target, never simulated.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -12,14 +12,43 @@ use super::wait::LIMIT;
 /// A command for one of PostgreSQL's programs: from PATH, else from where Debian puts them.
 #[track_caller]
 pub(crate) fn program(name: &str) -> Command {
+    find(name).unwrap_or_else(|| {
+        panic!("{name} is not installed; on Debian: apt-get install postgresql postgresql-contrib")
+    })
+}
+
+/// The same for a program that goes with this major version of the server, not with later ones; says why and returns `None`
+/// when there is none.
+pub(crate) fn program_for(name: &str, major: i64) -> Option<Command> {
+    let version = |mut command: Command| {
+        let told = command.arg("--version").output().ok()?;
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let (_, number) = told.split_once("(PostgreSQL) ")?;
+        number
+            .split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+    };
+    let found: Option<i64> = find(name).and_then(version);
+    if found.is_some_and(|found| found >= major) {
+        return find(name);
+    }
+    let mut stderr = std::io::stderr();
+    let _ = writeln!(
+        stderr,
+        "left out: {name} for PostgreSQL {major}; there is {found:?}"
+    );
+    None
+}
+
+fn find(name: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .chain(debian_folders())
         .map(|folder| folder.join(name))
         .find(|file| file.is_file());
-    let mut command = Command::new(found.unwrap_or_else(|| {
-        panic!("{name} is not installed; on Debian: apt-get install postgresql postgresql-contrib")
-    }));
+    let mut command = Command::new(found?);
     // The caller's own settings must not change what a test does.
     for variable in [
         "PGHOST",
@@ -33,7 +62,7 @@ pub(crate) fn program(name: &str) -> Command {
         command.env_remove(variable);
     }
     command.env("PGSSLMODE", "prefer");
-    command
+    Some(command)
 }
 
 /// Runs it, expects success within the limit and returns what it printed.

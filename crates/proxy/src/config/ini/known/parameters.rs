@@ -1,6 +1,6 @@
 //! The keys of `[databases]`, `[users]` and `[peers]`, which stand in connection strings.
 
-use super::{Fate, NO_PEERS, Sort};
+use super::{Fate, Sort};
 
 /// A key in the connection string of a section with names: `[databases]`, `[users]`, `[peers]`.
 #[derive(Debug)]
@@ -102,8 +102,4 @@ pub(crate) static OF_USERS: &[Parameter] = &[
 ];
 
 /// The keys of `[peers]`.
-pub(crate) static OF_PEERS: &[Parameter] = &[
-    parameter("host", Sort::Text, Fate::Ignored(NO_PEERS)),
-    parameter("port", Sort::Number, Fate::Ignored(NO_PEERS)),
-    parameter("pool_size", Sort::Number, Fate::Ignored(NO_PEERS)),
-];
+pub(crate) static OF_PEERS: &[Parameter] = &[text("host"), number("port"), number("pool_size")];

@@ -1,0 +1,349 @@
+//! A replication client: login, then all that client and server say goes to and fro until one of them ends the connection. The
+//! server connection is the client's own (`pool/replication.rs`).
+//!
+//! Nothing is changed, and no message is held back until it is whole. Either direction keeps a bounded number of bytes; while
+//! the receiver does not take them, the sender is not read. No time limit of the configuration ends such a connection: it
+//! streams for as long as both sides want it to.
+
+mod messages;
+
+use super::login::Place;
+use super::turn::Turn;
+use super::{End, summoned};
+use crate::auth::Refusal;
+use crate::cancel::{Cancels, Doing, Registration, Whereabouts};
+use crate::log::{self, ClientNames};
+use crate::pool::{Pool, ReplicationServer, Summons};
+use crate::presence::Presence;
+use crate::proxy::Proxy;
+use crate::replication::Replication;
+use crate::stats::first_words;
+use crate::stream::Stream;
+use bytes::{Bytes, BytesMut};
+use messages::Messages;
+use paceline_sql::quote_literal;
+use paceline_wire::ErrorResponse;
+use paceline_wire::backend::{self, Status};
+use paceline_wire::startup::Startup;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::Interest;
+use tokio::sync::watch;
+
+/// Bytes kept for a peer that does not take them; then the other one is not read.
+const BACKLOG_MAX: usize = 256 * 1024;
+
+/// What a client that has proved who it is asks for.
+pub(super) struct Asked<'a> {
+    pub(super) kind: Replication,
+    pub(super) pool: Arc<Pool>,
+    pub(super) startup: &'a Startup,
+}
+
+/// A client that has been welcomed.
+pub(super) struct Begun {
+    pub(super) pool: Arc<Pool>,
+    server: ReplicationServer,
+    registration: Registration,
+    summons: watch::Receiver<Summons>,
+}
+
+/// The same, with what else belongs to its login.
+pub(super) struct Guest {
+    pub(super) begun: Begun,
+    /// What it has said since.
+    pub(super) input: BytesMut,
+    pub(super) place: Place,
+}
+
+/// A client that is logged in.
+pub(super) struct ReplicationClient {
+    stream: Stream,
+    server: ReplicationServer,
+    pool: Arc<Pool>,
+    registration: Registration,
+    summons: watch::Receiver<Summons>,
+    turn: Turn,
+    to_server: BytesMut,
+    to_client: BytesMut,
+    /// The messages of the server, up to the end of what was read.
+    answers: Messages,
+    /// When the client began to say what the server has not finished answering.
+    asked: Option<Instant>,
+    /// The same for the transaction.
+    transaction: Option<Instant>,
+    /// The server takes no more, but may have left a last message.
+    is_deaf: bool,
+    _proxy: Arc<Proxy>,
+    _place: Place,
+}
+
+impl Asked<'_> {
+    /// Gets the client its server connection and welcomes it with what that server has reported.
+    pub(super) async fn begin(self, stream: &Stream) -> Result<Begun, Refusal> {
+        let Self {
+            kind,
+            pool,
+            startup,
+        } = self;
+        let proxy = Arc::clone(&pool.proxy);
+        let parameters = kind.parameters(startup, &proxy.config().paceline.state);
+        let summons = pool.summons();
+        let server = pool.replication_server(kind, &parameters).await;
+        let server = server.map_err(Refusal::Told)?;
+        let presence = Presence::new(&pool, stream.peer(), stream.cipher()).replicating(kind);
+        let registration = Cancels::register(&proxy, presence)
+            .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
+        let whereabouts = &registration.whereabouts;
+        whereabouts.now(Doing::Riding(server.conn.key.clone()));
+        whereabouts.has_settings(&proxy.book.intern(name_of(startup)));
+        let mut out = BytesMut::new();
+        backend::write_authentication_ok(&mut out);
+        for (name, value) in server.conn.parameters() {
+            backend::write_parameter_status(&mut out, &name, &value);
+        }
+        backend::write_backend_key(&mut out, registration.process, registration.secret);
+        Status::Idle.write(&mut out);
+        stream.write_all(&mut out).await?;
+        Ok(Begun {
+            pool,
+            server,
+            registration,
+            summons,
+        })
+    }
+}
+
+/// What `SHOW CLIENTS` tells of the client's settings.
+fn name_of(startup: &Startup) -> BTreeMap<String, String> {
+    const NAME: &str = "application_name";
+    let value = startup.get(NAME);
+    let sql = value.map(|value| format!("SET {NAME} TO {}", quote_literal(value)));
+    sql.map(|sql| (NAME.to_owned(), sql)).into_iter().collect()
+}
+
+impl ReplicationClient {
+    pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, guest: Guest) -> Self {
+        let Guest {
+            begun,
+            input,
+            place,
+        } = guest;
+        let mut server = begun.server;
+        let to_client = std::mem::take(&mut server.conn.input);
+        let mut answers = Messages::default();
+        answers.pass(&to_client, |_| {});
+        Self {
+            stream,
+            server,
+            pool: begun.pool,
+            registration: begun.registration,
+            summons: begun.summons,
+            turn: Turn::default(),
+            to_server: input,
+            to_client,
+            answers,
+            asked: None,
+            transaction: None,
+            is_deaf: false,
+            _proxy: proxy,
+            _place: place,
+        }
+    }
+
+    pub(super) fn whereabouts(&self) -> Arc<Whereabouts> {
+        Arc::clone(&self.registration.whereabouts)
+    }
+
+    /// Relays until one side ends the connection.
+    pub(super) async fn run(&mut self) {
+        let end = loop {
+            if let Err(end) = self.step().await {
+                break end;
+            }
+            if self.turn.is_over() {
+                self.turn.pass().await;
+            }
+        };
+        self.log_end(&end);
+        self.registration.whereabouts.now(Doing::Nothing);
+        if let End::Told(told) = end {
+            self.tell(&told);
+        }
+    }
+
+    fn log_end(&self, end: &End) {
+        tracing::debug!(%end, "replication connection ends");
+        let (config, peer) = (self.pool.proxy.config(), self.stream.peer());
+        let name = self.pool.name.get();
+        let names = || ClientNames {
+            database: name.map(|name| name.database.as_str()),
+            user: name.map(|name| name.user.as_str()),
+            peer: &peer,
+        };
+        let why = match end {
+            End::Io(_) => "client unexpected eof",
+            End::Told(told) => {
+                let why = first_words(told).unwrap_or_default();
+                log::pooler_error(&config.paceline.logging, names(), why);
+                why
+            }
+            End::Left | End::Wire(_) | End::Lost(_) => "client close request",
+        };
+        let since = self.registration.whereabouts.presence.since;
+        let age = self.pool.proxy.clock.seconds().saturating_sub(since);
+        log::client_closed(&config.paceline.logging, names(), why, age);
+    }
+
+    /// The last message, if the client can still read it as one. The connection ends either way.
+    fn tell(&mut self, told: &[u8]) {
+        if self.answers.are_whole() {
+            self.to_client.extend_from_slice(told);
+            let _ = self.stream.write_now(&mut self.to_client);
+        }
+    }
+
+    /// Moves what can be moved; waits if that is nothing.
+    async fn step(&mut self) -> Result<(), End> {
+        let heard = self.hear_client()?;
+        let answered = self.hear_server()?;
+        match heard + answered {
+            0 => self.wait().await,
+            bytes => {
+                self.turn.bytes(bytes);
+                self.pool.stats.moved(heard as u64, answered as u64);
+                Ok(())
+            }
+        }
+    }
+
+    /// From the client to the server; returns how many bytes were read.
+    fn hear_client(&mut self) -> Result<usize, End> {
+        let before = self.to_server.len();
+        let mut ended = None;
+        if before < BACKLOG_MAX {
+            ended = self.stream.read_now(&mut self.to_server).err();
+        }
+        let heard = self.to_server.len() - before;
+        if heard > 0 {
+            let now = Instant::now();
+            self.registration.whereabouts.presence.begins();
+            self.asked.get_or_insert(now);
+            self.transaction.get_or_insert(now);
+        }
+        self.write_to_server();
+        match ended {
+            // What it said last, and the server does not take at once, nobody waits for.
+            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(End::Left),
+            Some(error) => Err(error.into()),
+            None => Ok(heard),
+        }
+    }
+
+    fn write_to_server(&mut self) {
+        if self.is_deaf {
+            self.to_server.clear();
+        } else if !self.to_server.is_empty() {
+            let written = self.server.conn.stream.write_part(&mut self.to_server);
+            self.is_deaf = written.is_err();
+        }
+    }
+
+    /// From the server to the client; returns how many bytes were read.
+    fn hear_server(&mut self) -> Result<usize, End> {
+        let before = self.to_client.len();
+        let mut ended = false;
+        if before < BACKLOG_MAX {
+            ended = self
+                .server
+                .conn
+                .stream
+                .read_now(&mut self.to_client)
+                .is_err();
+        }
+        let answered = self.to_client.len() - before;
+        if answered > 0 {
+            self.count_answers(before);
+        }
+        if !self.to_client.is_empty() {
+            self.stream.write_part(&mut self.to_client)?;
+        }
+        match ended {
+            // A killed database tells its clients so before it cuts their connections.
+            true if self.to_client.is_empty() => Err(match *self.summons.borrow() {
+                Summons::Killed => End::Told(Summons::Killed.farewell()),
+                _ => End::Left,
+            }),
+            _ => Ok(answered),
+        }
+    }
+
+    /// Follows what the server has said behind the first `before` bytes for the client.
+    fn count_answers(&mut self, before: usize) {
+        let said = self.to_client.get(before..).unwrap_or_default();
+        let (stats, asked, transaction) =
+            (&self.pool.stats, &mut self.asked, &mut self.transaction);
+        self.answers.pass(said, |status| {
+            if let Some(since) = asked.take() {
+                stats.served_queries(1, since.elapsed());
+            }
+            if let Ok(Status::Idle) = Status::read(&[status])
+                && let Some(since) = transaction.take()
+            {
+                stats.served_transactions(1, since.elapsed());
+            }
+        });
+    }
+
+    /// Waits until something can be moved, or the connection must end.
+    async fn wait(&mut self) -> Result<(), End> {
+        let server = &self.server.conn.stream;
+        let of_client = interest(&self.to_server, &self.to_client);
+        let of_server = interest(&self.to_client, &self.to_server);
+        tokio::select! {
+            biased;
+            end = summoned(&mut self.summons, Summons::ShutDown) => Err(end),
+            Ok(()) = self.server.replaced.changed() => Err(replaced()),
+            ready = ready(&self.stream, of_client) => Ok(ready?),
+            // Reading tells what has become of it.
+            _ = ready(server, of_server) => Ok(()),
+        }
+    }
+}
+
+impl Drop for ReplicationClient {
+    fn drop(&mut self) {
+        if self.registration.whereabouts.presence.is_killed() {
+            let mut out = BytesMut::new();
+            ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
+            self.tell(&out);
+        }
+    }
+}
+
+/// What a side is waited for: `None` if it has nothing to do.
+fn interest(from_it: &BytesMut, to_it: &BytesMut) -> Option<Interest> {
+    let reads = (from_it.len() < BACKLOG_MAX).then_some(Interest::READABLE);
+    let writes = (!to_it.is_empty()).then_some(Interest::WRITABLE);
+    match (reads, writes) {
+        (Some(reads), Some(writes)) => Some(reads | writes),
+        (one, other) => one.or(other),
+    }
+}
+
+async fn ready(stream: &Stream, interest: Option<Interest>) -> io::Result<()> {
+    match interest {
+        Some(interest) => stream.ready(interest).await.map(|_| ()),
+        None => std::future::pending().await,
+    }
+}
+
+/// In PgBouncer's words.
+fn replaced() -> End {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("08P01", "database configuration changed").write(&mut out);
+    let told: Bytes = out.freeze();
+    End::Told(told)
+}

@@ -1,0 +1,142 @@
+//! Peers (PgBouncer's `[peers]`): other processes that clients may reach at the same address. A cancel request comes in a
+//! connection of its own, so it may reach another process than its client has; the key tells which one, and the request is
+//! passed on.
+
+use crate::cancel::{CancelKey, deliver};
+use crate::config::{Peer, Upstream, UpstreamTls};
+use crate::proxy::Proxy;
+use crate::server::{Address, BackendKey};
+use crate::within::within;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// What passes on its way to peers.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    loads: Mutex<HashMap<u16, PeerLoad>>,
+    /// To requests that wait: one has arrived.
+    arrived: Notify,
+}
+
+/// The requests for one peer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PeerLoad {
+    /// Those that are on their way.
+    pub(crate) sent: usize,
+    /// Those that wait, as the peer's `pool_size` of them are on their way.
+    pub(crate) waiting: usize,
+}
+
+/// Counts a request as long as it lives.
+struct Counted<'a> {
+    peers: &'a Peers,
+    peer_id: u16,
+    which: fn(&mut PeerLoad) -> &mut usize,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let mut loads = self.peers.lock();
+        if let Some(load) = loads.get_mut(&self.peer_id) {
+            *(self.which)(load) -= 1;
+        }
+        drop(loads);
+        self.peers.arrived.notify_waiters();
+    }
+}
+
+impl Peers {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u16, PeerLoad>> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many requests there are for a peer.
+    pub(crate) fn load(&self, peer_id: u16) -> PeerLoad {
+        self.lock().get(&peer_id).copied().unwrap_or_default()
+    }
+
+    /// Counts one more; `None`: there are `most` already.
+    fn count(
+        &self,
+        peer_id: u16,
+        which: fn(&mut PeerLoad) -> &mut usize,
+        most: usize,
+    ) -> Option<Counted<'_>> {
+        let mut loads = self.lock();
+        let count = which(loads.entry(peer_id).or_default());
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Counted {
+            peers: self,
+            peer_id,
+            which,
+        })
+    }
+
+    /// Waits until fewer than `most` requests are on their way to the peer.
+    async fn place(&self, peer_id: u16, most: usize) -> Counted<'_> {
+        let _waits = self.count(peer_id, |load| &mut load.waiting, usize::MAX);
+        loop {
+            let arrived = self.arrived.notified();
+            if let Some(sent) = self.count(peer_id, |load| &mut load.sent, most) {
+                return sent;
+            }
+            arrived.await;
+        }
+    }
+}
+
+/// Passes a cancel request on to the peer that its key names, if there is one; returns when the peer has taken it.
+pub(crate) async fn pass_on(proxy: &Proxy, key: CancelKey) {
+    let config = proxy.config();
+    let peer_id = key.peer_id();
+    let own = config.paceline.listening.peer_id;
+    if own == 0 || own == usize::from(peer_id) {
+        return;
+    }
+    let Some(peer) = config.peers.get(&peer_id) else {
+        tracing::debug!(
+            peer_id,
+            "a cancel request is for a peer that is not configured"
+        );
+        return;
+    };
+    let Some(key) = key.passed_on() else {
+        tracing::debug!(peer_id, "a cancel request has been passed on too often");
+        return;
+    };
+    let limit = config.paceline.timeouts.cancel_wait_timeout;
+    let most = peer.pool_size(&config);
+    let Some(_sent) = within(limit, proxy.peers.place(peer_id, most)).await else {
+        tracing::debug!(
+            peer_id,
+            "too many cancel requests are on their way to the peer"
+        );
+        return;
+    };
+    let address = Arc::new(address(proxy, peer));
+    deliver(&BackendKey::of_peer(&address, key), limit).await;
+}
+
+/// Encrypted like connections to servers, as in PgBouncer.
+fn address(proxy: &Proxy, peer: &Peer) -> Address {
+    Address {
+        upstream: Upstream {
+            host: peer.host.clone(),
+            port: peer.port,
+            user: None,
+            password: None,
+            dbname: None,
+            tls: UpstreamTls::default(),
+        },
+        database: String::new(),
+        user: String::new(),
+        startup: Vec::new(),
+        connect_query: String::new(),
+        tcp: proxy.config().paceline.tcp.clone(),
+        keyring: Arc::clone(&proxy.keyring),
+    }
+}

@@ -1,0 +1,46 @@
+//! Opening the server connection of a replication client. No query is run on it beforehand: a physical one takes none.
+
+use super::{Address, ServerConn, ServerError};
+use crate::auth::Pass;
+use crate::pool::ServerCard;
+use crate::replication::Replication;
+use crate::within::within;
+use paceline_line::settings::Settings;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl ServerConn {
+    /// Opens a connection for one replication client, with these start-up parameters, within a time; zero is for ever.
+    pub(crate) async fn open_for_replication(
+        limit: Duration,
+        address: &Arc<Address>,
+        pass: &Pass,
+        none: Arc<Settings>,
+        kind: Replication,
+        parameters: &[(String, String)],
+    ) -> Result<Self, ServerError> {
+        let parameters: Vec<(&str, &str)> = parameters
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let opening = Self::open(address, pass, none, 0, &parameters);
+        let opened = within(limit, opening).await;
+        let mut conn = opened.unwrap_or(Err(ServerError::Timeout(limit)))?;
+        conn.card = ServerCard::new(&conn.stream, conn.key.process, Some(kind));
+        Ok(conn)
+    }
+}
+
+/// The server starts, ends, or recovers.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
+impl ServerError {
+    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
+            Self::Io(_) | Self::Timeout(_) => !self.is_final(),
+            Self::Wire(_) | Self::QueryTimeout => false,
+        }
+    }
+}
