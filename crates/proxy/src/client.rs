@@ -1,6 +1,7 @@
 //! A client connection: login, then unit after unit, each carried out by itself or handed to the line.
 
 mod clock;
+mod listening;
 mod login;
 mod ride;
 mod silence;
@@ -13,6 +14,7 @@ use crate::log::{self, ClientNames};
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
+use crate::shared_listen::{ListeningClient, mail};
 use crate::stats::{Prepared, first_state, first_words};
 use crate::stream::{Peer, Stream};
 use bytes::{Bytes, BytesMut};
@@ -62,6 +64,8 @@ struct Client {
     /// That of its pool when it logged in.
     mode: PoolMode,
     turn: Turn,
+    /// It listens by a shared connection.
+    listening: Option<Box<ListeningClient>>,
     /// Watches how long it says nothing, where that is limited.
     silence: Option<Box<Silence>>,
     summons: watch::Receiver<Summons>,
@@ -186,7 +190,9 @@ impl Client {
     }
 
     async fn serve_unit(&mut self) -> Result<(), End> {
-        match self.next_boundary().await? {
+        let boundary = self.next_boundary().await?;
+        self.finish_delivery().await?;
+        match boundary {
             Boundary::Complete(len) => {
                 self.turn.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
@@ -222,14 +228,21 @@ impl Client {
                 .scanner
                 .awaits_more()
                 .then(|| Box::pin(tokio::time::sleep(UNIT_PAUSE_MAX)));
-            tokio::select! {
-                biased;
-                ready = self.stream.readable() => ready?,
-                () = over(&mut pause) => return Ok(self.scanner.give_up()),
-                () = Silence::is_too_long(&mut self.silence) => {
-                    return Err(limit.map_or(End::Left, SilenceMax::end));
+            loop {
+                let interest = self.deliver()?;
+                tokio::select! {
+                    biased;
+                    ready = self.stream.ready(interest) => match ready?.is_readable() {
+                        true => break,
+                        false => continue,
+                    },
+                    () = over(&mut pause) => return Ok(self.scanner.give_up()),
+                    () = Silence::is_too_long(&mut self.silence) => {
+                        return Err(limit.map_or(End::Left, SilenceMax::end));
+                    }
+                    summons = summoned(&mut self.summons, Summons::Closing) => return Err(summons),
+                    () = mail(self.listening.as_deref()) => {}
                 }
-                summons = summoned(&mut self.summons, Summons::Closing) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
             self.proxy.busy_poll.heard();
@@ -274,6 +287,10 @@ impl Client {
                 self.turn.message(tag::QUERY, answer.len());
                 Ok(self.stream.write_all(&mut answer).await?)
             }
+            Plan::Listen(change, unit) if self.shares_listen() => {
+                Box::pin(self.listen_alone(change, &unit)).await
+            }
+            Plan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
             // Who keeps its server travels with nobody.
             Plan::Single(unit) if self.mode == PoolMode::Session => {
                 let wrap = match unit.template.hints().target_affect_row {

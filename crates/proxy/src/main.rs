@@ -20,6 +20,7 @@ mod proxy;
 mod room;
 mod serve;
 mod server;
+mod shared_listen;
 mod stats;
 mod status;
 mod stream;

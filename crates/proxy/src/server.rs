@@ -279,6 +279,7 @@ impl ServerConn {
     ) -> Result<Self, ServerError> {
         self.log_in(address, pass, more).await?;
         self.card = ServerCard::new(&self.stream, self.key.process);
+        self.side.process = self.key.process;
         Ok(self)
     }
 
