@@ -123,6 +123,9 @@ pub(crate) enum ServerError {
 /// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
 const INVALID_AUTHORIZATION: &str = "28000";
 
+/// What it says of a password that is not the user's.
+const INVALID_PASSWORD: &str = "28P01";
+
 impl ServerError {
     /// What the server refused with.
     fn sqlstate(&self) -> Option<&str> {
@@ -135,6 +138,11 @@ impl ServerError {
 
     fn is_of_authorization(&self) -> bool {
         self.sqlstate() == Some(INVALID_AUTHORIZATION)
+    }
+
+    /// The server does not take the password of its user.
+    pub(crate) fn is_wrong_password(&self) -> bool {
+        self.sqlstate() == Some(INVALID_PASSWORD)
     }
 
     /// Another attempt is of no use before somebody has changed something: the server does not let this user in, has no such
