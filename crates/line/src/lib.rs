@@ -12,6 +12,7 @@ pub mod sequences;
 pub mod server;
 pub mod session;
 pub mod settings;
+pub mod shared_listen;
 pub mod show;
 pub mod strategy;
 pub mod tally;

@@ -15,6 +15,7 @@ mod idle;
 mod inward;
 mod journal;
 mod keep;
+mod listening;
 mod long;
 mod named;
 mod outward;
@@ -41,6 +42,8 @@ use idle::InForce;
 pub use inward::MESSAGES_MAX;
 use journal::Journal;
 pub use keep::{Keeping, StatePolicy};
+use listening::Listens;
+pub use listening::{ListenMode, ListenNeed};
 use named::Moved;
 use paceline_sql::{Hints, Kept, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
@@ -160,6 +163,8 @@ pub struct Ride {
     exclusive: Option<String>,
     /// Bytes of answers that reached the client.
     forwarded: u64,
+    /// What the shared LISTEN has to do with it.
+    listens: Listens,
     /// What the messages of the server have cost in the call under way, in messages.
     work: usize,
 }
@@ -360,6 +365,7 @@ impl Ride {
             accepted: Vec::new(),
             exclusive: None,
             forwarded: 0,
+            listens: Listens::default(),
             work: 0,
         }
     }
@@ -371,7 +377,11 @@ impl Ride {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the ride is over.
     pub fn is_over(&self) -> bool {
-        self.rests() && self.kept.is_empty() && self.asked.is_empty() && !self.stays
+        self.rests()
+            && self.kept.is_empty()
+            && self.asked.is_empty()
+            && !self.stays
+            && !self.awaits_notifications()
     }
 
     /// The client has got only the beginning of a message.

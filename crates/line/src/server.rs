@@ -56,6 +56,10 @@ pub struct ServerSide {
     pub sequences: SequenceState,
     /// The server's default for `idle_session_timeout`, which was turned off for this connection.
     pub idle_default: Duration,
+    /// Its process id.
+    pub process: u32,
+    /// What was executed there may have notified, and perhaps the shared LISTEN has not received it.
+    pub notified: bool,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
@@ -186,6 +190,8 @@ impl ServerSide {
             had_temporaries: false,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
+            process: 0,
+            notified: false,
             reported: BTreeMap::new(),
             leftovers: LinkedHashSet::new(),
         }
@@ -282,6 +288,8 @@ impl ServerSide {
         *self = Self {
             parses: self.parses,
             idle_default: self.idle_default,
+            process: self.process,
+            notified: self.notified,
             had_temporaries: self.had_temporaries,
             reported: std::mem::take(&mut self.reported),
             ..Self::new(none, self.prepared_max)

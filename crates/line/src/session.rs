@@ -8,16 +8,21 @@ use crate::show::{Console, Show};
 use crate::template::{Template, Templates, Unparsed, beginning_of_long};
 use crate::unit::{Form, Unit, Values};
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{Effect, SequenceUse};
-use paceline_wire::backend::{Status, tag as back};
+pub use listening::ClientListening;
+pub(crate) use listening::{lists_channels, only_lists_channels};
+use paceline_sql::{Effect, Listening, SequenceUse};
+use paceline_wire::backend::{Status, tag as back, write_command_complete};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
+use single::{Single, begins_parsed};
 use statements::Statements;
 pub use statements::Undo;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+mod listening;
+mod single;
 mod statements;
 
 #[cfg(test)]
@@ -36,6 +41,8 @@ pub struct Session {
     pub base: Arc<Settings>,
     /// Names the server connection on which it has drawn numbers of sequences last.
     pub sequences: SequenceToken,
+    /// Its channels.
+    pub listening: ClientListening,
 }
 
 /// What to do with a unit.
@@ -49,6 +56,8 @@ pub enum Plan {
     Names,
     /// One statement in autocommit: it may travel with others.
     Single(Box<Unit>),
+    /// LISTEN or UNLISTEN in autocommit. It needs no server if its client listens by the shared connection.
+    Listen(Listening, Box<Unit>),
     /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
     Unparsed(Unparsed),
 }
@@ -61,6 +70,7 @@ impl Session {
             base: Arc::clone(&settings),
             settings,
             sequences: SequenceToken::default(),
+            listening: ClientListening::default(),
         }
     }
 
@@ -190,7 +200,7 @@ impl Session {
                 Some(answer) => Plan::Answer(answer),
                 None => self
                     .plan_extended(bytes, templates)?
-                    .map_or(Plan::Alone, plan_single),
+                    .map_or(Plan::Alone, |unit| self.plan_single(unit)),
             },
             None => Plan::Alone,
         })
@@ -223,7 +233,7 @@ impl Session {
                 out.freeze()
             }
         };
-        Ok(plan_single(Unit {
+        Ok(self.plan_single(Unit {
             bytes,
             form: Form::Simple,
             template: simple.template,
@@ -236,6 +246,42 @@ impl Session {
             analysis: None,
             sequences: SequenceUse::ANY,
         }))
+    }
+
+    /// Only single reads and writes are worth a second look.
+    fn plan_single(&self, unit: Unit) -> Plan {
+        if let Some(listening) = listening::of_template(&unit.template) {
+            return Plan::Listen(listening.clone(), Box::new(unit));
+        }
+        let lists = self.listening.is_listening() && lists_channels(&unit.template);
+        match (&unit.template.statement, unit.template.effect()) {
+            (Some(statement), Some(Effect::Read | Effect::Write))
+                if statement.statements == 1 && !lists =>
+            {
+                Plan::Single(Box::new(unit))
+            }
+            _ => Plan::Alone,
+        }
+    }
+
+    /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
+    pub fn answer_listening(&mut self, listening: &Listening, unit: &Unit) -> BytesMut {
+        let mut out = BytesMut::new();
+        match unit.form {
+            Form::Simple => self.close_unnamed(),
+            Form::Extended { parse, describe } => {
+                if parse {
+                    self.prepare(b"", Arc::clone(&unit.template));
+                    frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                }
+                frame::write_empty(&mut out, back::BIND_COMPLETE);
+                if describe {
+                    frame::write_empty(&mut out, back::NO_DATA);
+                }
+            }
+        }
+        write_command_complete(&mut out, listening.command());
+        out
     }
 
     /// Must a statement of this unit touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the unit not begun a transaction
@@ -507,38 +553,6 @@ impl Session {
     }
 }
 
-/// The messages of one statement that may travel with others.
-struct Single<'a> {
-    parse: Option<Parse<'a>>,
-    bind: BindNames<'a>,
-    describe: bool,
-}
-
-impl<'a> Single<'a> {
-    /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
-    fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut frames = Frames::new(bytes).peekable();
-        let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
-            Some(frame) => Some(Parse::read(frame.body()).ok()?),
-            None => None,
-        };
-        let bind = frames.next_if(|f| f.tag == tag::BIND)?;
-        let bind = BindNames::read(bind.body()).ok()?;
-        let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
-        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
-            return None;
-        }
-        let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
-        let unlimited = execute.body() == [0; 5];
-        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
-        (bind.portal.is_empty() && unlimited && ends).then_some(Self {
-            parse,
-            bind,
-            describe: describe.is_some(),
-        })
-    }
-}
-
 /// Must the statement of this text touch an exact number of rows?
 fn is_targeted_text(text: &[u8], templates: &Templates) -> Result<bool, Unparsed> {
     let text = std::str::from_utf8(text).unwrap_or_default();
@@ -573,27 +587,4 @@ fn only_closes(bytes: &Bytes) -> bool {
         tag::SYNC => true,
         _ => false,
     })
-}
-
-/// Only single reads and writes are worth a second look.
-fn plan_single(unit: Unit) -> Plan {
-    match (&unit.template.statement, unit.template.effect()) {
-        (Some(statement), Some(Effect::Read | Effect::Write)) if statement.statements == 1 => {
-            Plan::Single(Box::new(unit))
-        }
-        _ => Plan::Alone,
-    }
-}
-
-/// Is the first answer to a unit that its statement is parsed? What the server says of its own accord may come before.
-fn begins_parsed(answer: &[u8]) -> bool {
-    const UNASKED: [u8; 3] = [
-        back::NOTICE_RESPONSE,
-        back::PARAMETER_STATUS,
-        back::NOTIFICATION_RESPONSE,
-    ];
-    let mut frames = Frames::new(answer).skip_while(|frame| UNASKED.contains(&frame.tag));
-    frames
-        .next()
-        .is_some_and(|frame| frame.tag == back::PARSE_COMPLETE)
 }

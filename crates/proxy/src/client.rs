@@ -1,6 +1,8 @@
 //! A client connection: login, then unit after unit, each carried out by itself or handed to the line.
 
 mod clock;
+mod listening;
+mod logging;
 mod login;
 mod replication;
 mod ride;
@@ -14,8 +16,9 @@ use crate::log::{self, ClientNames};
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
-use crate::stats::{Prepared, first_state, first_words};
-use crate::stream::{Peer, Stream};
+use crate::shared_listen::{ListeningClient, mail};
+use crate::stats::{Prepared, first_state};
+use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_line::learned::Travel;
@@ -63,6 +66,8 @@ struct Client {
     /// That of its pool when it logged in.
     mode: PoolMode,
     turn: Turn,
+    /// It listens by a shared connection.
+    listening: Option<Box<ListeningClient>>,
     /// Watches how long it says nothing, where that is limited.
     silence: Option<Box<Silence>>,
     summons: watch::Receiver<Summons>,
@@ -160,42 +165,10 @@ impl Client {
         let _ = self.stream.write_all(&mut out).await;
     }
 
-    fn log_end(&self, end: &End) {
-        tracing::debug!(%end, "client connection ends");
-        match end {
-            End::Left => self.log_closed("client close request"),
-            End::Io(_) => self.log_closed("client unexpected eof"),
-            End::Wire(error) => self.log_error(&error.to_string()),
-            End::Told(told) => self.log_error(first_words(told).unwrap_or_default()),
-            End::Lost(_) => self.log_closed("server connection lost"),
-        }
-    }
-
-    /// It gets an error of Paceline's own.
-    fn log_error(&self, why: &str) {
-        let (config, peer) = (self.proxy.config(), self.stream.peer());
-        log::pooler_error(&config.paceline.logging, self.names(&peer), why);
-        self.log_closed(why);
-    }
-
-    fn log_closed(&self, why: &str) {
-        let (config, peer) = (self.proxy.config(), self.stream.peer());
-        let since = self.registration.whereabouts.presence.since;
-        let age = self.proxy.clock.seconds().saturating_sub(since);
-        log::client_closed(&config.paceline.logging, self.names(&peer), why, age);
-    }
-
-    fn names<'a>(&'a self, peer: &'a Peer) -> ClientNames<'a> {
-        let name = self.pool.name.get();
-        ClientNames {
-            database: name.map(|name| name.database.as_str()),
-            user: name.map(|name| name.user.as_str()),
-            peer,
-        }
-    }
-
     async fn serve_unit(&mut self) -> Result<(), End> {
-        match self.next_boundary().await? {
+        let boundary = self.next_boundary().await?;
+        self.finish_delivery().await?;
+        match boundary {
             Boundary::Complete(len) => {
                 self.turn.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
@@ -231,14 +204,21 @@ impl Client {
                 .scanner
                 .awaits_more()
                 .then(|| Box::pin(tokio::time::sleep(UNIT_PAUSE_MAX)));
-            tokio::select! {
-                biased;
-                ready = self.stream.readable() => ready?,
-                () = over(&mut pause) => return Ok(self.scanner.give_up()),
-                () = Silence::is_too_long(&mut self.silence) => {
-                    return Err(limit.map_or(End::Left, SilenceMax::end));
+            loop {
+                let interest = self.deliver()?;
+                tokio::select! {
+                    biased;
+                    ready = self.stream.ready(interest) => match ready?.is_readable() {
+                        true => break,
+                        false => continue,
+                    },
+                    () = over(&mut pause) => return Ok(self.scanner.give_up()),
+                    () = Silence::is_too_long(&mut self.silence) => {
+                        return Err(limit.map_or(End::Left, SilenceMax::end));
+                    }
+                    summons = summoned(&mut self.summons, Summons::Closing) => return Err(summons),
+                    () = mail(self.listening.as_deref()) => {}
                 }
-                summons = summoned(&mut self.summons, Summons::Closing) => return Err(summons),
             }
             self.stream.read_now(&mut self.input)?;
             self.proxy.busy_poll.heard();
@@ -283,6 +263,10 @@ impl Client {
                 self.turn.message(tag::QUERY, answer.len());
                 Ok(self.stream.write_all(&mut answer).await?)
             }
+            Plan::Listen(change, unit) if self.shares_listen() => {
+                Box::pin(self.listen_alone(change, &unit)).await
+            }
+            Plan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
             // Who keeps its server travels with nobody.
             Plan::Single(unit) if self.mode == PoolMode::Session => {
                 let wrap = match unit.template.hints().target_affect_row {

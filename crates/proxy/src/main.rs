@@ -23,6 +23,7 @@ mod replication;
 mod room;
 mod serve;
 mod server;
+mod shared_listen;
 mod stats;
 mod status;
 mod stream;

@@ -16,6 +16,7 @@ use crate::pool::{Hold, Place, Pool, PoolName, QuotaBook, Shape, Use};
 use crate::presence::Clock;
 use crate::room::Rooms;
 use crate::server::Address;
+use crate::shared_listen::SharedListens;
 use crate::stats::Periods;
 use crate::status::Counters;
 use crate::tls::Keyring;
@@ -61,6 +62,8 @@ pub(crate) struct Proxy {
     pub(crate) rooms: Arc<Rooms>,
     /// Keys and certificates.
     pub(crate) keyring: Arc<Keyring>,
+    /// LISTEN by one connection for all clients of a database.
+    pub(crate) shared_listens: SharedListens,
     /// Clients by cancel key.
     pub(crate) cancels: Cancels,
     /// Users of the console.
@@ -146,6 +149,7 @@ impl Proxy {
             rooms: Arc::default(),
             busy_poll: BusyPoll::default(),
             keyring: Arc::default(),
+            shared_listens: SharedListens::default(),
             cancels: Cancels::default(),
             peers: Peers::default(),
             operators: Operators::default(),
@@ -232,6 +236,8 @@ impl Proxy {
                 pool.reshape(self.shape_of_asker(&config, entry, on_server, user));
             }
         }
+        drop(pools);
+        self.shared_listens.reconfigure();
     }
 
     /// The pool for a client that names this database and user. `None`: there is no such database here.

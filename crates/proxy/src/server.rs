@@ -2,10 +2,12 @@
 //! needs.
 
 mod dial;
+mod error;
 mod readiness;
 mod replication;
 
 pub(crate) use dial::{connect, dial};
+pub(crate) use error::ServerError;
 
 use crate::auth::{Pass, random};
 use crate::cancel::CancelKey;
@@ -23,7 +25,7 @@ use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::startup::{self, Startup};
-use paceline_wire::{ErrorResponse, WireError, frame, frontend};
+use paceline_wire::{WireError, frame, frontend};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,69 +102,6 @@ pub(crate) struct BackendKey {
     /// Its process.
     pub(crate) process: u32,
     secret: u32,
-}
-
-/// Why a server could not be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ServerError {
-    /// The socket failed.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The server broke the protocol, or asks for what Paceline cannot give.
-    #[error("{0}")]
-    Wire(#[from] WireError),
-    /// The server refused, with this `ErrorResponse`.
-    #[error("{}", backend::error_field(.0.get(frame::HEADER_LEN..).unwrap_or_default(), b'M').unwrap_or("refused"))]
-    Refused(Bytes),
-    /// It took too long.
-    #[error("time-out after {0:?} (server_connect_timeout)")]
-    Timeout(Duration),
-    /// A query took too long (`query_timeout`).
-    #[error("query timeout")]
-    QueryTimeout,
-}
-
-/// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
-const INVALID_AUTHORIZATION: &str = "28000";
-
-impl ServerError {
-    /// What the server refused with.
-    fn sqlstate(&self) -> Option<&str> {
-        let Self::Refused(error) = self else {
-            return None;
-        };
-        let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
-        backend::error_field(body, b'C')
-    }
-
-    fn is_of_authorization(&self) -> bool {
-        self.sqlstate() == Some(INVALID_AUTHORIZATION)
-    }
-
-    /// Another attempt is of no use before somebody has changed something: the server does not let this user in, has no such
-    /// database, has no TLS or another certificate than is required, or does not speak PostgreSQL's protocol.
-    pub(crate) fn is_final(&self) -> bool {
-        match self {
-            Self::Refused(_) => {
-                let sqlstate = self.sqlstate().unwrap_or_default();
-                sqlstate.starts_with("28") || sqlstate == "3D000"
-            }
-            Self::Wire(_) => true,
-            Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            Self::Timeout(_) | Self::QueryTimeout => false,
-        }
-    }
-
-    /// What a client is told that needed this server; its connection ends.
-    pub(crate) fn to_fatal(&self, out: &mut BytesMut) {
-        if let Self::Refused(error) = self {
-            out.extend_from_slice(error);
-            return;
-        }
-        ErrorResponse::fatal("08006", format!("cannot connect to the server: {self}"))
-            .with_hint("Check that PostgreSQL runs at the address in Paceline's configuration.")
-            .write(out);
-    }
 }
 
 /// What PostgreSQL says of a statement.
@@ -281,6 +220,7 @@ impl ServerConn {
     ) -> Result<Self, ServerError> {
         self.log_in(address, pass, more).await?;
         self.card = ServerCard::new(&self.stream, self.key.process, None);
+        self.side.process = self.key.process;
         Ok(self)
     }
 

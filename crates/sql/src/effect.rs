@@ -4,6 +4,7 @@
 //! asks the catalog about [`Statement::functions`](crate::Statement::functions).
 
 mod kept;
+mod listening;
 mod set_config;
 mod setting;
 mod shown;
@@ -16,6 +17,7 @@ use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtK
 use crate::name::Name;
 use crate::tree::Record;
 pub use kept::Kept;
+pub use listening::{Listening, listening_changes, replace_listening};
 use set_config::changes_of_plain_calls;
 pub use set_config::{Bound, SetConfig};
 use setting::changes_of_set;
@@ -80,6 +82,8 @@ pub enum SessionChange {
     },
     /// Only the server that carries it out has this from now on.
     Pin(Kept),
+    /// The session listens on other channels when its transaction commits.
+    Listening(Listening),
     /// Something that only its server has may be gone afterwards.
     LetGo,
     /// It may change the session in a way the text does not tell.
@@ -247,7 +251,13 @@ fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
             name: deallocate.name.clone(),
         },
         NodeEnum::TransactionStmt(control) => return change_of_savepoint(control),
-        NodeEnum::ListenStmt(_) => SessionChange::Pin(Kept::Listening),
+        NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
+            let listening = listening::of_statement(statement);
+            return listening
+                .map(SessionChange::Listening)
+                .into_iter()
+                .collect();
+        }
         NodeEnum::PrepareStmt(_) => SessionChange::Pin(Kept::Prepared),
         NodeEnum::LoadStmt(_) => SessionChange::Pin(Kept::Library),
         NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {

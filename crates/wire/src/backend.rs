@@ -3,7 +3,7 @@
 use crate::frontend::put_cstr;
 use crate::reader::Reader;
 use crate::{WireError, frame};
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 /// Types of backend messages.
 pub mod tag {
@@ -292,6 +292,35 @@ pub fn write_error_with(body: &[u8], field: u8, text: &str, out: &mut BytesMut) 
             );
         }
         out.put_u8(0);
+    });
+}
+
+/// Reads the body of a `NotificationResponse`: the process that has notified, the channel, the payload.
+pub fn read_notification(body: &[u8]) -> Result<(u32, &[u8], &[u8]), WireError> {
+    let mut r = Reader::new(body);
+    Ok((r.u32()?, r.cstr()?, r.cstr()?))
+}
+
+/// A `NotificationResponse` with the process id by which a client knows itself, if the notification is its `own`. One by the
+/// server process `author` whose id is by chance the client's has none. `None`: the message is right as it is.
+pub fn own_notification(message: &[u8], author: u32, own: bool, client: u32) -> Option<Bytes> {
+    let process = match (own, author == client) {
+        (true, _) => client,
+        (false, true) => 0,
+        (false, false) => return None,
+    };
+    let mut renamed = BytesMut::from(message);
+    let place = renamed.get_mut(frame::HEADER_LEN..frame::HEADER_LEN + 4)?;
+    place.copy_from_slice(&process.to_be_bytes());
+    Some(renamed.freeze())
+}
+
+/// Appends a `NotificationResponse`.
+pub fn write_notification(out: &mut BytesMut, process: u32, channel: &[u8], payload: &[u8]) {
+    frame::write(out, tag::NOTIFICATION_RESPONSE, |out| {
+        out.put_u32(process);
+        put_cstr(out, channel);
+        put_cstr(out, payload);
     });
 }
 

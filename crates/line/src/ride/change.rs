@@ -71,8 +71,13 @@ impl Ride {
         desk: &mut Desk<'_>,
         to_client: &mut BytesMut,
     ) {
+        let instead = Self::command_instead(command, changes).is_some();
         for change in changes {
-            self.apply(change, desk, to_client);
+            match change {
+                // The shared connection carries it out.
+                SessionChange::Listening(_) if instead => {}
+                change => self.apply(change, desk, to_client),
+            }
         }
         let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
         match command {
@@ -94,6 +99,7 @@ impl Ride {
         self.idle_timeout_moves(change);
         match change {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
+            SessionChange::Listening(listening) => self.has_listened(listening, desk, to_client),
             SessionChange::LetGo => self.unit.lets_go = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
             SessionChange::Deallocate { name } => {
@@ -173,6 +179,7 @@ impl Ride {
 
     fn discard_all(&mut self, desk: &mut Desk<'_>) {
         self.lose_all(desk);
+        self.unlistens_all();
         let base = &desk.session.base;
         let all = SessionChange::DiscardAll;
         self.unit.taken_away = base.taken_away(&all).into_iter().collect();

@@ -1,14 +1,15 @@
 //! From the server to the client.
 
+use super::listening::write_notification;
 use super::outward::TAKEN;
 use super::{Body, Desk, Ending, Expect, Progress, Ride, Wrap};
 use crate::server::NAME_PREFIX;
 use crate::strategy::fold::not_exactly;
 use crate::strategy::is_stale_plan;
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use paceline_sql::Hints;
 use paceline_wire::backend::{self, Status, tag};
-use paceline_wire::{ErrorResponse, Frame, Header, WireError, frontend};
+use paceline_wire::{Frame, Header, WireError, frontend};
 
 /// Messages of a server that are looked at in one go; a message that costs more counts as several.
 pub const MESSAGES_MAX: usize = 512;
@@ -21,7 +22,7 @@ pub(super) enum Pass {
     Forward,
     Swallow,
     /// The client is told this instead.
-    Instead(ErrorResponse),
+    Instead(Bytes),
     /// Kept until the transaction has ended as the hint wants.
     Hold,
 }
@@ -56,6 +57,9 @@ impl Ride {
         let before = to_client.len();
         self.work = 0;
         let more = loop {
+            if self.awaits_notifications() {
+                break false;
+            }
             if self.work >= MESSAGES_MAX {
                 break true;
             }
@@ -100,7 +104,7 @@ impl Ride {
                         }
                     }
                 }
-                Pass::Instead(error) => error.write(to_client),
+                Pass::Instead(error) => to_client.put_slice(&error),
                 Pass::Hold => {
                     self.pass_held(to_client);
                     // What comes next is no longer the first that is done.
@@ -177,7 +181,10 @@ impl Ride {
                 return Ok(if own { Pass::Swallow } else { Pass::Forward });
             }
             tag::PARAMETER_STATUS => return Ok(self.reported(frame, desk)),
-            tag::NOTIFICATION_RESPONSE => return Ok(Pass::Forward),
+            tag::NOTIFICATION_RESPONSE => {
+                write_notification(frame, desk, to_client);
+                return Ok(Pass::Swallow);
+            }
             tag::ERROR_RESPONSE => return Ok(self.error(frame, desk)),
             tag::READY_FOR_QUERY => return self.ready(frame, desk, to_client, to_server),
             _ => {}
@@ -263,7 +270,15 @@ impl Ride {
                     self.expect.pop_front();
                 }
                 self.change(frame.body(), &changes, desk, to_client);
-                self.complete(frame, hints)
+                match Self::command_instead(frame.body(), &changes) {
+                    Some(command) => {
+                        self.pass_held(to_client);
+                        self.repeat.answered();
+                        backend::write_command_complete(to_client, command);
+                        Pass::Swallow
+                    }
+                    None => self.complete(frame, hints),
+                }
             }
             (tag::COPY_IN_RESPONSE, _) => {
                 self.start_copy_in();
@@ -302,7 +317,7 @@ impl Ride {
         }
         self.end_failed_copy(desk);
         if let Some(Expect::Refused { why, .. }) = self.expect.front() {
-            let error = why.error();
+            let error = why.message();
             self.fail(desk);
             return Pass::Instead(error);
         }
@@ -451,7 +466,10 @@ impl Ride {
         let statuses = self.unit.statuses.drain(..);
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(desk, to_server);
-        Ok(Pass::Forward)
+        Ok(match self.keeps_ready(frame) {
+            true => Pass::Swallow,
+            false => Pass::Forward,
+        })
     }
 
     /// How the hints of the unit's last statement end its transaction, if they do.

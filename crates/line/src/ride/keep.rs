@@ -5,8 +5,8 @@ use super::idle::read_idle_timeout;
 use super::{Desk, Expect, Progress, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::CLIENT_STATEMENTS_MAX;
-use bytes::BytesMut;
-use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, SessionChange, quote_literal, set_to};
+use bytes::{Bytes, BytesMut};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, Listening, SessionChange, quote_literal, set_to};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 
@@ -31,6 +31,8 @@ pub struct StatePolicy {
     pub keeping: Keeping,
     /// Settings in lower case that the server is asked for after a statement that may have set them unseen.
     pub extra: Vec<String>,
+    /// How clients listen.
+    pub listen_mode: super::ListenMode,
 }
 
 /// Why a client is refused what PostgreSQL would do.
@@ -44,11 +46,17 @@ pub(super) enum Refusal {
     OtherColumns,
     /// The portal of that name was executed before.
     PortalDone(Box<[u8]>),
+    /// The shared connection cannot listen on a channel.
+    Listen(Bytes),
+    /// The client's channels are not those of its server.
+    ListsChannels,
 }
 
 impl Refusal {
-    pub(super) fn error(&self) -> ErrorResponse {
-        match self {
+    /// What the client is told.
+    pub(super) fn message(&self) -> Bytes {
+        let error = match self {
+            Self::Listen(error) => return error.clone(),
             Self::Keeps(kept) => ErrorResponse::error(
                 "0A000",
                 format!("{kept} cannot follow its client to other server connections"),
@@ -64,12 +72,20 @@ impl Refusal {
                 ErrorResponse::error("0A000", "cached plan must not change result type")
                     .of_routine("RevalidateCachedQuery")
             }
+            Self::ListsChannels => ErrorResponse::error(
+                "0A000",
+                "pg_listening_channels() is not supported within a statement if listen_mode is \"shared\"",
+            )
+            .with_hint("Send SELECT pg_listening_channels() or SELECT * FROM pg_listening_channels() as a statement of its own."),
             Self::PortalDone(name) => {
                 let name = String::from_utf8_lossy(name);
                 ErrorResponse::error("55000", format!("portal \"{name}\" cannot be run"))
                     .of_routine("MarkPortalActive")
             }
-        }
+        };
+        let mut out = BytesMut::new();
+        error.write(&mut out);
+        out.freeze()
     }
 }
 
@@ -151,6 +167,9 @@ impl Ride {
         }
         changes.iter().find_map(|change| match change {
             SessionChange::Pin(kept) => Some(*kept),
+            SessionChange::Listening(Listening::Listen(_)) if !self.shares_listen(desk) => {
+                Some(Kept::Listening)
+            }
             _ => None,
         })
     }

@@ -1,5 +1,6 @@
 //! Long messages: the ride takes the beginning, and the rest is relayed as it comes.
 
+use super::keep::Refusal;
 use super::{Desk, Expect, NotYet, Ride};
 use crate::session::Session;
 use bytes::{BufMut, BytesMut};
@@ -54,10 +55,11 @@ impl Ride {
                 self.mid_unit = false;
                 self.close_unnamed(desk);
                 let template = desk.templates.long(beginning(head));
+                self.await_listening(Some(&template), desk)?;
                 self.uses_sequences(template.sequences(), desk, out);
                 let (changes, hints) = desk.what_it_does(Some(&template));
                 if let Some(kept) = self.refused(&changes, desk) {
-                    self.refuse_query(kept, out);
+                    self.refuse_query(Refusal::Keeps(kept), out);
                     return Ok(false);
                 }
                 desk.meets_temporaries(&changes, &self.kept);

@@ -168,7 +168,7 @@ impl Ride {
         }
         let (mut changes, hints) = desk.what_it_does(Some(template));
         if let Some(kept) = self.refused(&changes, desk) {
-            self.refuse_query(kept, out);
+            self.refuse_query(Refusal::Keeps(kept), out);
             return true;
         }
         let before = out.len();
@@ -227,6 +227,9 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Arc<Template> {
+        if let Some(text) = self.shared_statement(template, desk) {
+            return desk.templates.in_place_of(template, &text);
+        }
         let target = match template.named() {
             Some(Named::Execute { name, .. })
                 if desk.session.statement(name.as_bytes()).is_none() =>
@@ -337,9 +340,8 @@ impl Ride {
     }
 
     /// Something that fails goes to the server in the query's place.
-    pub(super) fn refuse_query(&mut self, kept: paceline_sql::Kept, out: &mut BytesMut) {
+    pub(super) fn refuse_query(&mut self, why: Refusal, out: &mut BytesMut) {
         frontend::write_query(out, "ROLLBACK TO SAVEPOINT \"paceline: refused\"");
-        let why = Refusal::Keeps(kept);
         self.expect.push_back(Expect::Refused { why, query: true });
     }
 

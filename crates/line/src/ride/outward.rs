@@ -1,6 +1,8 @@
 //! From the client to the server.
 
 use super::expect::Says;
+use super::keep::Refusal;
+use super::listening::list_of_channels;
 use super::named::in_its_place;
 use super::shape::{Described, NotYet};
 use super::{Desk, Expect, Ride};
@@ -102,6 +104,12 @@ impl Ride {
             },
             tag::EXECUTE => {
                 let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
+                let template = self.portals.get(portal).map(|p| Arc::clone(&p.template));
+                self.await_listening(template.as_deref(), desk)?;
+                if let Some(why) = self.listen_refusal(template.as_deref(), desk) {
+                    self.refuse_message(why, out);
+                    return Ok(());
+                }
                 if !self.portal_by_name(portal, desk, out)? {
                     let template = self.portals.get(portal).map(|p| &p.template);
                     self.unit.may_have_begun |= template.is_none_or(|t| t.may_begin());
@@ -127,6 +135,7 @@ impl Ride {
                 }
             }
             tag::FUNCTION_CALL => {
+                self.await_listening(None, desk)?;
                 self.uses_sequences(SequenceUse::ANY, desk, out);
                 desk.server.tainted = true;
                 self.pass(frame, Expect::FunctionCall, out);
@@ -160,9 +169,10 @@ impl Ride {
         frame: Frame<'_>,
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
-    ) -> Result<(), Unparsed> {
+    ) -> Result<(), NotYet> {
         self.close_unnamed(desk);
         let Ok(text) = Reader::new(frame.body()).str() else {
+            self.await_listening(None, desk)?;
             self.uses_sequences(SequenceUse::ANY, desk, out);
             let (changes, hints) = desk.what_it_does(None);
             let expect = Expect::Query {
@@ -175,7 +185,7 @@ impl Ride {
         };
         let (plain, template) = match desk.known {
             Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
-            None => match desk.answer(text) {
+            None => match desk.answer_now(text) {
                 Some((select, template)) => (Cow::Owned(select), template),
                 None => {
                     let plain = desk.templates.try_plain(text)?;
@@ -194,6 +204,7 @@ impl Ride {
             desk.templates.try_prepared(&text, &declared)?;
         }
         let template = self.as_read(text, template, desk);
+        self.await_listening(Some(&template), desk)?;
         self.uses_sequences(template.sequences(), desk, out);
         self.shows_idle_timeout(&template, desk, out);
         if self.stays {
@@ -205,10 +216,12 @@ impl Ride {
             self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = desk.what_it_does(Some(&template));
-        if let Some(kept) = self.refused(&changes, desk) {
-            self.refuse_query(kept, out);
+        let refused = self.refused(&changes, desk).map(Refusal::Keeps);
+        if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), desk)) {
+            self.refuse_query(why, out);
             return Ok(());
         }
+        let plain = self.shared_text(plain, &changes, desk);
         let single = template
             .statement
             .as_ref()
@@ -250,7 +263,15 @@ impl Ride {
             self.expect_parse(undo);
             return Ok(());
         };
-        let (text, template) = self.read_text(text, parse.types, desk)?;
+        // A statement with a name may be executed when the client listens on other channels.
+        let now = match parse.name.is_empty() {
+            true => desk.answer_now(text),
+            false => None,
+        };
+        let (text, template) = match now {
+            Some((select, template)) => (Cow::Owned(select), template),
+            None => self.read_text(text, parse.types, desk)?,
+        };
         self.renew(parse.name, desk);
         let parse = Parse {
             text: text.as_bytes(),
@@ -495,11 +516,20 @@ pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
 impl Desk<'_> {
     /// What Paceline itself answers, put as a SELECT that does.
     fn answer(&self, text: &str) -> Option<(String, Arc<Template>)> {
-        let table = Show::parse(text)?.answer(self.console)?;
+        let select = Show::parse(text)?.answer(self.console)?.to_select();
+        Some(self.constant(select))
+    }
+
+    /// The same, and the channels on which the client listens now.
+    fn answer_now(&self, text: &str) -> Option<(String, Arc<Template>)> {
+        let channels = list_of_channels(text, self).map(|select| self.constant(select));
+        channels.or_else(|| self.answer(text))
+    }
+
+    fn constant(&self, select: String) -> (String, Arc<Template>) {
         let constant = self.templates.prepared("SELECT 1", &[0, 0]);
-        let select = table.to_select();
         let template = self.templates.in_place_of(&constant, &select);
-        Some((select, template))
+        (select, template)
     }
 
     /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was

@@ -20,6 +20,8 @@ pub enum NotYet {
     Unparsed(Unparsed),
     /// The server describes a statement first.
     Describing,
+    /// The shared connection must do this first.
+    Listening(super::ListenNeed),
 }
 
 impl From<Unparsed> for NotYet {

@@ -4,6 +4,7 @@ mod copy;
 mod errors;
 mod hints;
 mod keeping;
+mod listening;
 mod named;
 mod passing;
 mod prepared;

@@ -1,6 +1,6 @@
 //! What a session makes of each unit: answered here, relayed, or fit to travel with others.
 
-use super::{Plan, Session};
+use super::{Listening, Plan, Session};
 use crate::settings::SettingsBook;
 
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
@@ -85,7 +85,6 @@ fn everything_else_is_relayed() {
         "COPY t FROM STDIN",
         "CREATE TABLE t ()",
         "SELEC 1",
-        "LISTEN x",
         "DEALLOCATE a",
     ] {
         assert!(scene.is_alone([query(sql)]), "{sql}");
@@ -495,5 +494,22 @@ fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
         let Scene { session, templates } = &scene;
         let targeted = session.is_targeted(&Bytes::from(unit.concat()), templates);
         assert_eq!(targeted, Ok(target.is_some()));
+    }
+}
+
+#[test]
+fn a_listen_alone_in_autocommit_may_need_no_server() {
+    let mut scene = Scene::new();
+    let listen = |name: &str| Listening::Listen(name.to_owned());
+    for (sql, expected) in [
+        ("LISTEN Jobs", listen("jobs")),
+        ("unlisten *;", Listening::UnlistenAll),
+    ] {
+        let Plan::Listen(found, unit) = scene.plan([query(sql)]) else {
+            panic!("{sql}");
+        };
+        assert_eq!(found, expected);
+        let answer = scene.session.answer_listening(&found, &unit);
+        assert_eq!(read_out::to_client(&answer), [expected.command()], "{sql}");
     }
 }

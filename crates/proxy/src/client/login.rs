@@ -169,7 +169,8 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
             stream,
             input: login.input,
             scanner: Scanner::default(),
-            session: Session::new(login.settings),
+            session: login.session,
+            listening: None,
             registration: login.registration,
             _place: login.place,
         })),
@@ -216,7 +217,7 @@ enum Login {
 struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
-    settings: Arc<Settings>,
+    session: Session,
     registration: Registration,
     place: Place,
 }
@@ -316,10 +317,14 @@ async fn attempt(
     proxy.label(&pool, database, &identity.user);
     registration.whereabouts.has_settings(&settings);
     stream.write_all(&mut out).await?;
+    let mut session = Session::new(settings);
+    session.listening.process = registration.process;
+    let is_utf8 = |(name, value): &(String, String)| name == "client_encoding" && value == "UTF8";
+    session.listening.default_is_utf8 = parameters.iter().any(is_utf8);
     Ok(Login::Client(Guest {
         pool,
         input,
-        settings,
+        session,
         registration,
         place,
     }))

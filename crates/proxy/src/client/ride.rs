@@ -2,6 +2,7 @@
 
 mod ending;
 mod flow;
+mod listening;
 mod meter;
 
 use super::clock::Clock;
@@ -16,7 +17,7 @@ use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use meter::Meter;
 use paceline_line::line::ROW_AWAITED_MAX;
-use paceline_line::ride::{Desk, Ride, Wrap};
+use paceline_line::ride::{Desk, ListenNeed, Ride, Wrap};
 use paceline_line::strategy::GroupPlan;
 use paceline_line::strategy::share::Underway;
 use paceline_line::template::{Template, Unparsed};
@@ -72,8 +73,10 @@ struct Relay<'a> {
     pending_is_first: bool,
     /// What the only query in them is, if it is known.
     known: Option<Arc<Template>>,
-    /// The client's next message can be taken when this has been parsed.
+    /// The client's next message can be taken when this has been parsed …
     unparsed: Option<Unparsed>,
+    /// … or the shared connection has done this.
+    unheard: Option<ListenNeed>,
     /// The server has been asked for the answers that it keeps.
     flushed: bool,
     /// The ride's first unit, as long as it may have to be carried out again.
@@ -338,6 +341,7 @@ impl<'a> Relay<'a> {
             pending_is_first: false,
             known: None,
             unparsed: None,
+            unheard: None,
             flushed: false,
             first: None,
             is_first: true,
@@ -405,6 +409,10 @@ impl<'a> Relay<'a> {
             self.take_client_input().map_err(|end| (Fate::Drop, end))?;
             let heard_out = self.wants_client();
             let answered_out = self.take_server_input()?;
+            if self.ride.awaits_notifications() {
+                self.catch_up().await;
+                continue;
+            }
             if self.ride.has_strange_numbers() {
                 return Err((Fate::Drop, End::Told(self.client.lost())));
             }
@@ -418,6 +426,10 @@ impl<'a> Relay<'a> {
             }
             if let Some(unparsed) = self.unparsed.take() {
                 Box::pin(self.client.proxy.parse(unparsed)).await;
+                continue;
+            }
+            if let Some(need) = self.unheard.take() {
+                Box::pin(self.have_listened(need)).await;
                 continue;
             }
             if !answered_out || self.client.turn.is_over() {

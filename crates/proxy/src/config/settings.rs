@@ -30,8 +30,8 @@ pub(crate) use pooling::PoolMode;
 use pooling::Pooling;
 pub(super) use pooling::{CONNECTIONS, POOL_PART, POOL_SIZE};
 pub(crate) use protocols::Protocols;
-pub(crate) use state::State;
-pub(super) use state::session_state;
+pub(crate) use state::{ListenLost, State};
+pub(super) use state::{listen_mode, session_state};
 pub(crate) use tcp::Tcp;
 use timeouts::Timeouts;
 

@@ -6,7 +6,7 @@ use super::error::Wrong;
 use super::settings::{self, CONNECTIONS, POOL_PART, POOL_SIZE, PoolMode, Settings, TIMEOUT_MAX};
 use super::value::{self, ValueError, Written};
 use crate::config::duration::BareUnit;
-use paceline_line::ride::{Keeping, StatePolicy};
+use paceline_line::ride::{Keeping, ListenMode, StatePolicy};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ pub(crate) struct Differences {
     client_idle_timeout: Option<Duration>,
     server_lifetime: Option<Duration>,
     session_state: Option<Keeping>,
+    listen_mode: Option<ListenMode>,
 }
 
 /// Where something may be said.
@@ -113,6 +114,7 @@ pub(crate) struct TermKey {
 enum Kind {
     Mode,
     State,
+    Listen,
     Count(
         RangeInclusive<usize>,
         fn(&mut Differences) -> &mut Option<usize>,
@@ -138,6 +140,12 @@ pub(crate) static TERM_KEYS: &[TermKey] = &[
         alias: None,
         places: EVERYWHERE,
         kind: Kind::State,
+    },
+    TermKey {
+        name: "listen_mode",
+        alias: None,
+        places: EVERYWHERE,
+        kind: Kind::Listen,
     },
     TermKey {
         name: "pool_size",
@@ -257,6 +265,7 @@ impl TermKey {
                 differs.pool_mode = Some(PoolMode::named(name));
             }
             Kind::State => differs.session_state = Some(settings::session_state(written)?),
+            Kind::Listen => differs.listen_mode = Some(settings::listen_mode(written)?),
             Kind::Count(limits, field) => *field(differs) = Some(value::count(written, limits)?),
             Kind::Time(field) => {
                 *field(differs) = Some(value::time(written, BareUnit::Seconds, TIMEOUT_MAX)?);
@@ -291,6 +300,7 @@ impl Differences {
             client_idle_timeout: self.client_idle_timeout.or(there.client_idle_timeout),
             server_lifetime: self.server_lifetime.or(there.server_lifetime),
             session_state: self.session_state.or(there.session_state),
+            listen_mode: self.listen_mode.or(there.listen_mode),
         }
     }
 
@@ -343,6 +353,7 @@ impl Differences {
             state: StatePolicy {
                 keeping: self.session_state.unwrap_or(state.session_state),
                 extra: state.asked_parameters(),
+                listen_mode: self.listen_mode.unwrap_or(state.listen_mode),
             },
         }
     }

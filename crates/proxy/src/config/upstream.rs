@@ -59,7 +59,7 @@ pub(crate) struct UpstreamTls {
 }
 
 /// How to reach a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
     /// A host name or IP address (IPv6 without brackets).
     Tcp(String),

@@ -115,6 +115,14 @@ impl Pool {
         let address = &inner.era.address;
         tracing::warn!(database = address.database, user = address.user, %error, "no server connection");
         if inner.open > 0 {
+            if error.is_wrong_password() {
+                tracing::warn!(
+                    database = address.database,
+                    user = address.user,
+                    connections = inner.open,
+                    "the server does not take the password any more (28P01): the pool keeps the connections that it has and opens no more; was the password changed?"
+                );
+            }
             return;
         }
         let retry = self.terms().server_login_retry;

@@ -32,6 +32,7 @@ mod groups;
 mod harness;
 mod hotspot_hints;
 mod importing;
+mod listening;
 mod load;
 mod login;
 mod manners;

@@ -1,6 +1,6 @@
 //! What texts do, by example.
 
-use super::{Effect, Kept, SessionChange};
+use super::{Effect, Kept, Listening, SessionChange, replace_listening};
 use crate::statement::parse;
 
 fn effect(sql: &str) -> Effect {
@@ -81,7 +81,6 @@ fn others() {
         "FETCH 1 FROM c",
         "NOTIFY a",
         "LOCK t",
-        "UNLISTEN *",
         "SET CONSTRAINTS ALL DEFERRED",
         "SELECT 1; SELECT 2",
         "SELECT 1 INTO t",
@@ -200,7 +199,6 @@ fn settings_go_back() {
 #[test]
 fn what_binds_a_client_to_its_server() {
     let texts = [
-        "LISTEN a",
         "CREATE TEMP TABLE t (a int)",
         "CREATE LOCAL TEMPORARY TABLE t AS SELECT 1",
         "CREATE TEMP VIEW v AS SELECT 1",
@@ -342,7 +340,7 @@ fn several_statements_tell_all_changes_in_order() {
             SessionChange::Next,
             reset,
             SessionChange::Next,
-            SessionChange::Pin(Kept::Listening)
+            SessionChange::Listening(Listening::Listen("c".to_owned()))
         ]
     );
 }
@@ -559,4 +557,43 @@ fn a_transaction_block_is_begun_by_two_words() {
     ] {
         assert_eq!(parse(text).unwrap().begins, begins, "{text}");
     }
+}
+
+#[test]
+fn channels_are_named_as_postgresql_reads_them() {
+    use Listening::{Listen, Unlisten, UnlistenAll};
+    for (sql, expected) in [
+        ("listen Jobs", Listen("jobs".to_owned())),
+        ("LISTEN \"Jobs \"\" 1\"", Listen("Jobs \" 1".to_owned())),
+        ("UNLISTEN jobs", Unlisten("jobs".to_owned())),
+        ("UNLISTEN *", UnlistenAll),
+        (
+            &format!("LISTEN {}", "é".repeat(40)),
+            Listen("é".repeat(31)),
+        ),
+        ("UNLISTEN \"*\"", Unlisten("*".to_owned())),
+    ] {
+        assert_eq!(changes(sql), [SessionChange::Listening(expected)], "{sql}");
+    }
+}
+
+#[test]
+fn another_statement_takes_the_place_of_each_listen() {
+    let mut seen = Vec::new();
+    let text = "/* é */ LISTEN a; SELECT 'LISTEN b';UNLISTEN \"é\"; listen c ;";
+    let replaced = replace_listening(text, |listening| {
+        seen.push(listening.clone());
+        format!("NOTIFY x, '{}'", seen.len())
+    });
+    assert_eq!(
+        replaced.unwrap(),
+        "/* é */ NOTIFY x, '1'; SELECT 'LISTEN b';NOTIFY x, '2'; NOTIFY x, '3';"
+    );
+    let channel = |name: &str| name.to_owned();
+    let expected = [
+        Listening::Listen(channel("a")),
+        Listening::Unlisten(channel("é")),
+        Listening::Listen(channel("c")),
+    ];
+    assert_eq!(seen, expected);
 }

@@ -1,7 +1,7 @@
 //! A client, its session and a server; the test plays both ends.
 
 use crate::ride::NotYet;
-use crate::ride::{Desk, Ride, StatePolicy, Wrap};
+use crate::ride::{Desk, ListenNeed, Ride, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
@@ -9,7 +9,7 @@ use crate::show::{Console, Table};
 use crate::template::{Template, Templates};
 use crate::testing::messages::Wire;
 use crate::testing::read_out;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use paceline_wire::Frames;
 
 /// Functions that change settings behind the text's back have this in their name.
@@ -40,6 +40,9 @@ pub(super) struct Stage {
     pub(super) book: SettingsBook,
     pub(super) ride: Ride,
     pub(super) state: StatePolicy,
+    /// What the shared LISTEN was asked for, and what it answers next.
+    pub(super) needs: Vec<ListenNeed>,
+    pub(super) outcome: Result<(), Bytes>,
     /// Names of statements on servers, in the order in which they were seen.
     names: Vec<String>,
     /// What the client has sent and the ride has not taken.
@@ -78,6 +81,8 @@ impl Stage {
             server,
             templates,
             book,
+            needs: Vec::new(),
+            outcome: Ok(()),
             names: Vec::new(),
             input: BytesMut::new(),
             pending: Vec::new(),
@@ -131,6 +136,11 @@ impl Stage {
                 Ok(()) => drop(frames.next()),
                 Err(NotYet::Unparsed(unparsed)) => self.templates.parse(&unparsed),
                 Err(NotYet::Describing) => break,
+                Err(NotYet::Listening(need)) => {
+                    self.needs.push(need.clone());
+                    let outcome = std::mem::replace(&mut self.outcome, Ok(()));
+                    self.ride.listens(need, outcome);
+                }
             }
         }
         self.pending = frames.flat_map(|frame| frame.bytes).copied().collect();
@@ -186,6 +196,9 @@ impl Stage {
         let Some((before, rest)) = line.split_once(crate::server::NAME_PREFIX) else {
             return line.to_owned();
         };
+        if line.contains(crate::shared_listen::CHANNEL) {
+            return line.to_owned();
+        }
         let end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '_')
             .unwrap_or(rest.len());

@@ -5,6 +5,7 @@ use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
 use crate::config::PoolMode;
 use crate::pool::{Exclusive, Place, Summons};
+use crate::shared_listen::mail;
 use bytes::{Buf, Bytes, BytesMut};
 use paceline_line::ride::{NotYet, Ride};
 use paceline_line::template::Unparsed;
@@ -44,6 +45,7 @@ impl Relay<'_> {
                 match self.begin_long(header) {
                     Ok(()) => continue,
                     Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
+                    Err(NotYet::Listening(need)) => self.unheard = Some(need),
                     Err(NotYet::Describing) => {}
                 }
                 break;
@@ -76,17 +78,23 @@ impl Relay<'_> {
 
     /// Its turn is not over, and nothing stands in front of what comes next.
     fn may_take(&self) -> bool {
-        !self.client.turn.is_over() && self.pending.is_empty() && self.unparsed.is_none()
+        !self.client.turn.is_over() && self.pending.is_empty() && !self.is_held()
+    }
+
+    /// What comes next must wait for something else than the server.
+    fn is_held(&self) -> bool {
+        self.unparsed.is_some() || self.unheard.is_some()
     }
 
     /// Takes messages that are whole.
     fn take_pending(&mut self) {
-        while !self.client.turn.is_over() && !self.pending.is_empty() && self.unparsed.is_none() {
+        while !self.client.turn.is_over() && !self.pending.is_empty() && !self.is_held() {
             let len = Frames::new(&self.pending).next().map(|f| f.bytes.len());
             let message = self.pending.slice(..len.unwrap_or(self.pending.len()));
             match self.take_message(&message) {
                 Ok(()) => self.pending.advance(message.len()),
                 Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
+                Err(NotYet::Listening(need)) => self.unheard = Some(need),
                 Err(NotYet::Describing) => break,
             }
         }
@@ -299,6 +307,8 @@ impl Relay<'_> {
         };
         let summons = summoned(&mut self.client.summons, call);
         let idle = phase == Phase::Idle;
+        let mail = mail(self.client.listening.as_deref());
+        let hears = idle && self.to_client.is_empty();
         let up = tokio::select! {
             biased;
             ready = server => {
@@ -310,6 +320,7 @@ impl Relay<'_> {
                 None
             }
             end = summons, if idle => return Err((Fate::Drop, end)),
+            () = mail, if hears => return self.deliver(),
             why = Clock::is_up(&mut self.clock) => Some(why),
         };
         if quiet {

@@ -2,13 +2,17 @@
 
 use super::key::{Key, Kind};
 use crate::config::value::{self, ValueError, Written};
-use paceline_line::ride::Keeping;
+use paceline_line::ride::{Keeping, ListenMode};
 
 /// What of a session follows its client from server to server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     /// What becomes of state that cannot follow.
     pub(crate) session_state: Keeping,
+    /// How clients listen.
+    pub(crate) listen_mode: ListenMode,
+    /// What becomes of clients that listen if the shared connection is lost.
+    pub(crate) listen_lost: ListenLost,
     /// Settings that follow even where they were set by what a function or a DO block does.
     pub(crate) track_extra_parameters: Vec<String>,
     /// Startup parameters that are neither tracked nor passed on.
@@ -17,10 +21,21 @@ pub(crate) struct State {
     pub(crate) max_prepared_statements: usize,
 }
 
+/// What becomes of clients that listen if the shared connection is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenLost {
+    /// They are disconnected with an error, as they would have been alone.
+    Error,
+    /// The log has a warning, and a new connection listens.
+    Log,
+}
+
 impl Default for State {
     fn default() -> Self {
         Self {
             session_state: Keeping::Pin,
+            listen_mode: ListenMode::Session,
+            listen_lost: ListenLost::Error,
             track_extra_parameters: vec!["IntervalStyle".to_owned()],
             ignore_startup_parameters: Vec::new(),
             max_prepared_statements: 200,
@@ -87,6 +102,21 @@ fn keeping(word: &str) -> Keeping {
     found.map(|(_, keeping)| *keeping).unwrap_or_default()
 }
 
+const LISTEN_MODES: &[&str] = &["session", "shared"];
+const LISTEN_LOST: &[&str] = &["error", "log"];
+
+fn mode(word: &str) -> ListenMode {
+    match word {
+        "shared" => ListenMode::Shared,
+        _ => ListenMode::Session,
+    }
+}
+
+/// Reads `listen_mode`.
+pub(in crate::config) fn listen_mode(written: Written<'_>) -> Result<ListenMode, ValueError> {
+    value::choice(written, LISTEN_MODES).map(mode)
+}
+
 /// Reads `session_state`.
 pub(in crate::config) fn session_state(written: Written<'_>) -> Result<Keeping, ValueError> {
     value::choice(written, KEEPING_WORDS).map(keeping)
@@ -105,6 +135,35 @@ pub(super) static KEYS: &[Key] = &[
                 word.map_or("pin", |(word, _)| word)
             },
             choose: |settings, word| settings.state.session_state = keeping(word),
+        },
+    },
+    Key {
+        name: "listen_mode",
+        meaning: "How clients of transaction and statement pooling LISTEN: as session state (session_state), or by one server connection for all of a database",
+        kind: Kind::Choice {
+            among: LISTEN_MODES,
+            show: |settings| match settings.state.listen_mode {
+                ListenMode::Session => "session",
+                ListenMode::Shared => "shared",
+            },
+            choose: |settings, word| settings.state.listen_mode = mode(word),
+        },
+    },
+    Key {
+        name: "listen_lost",
+        meaning: "What becomes of clients that listen by a shared connection when that is lost: disconnected with an error, or a warning in the log and a new connection",
+        kind: Kind::Choice {
+            among: LISTEN_LOST,
+            show: |settings| match settings.state.listen_lost {
+                ListenLost::Error => "error",
+                ListenLost::Log => "log",
+            },
+            choose: |settings, word| {
+                settings.state.listen_lost = match word {
+                    "log" => ListenLost::Log,
+                    _ => ListenLost::Error,
+                };
+            },
         },
     },
     Key {

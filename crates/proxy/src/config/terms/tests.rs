@@ -22,6 +22,7 @@ fn values(key: &TermKey) -> [&'static str; 2] {
     match key.kind {
         Kind::Mode => ["\"session\"", "\"statement\""],
         Kind::State => ["\"track\"", "\"error\""],
+        Kind::Listen => ["\"shared\"", "\"session\""],
         Kind::Count(..) => ["3", "4"],
         Kind::Time(_) => ["3", "\"4s\""],
     }

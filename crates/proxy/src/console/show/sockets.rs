@@ -31,6 +31,12 @@ pub(super) const COLUMNS: Columns = Columns {
     names: socket_columns![],
 };
 
+/// PgBouncer has no column for the process of a client's server.
+pub(super) const CLIENT_COLUMNS: Columns = Columns {
+    kinds: "ssssssisissiiississiii",
+    names: socket_columns!["server_pid"],
+};
+
 pub(super) const DEBUG_COLUMNS: Columns = Columns {
     kinds: "ssssssisissiiississiiiiiiiii",
     names: socket_columns![
@@ -66,6 +72,8 @@ struct Socket {
     address: usize,
     link: Option<usize>,
     process: u32,
+    /// Of the server connection that a client is on; 0: it is on none.
+    server_process: u32,
     application_name: String,
     prepared: u32,
     id: u32,
@@ -87,7 +95,13 @@ type Riders = HashMap<(*const Pool, u32), Arc<Whereabouts>>;
 
 pub(super) fn clients(proxy: &Proxy) -> Vec<Row> {
     let sockets = all_clients(proxy, &all_servers(proxy));
-    sockets.into_iter().map(Socket::into_row).collect()
+    let row = |socket: Socket| {
+        let server_process = socket.server_process;
+        let mut row = socket.into_row();
+        row.push(server_process.into());
+        row
+    };
+    sockets.into_iter().map(row).collect()
 }
 
 pub(super) fn servers(proxy: &Proxy) -> Vec<Row> {
@@ -180,6 +194,10 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
         address: Arc::as_ptr(client).addr(),
         link,
         process: presence.peer.process(),
+        server_process: match seen {
+            Seen::Riding(process) => *process,
+            Seen::Idle | Seen::Waiting(_) | Seen::Travelling => 0,
+        },
         application_name: application_of(client),
         prepared: presence.prepared(),
         id,
@@ -211,6 +229,7 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         address: Arc::as_ptr(card).addr(),
         link: rider.map(|rider| Arc::as_ptr(rider).addr()),
         process: card.process,
+        server_process: 0,
         application_name: rider.map_or_else(String::new, |rider| application_of(rider)),
         prepared: card.prepared(),
         id: server.seen.id,

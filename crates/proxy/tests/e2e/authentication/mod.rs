@@ -2,6 +2,7 @@
 //! who are nobody, or know nothing, or break off; and what the server is shown afterwards, which asks for a password, too.
 
 mod broken;
+mod later;
 mod looked_up;
 mod methods;
 mod rules;

@@ -211,6 +211,8 @@ fn a_client_and_its_server_are_linked() {
     let of_client = row(&mut operator, "SHOW CLIENTS", "type", "C");
     let of_server = row(&mut operator, "SHOW SERVERS", "remote_pid", &pid);
     assert_eq!(of_client["state"], "active");
+    assert_eq!(of_client["server_pid"], pid);
+    assert_eq!(of_client["id"], client.process().to_string());
     assert_eq!(of_client["link"], of_server["ptr"]);
     assert_eq!(of_server["link"], of_client["ptr"]);
     assert_eq!(of_server["state"], "active");

@@ -224,6 +224,12 @@ impl RawClient {
         assert!(other.receive_to_end().is_empty());
     }
 
+    /// The process id that the client was given, as `PQbackendPID()` returns it.
+    pub(crate) fn process(&self) -> u32 {
+        let process = self.key.first_chunk().copied();
+        u32::from_be_bytes(process.unwrap())
+    }
+
     /// Closes the sending side and waits for the other side to close, too.
     pub(crate) fn hang_up(mut self) {
         self.line.close_sending();

@@ -1,0 +1,171 @@
+//! LISTEN by the shared connection: what the server executes instead, and when the client is told that it is ready.
+
+use super::stage::Stage;
+use crate::ride::{ListenMode, ListenNeed};
+use crate::testing::messages::client::*;
+use crate::testing::messages::server::*;
+use bytes::{Bytes, BytesMut};
+use paceline_wire::ErrorResponse;
+
+fn shared() -> Stage {
+    let mut stage = Stage::new();
+    stage.state.listen_mode = ListenMode::Shared;
+    stage.session.listening.default_is_utf8 = true;
+    stage
+}
+
+/// A client that listens already.
+fn listening() -> Stage {
+    let mut stage = shared();
+    stage.session.listening.channels = vec!["jobs".into()];
+    stage
+}
+
+fn need(channels: &[&str], changes: bool) -> ListenNeed {
+    ListenNeed {
+        channels: channels.iter().map(|name| (*name).to_owned()).collect(),
+        changes,
+    }
+}
+
+/// The shared connection has received everything.
+fn caught_up(stage: &mut Stage) -> usize {
+    assert!(stage.ride.awaits_notifications() && !stage.ride.is_over());
+    let mut out = BytesMut::new();
+    stage.ride.has_notifications(&mut out);
+    assert!(!stage.ride.awaits_notifications());
+    out.len()
+}
+
+#[test]
+fn a_transaction_notifies_in_place_of_listening() {
+    let mut stage = shared();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    assert_eq!(
+        stage.client([query("LISTEN a")]),
+        ["Query NOTIFY paceline_listen, 'L1 a'"]
+    );
+    assert_eq!(stage.needs, [need(&["a"], true)]);
+    assert_eq!(
+        stage.server([complete("NOTIFY"), ready('T')]),
+        ["LISTEN", "ready T"]
+    );
+    // It is reserved once, and each statement is another.
+    let sent = stage.client([query("UNLISTEN *; LISTEN a")]);
+    assert_eq!(
+        sent,
+        ["Query NOTIFY paceline_listen, '*2 '; NOTIFY paceline_listen, 'L3 a'"]
+    );
+    assert_eq!(stage.needs.len(), 1);
+    let got = stage.server([complete("NOTIFY"), complete("NOTIFY"), ready('T')]);
+    assert_eq!(got, ["UNLISTEN", "LISTEN", "ready T"]);
+    stage.client([query("COMMIT")]);
+    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["COMMIT"]);
+    assert_eq!(caught_up(&mut stage), 6);
+    assert!(stage.ride.is_over() && stage.ride.kept().is_empty());
+}
+
+#[test]
+fn a_statement_of_the_extended_protocol_notifies_too() {
+    let mut stage = shared();
+    let sent = stage.client([parse("", "LISTEN a"), bind(""), execute(), sync()]);
+    assert!(
+        sent[0].contains("NOTIFY paceline_listen, 'L0 a'"),
+        "{sent:?}"
+    );
+    assert_eq!(stage.needs, [need(&["a"], true)]);
+    let got = stage.server([parsed(), bound(), complete("NOTIFY"), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "LISTEN"]);
+    assert_eq!(caught_up(&mut stage), 6);
+}
+
+/// A client that does not listen waits for nothing, and its UNLISTEN is the server's.
+#[test]
+fn clients_that_do_not_listen_are_not_concerned() {
+    let mut stage = shared();
+    for (sql, command) in [("UNLISTEN *", "UNLISTEN"), ("NOTIFY a", "NOTIFY")] {
+        assert_eq!(stage.client([query(sql)]), [format!("Query {sql}")]);
+        assert_eq!(
+            stage.server([complete(command), ready('I')]),
+            [command, "ready I"]
+        );
+        stage.ride_again();
+    }
+    assert_eq!(stage.needs, []);
+}
+
+#[test]
+fn what_may_notify_is_answered_when_notifications_are_there() {
+    for (sql, waits) in [
+        ("SELECT 1", false),
+        ("SELECT pg_notify('a', 'b')", true),
+        ("SELECT pg_catalog.pg_notify('a', 'b')", true),
+        ("SELECT * FROM t", true),
+        ("UPDATE t SET a = 1", true),
+        ("DO $$BEGIN END$$", true),
+    ] {
+        let mut stage = listening();
+        stage.client([query(sql)]);
+        assert_eq!(!stage.needs.is_empty(), waits, "{sql}");
+        let got = stage.server([complete("X"), ready('I')]);
+        assert_eq!(got.len(), if waits { 1 } else { 2 }, "{sql}");
+        assert_eq!(stage.ride.awaits_notifications(), waits, "{sql}");
+    }
+}
+
+/// What the server says of a later request comes behind.
+#[test]
+fn nothing_passes_a_kept_ready_for_query() {
+    let mut stage = listening();
+    let update = [parse("", "UPDATE t SET a = 1"), bind(""), execute(), sync()].concat();
+    stage.client([update.clone(), update]);
+    let answer = [parsed(), bound(), complete("UPDATE 1"), ready('I')];
+    let got = stage.server([answer.concat(), answer.concat()]);
+    assert_eq!(got, ["parsed", "bound", "UPDATE 1"]);
+    caught_up(&mut stage);
+    assert_eq!(stage.server([]), ["parsed", "bound", "UPDATE 1", "ready I"]);
+}
+
+#[test]
+fn a_channel_that_cannot_be_listened_on_fails_the_statement() {
+    let mut stage = shared();
+    let mut error = BytesMut::new();
+    ErrorResponse::error("08006", "away").write(&mut error);
+    stage.outcome = Err(Bytes::from(error));
+    let sent = stage.client([query("BEGIN; LISTEN a")]);
+    assert_eq!(sent.len(), 1);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert_eq!(got, ["ERROR 08006: away", "ready I"]);
+    assert!(!stage.ride.awaits_notifications() && stage.ride.is_over());
+}
+
+fn error_of_the_server() -> crate::testing::messages::Wire {
+    error("25P01", "no transaction")
+}
+
+/// In an encoding that the shared connection does not send, and where a client has its own server, LISTEN is the server's.
+#[test]
+fn a_client_that_cannot_share_keeps_its_server() {
+    let mut stage = shared();
+    stage.session.listening.default_is_utf8 = false;
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(
+        stage.server([complete("LISTEN"), ready('I')]),
+        ["LISTEN", "ready I"]
+    );
+    assert!(!stage.ride.is_over());
+    let mut stage = shared();
+    stage.ride.stay();
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(stage.needs, []);
+}
+
+#[test]
+fn discard_all_lets_go_of_the_channels() {
+    let mut stage = listening();
+    stage.client([query("DISCARD ALL")]);
+    stage.server([complete("DISCARD ALL"), ready('I')]);
+    caught_up(&mut stage);
+    assert!(stage.ride.take_unlistens_all() && !stage.ride.take_unlistens_all());
+}

@@ -1,0 +1,94 @@
+//! What a client's session knows of the channels that it listens on by the shared connection
+//! ([`shared_listen`](crate::shared_listen)).
+
+use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::template::Template;
+use paceline_sql::{Effect, Listening, SessionChange};
+use std::sync::Arc;
+
+/// Of one client.
+#[derive(Debug, Clone, Default)]
+pub struct ClientListening {
+    /// The process id that the client was given.
+    pub process: u32,
+    /// Channels on which it listens by the shared connection, sorted.
+    pub channels: Vec<Arc<str>>,
+    /// The `client_encoding` that its server connections have by default is UTF8, as that of the shared connection is.
+    pub default_is_utf8: bool,
+    /// Number of the last marker.
+    number: u64,
+}
+
+impl ClientListening {
+    /// It listens on a channel.
+    pub fn is_listening(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// The shared connection sends texts as a client with these settings wants them.
+    pub fn fits(&self, settings: &Settings) -> bool {
+        let Some(sql) = settings.sql_of(CLIENT_ENCODING) else {
+            return self.default_is_utf8;
+        };
+        let letters = sql.chars().filter(char::is_ascii_alphanumeric);
+        let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+        // `SET client_encoding TO …`, or a call of `set_config`.
+        letters.contains("utf8") || letters.contains("unicode")
+    }
+
+    /// A SELECT that answers what `pg_listening_channels()` returns.
+    pub fn to_select(&self) -> String {
+        let channels = self.channels.iter();
+        let channels: Vec<_> = channels.map(|c| paceline_sql::quote_literal(c)).collect();
+        format!(
+            "SELECT pg_listening_channels FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS t(pg_listening_channels)",
+            channels.join(", ")
+        )
+    }
+}
+
+/// The function that lists the channels of a session.
+const LISTS: &str = "pg_listening_channels";
+
+/// Does this statement ask for the channels of its session?
+pub(crate) fn lists_channels(template: &Template) -> bool {
+    let statement = template.statement.as_ref();
+    statement.is_some_and(|statement| statement.functions.iter().any(|name| name.name == LISTS))
+}
+
+/// Does this text ask for nothing else?
+pub(crate) fn only_lists_channels(text: &str) -> bool {
+    let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let call = match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["select", call] | ["select", "*", "from", call] => (*call).to_owned(),
+        _ => return false,
+    };
+    let call = call.strip_prefix("pg_catalog.").unwrap_or(&call);
+    call.strip_prefix(LISTS).is_some_and(|rest| rest == "()")
+}
+
+/// The only thing that a statement does, if that is LISTEN or UNLISTEN.
+pub(super) fn of_template(template: &Template) -> Option<&Listening> {
+    let statements = template.statement.as_ref()?.statements;
+    match template.effect()? {
+        Effect::Session(changes) if statements == 1 => match changes.as_slice() {
+            [SessionChange::Listening(listening)] => Some(listening),
+            _ => None,
+        },
+        _ => None,
+    }
+}

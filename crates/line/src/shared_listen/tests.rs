@@ -1,0 +1,350 @@
+//! The shared `LISTEN`, by what the caller would send and receive.
+
+use super::{Answer, CHANNEL, ListenerId, MAIL_MAX, Marker, Overflow, SharedListen, Step, Ticket};
+use bytes::{Bytes, BytesMut};
+use paceline_sql::Listening;
+use paceline_wire::{Frames, backend};
+
+/// Server processes, and the ids of clients.
+const P: u32 = 101;
+const Q: u32 = 102;
+const A: u32 = 900_001;
+const B: u32 = 900_002;
+
+fn message(process: u32, channel: &str, payload: &str) -> Bytes {
+    let mut out = BytesMut::new();
+    backend::write_notification(&mut out, process, channel.as_bytes(), payload.as_bytes());
+    out.freeze()
+}
+
+fn sql(steps: Option<Vec<Step>>) -> Vec<String> {
+    let text = |step| match step {
+        Step::Query(sql) => sql,
+        Step::Sync => "Sync".to_owned(),
+    };
+    steps.into_iter().flatten().map(text).collect()
+}
+
+/// Sends a round, and has the server answer it.
+fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<Answer>) {
+    let sent = sql(shared.next_round());
+    let answers = sent.iter().flat_map(|_| shared.ready()).collect();
+    (sent, answers)
+}
+
+fn notify(shared: &mut SharedListen, process: u32, channel: &str, payload: &str) {
+    shared
+        .notification(message(process, channel, payload))
+        .unwrap();
+}
+
+/// The marker of a committed transaction.
+fn mark(shared: &mut SharedListen, process: u32, listening: &Listening) {
+    let sql = Marker::sql(listening, 7);
+    let payload = sql.split_once(", '").unwrap().1.strip_suffix('\'').unwrap();
+    notify(shared, process, CHANNEL, payload);
+}
+
+/// What a client reads: process and payload.
+fn mail(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
+    let mut out = BytesMut::new();
+    shared.take_mail(id, usize::MAX, &mut out).unwrap();
+    Frames::new(&out)
+        .map(|frame| {
+            let (process, _, payload) = backend::read_notification(frame.body()).unwrap();
+            (process, String::from_utf8(payload.to_vec()).unwrap())
+        })
+        .collect()
+}
+
+fn payloads(shared: &mut SharedListen, id: ListenerId) -> Vec<String> {
+    mail(shared, id)
+        .into_iter()
+        .map(|(_, payload)| payload)
+        .collect()
+}
+
+/// A client that listens on the channel, outside a transaction.
+fn listening(shared: &mut SharedListen, process: u32, channel: &str) -> ListenerId {
+    let id = shared.join(process);
+    shared.listen(id, channel);
+    round(shared);
+    id
+}
+
+fn ok(ticket: Ticket) -> Vec<Answer> {
+    vec![(ticket, Ok(()))]
+}
+
+fn listen(channel: &str) -> Listening {
+    Listening::Listen(channel.to_owned())
+}
+
+#[test]
+fn a_client_listens_from_the_answer_on() {
+    let mut shared = SharedListen::default();
+    let id = shared.join(A);
+    let ticket = shared.listen(id, "a \"b");
+    assert_eq!(sql(shared.next_round()), ["LISTEN \"a \"\"b\""]);
+    notify(&mut shared, P, "a \"b", "before");
+    assert!(!shared.is_listening(id));
+    assert_eq!(shared.ready(), ok(ticket));
+    notify(&mut shared, P, "a \"b", "after");
+    notify(&mut shared, P, "other", "no");
+    assert_eq!(mail(&mut shared, id), [(P, "after".to_owned())]);
+    assert_eq!(shared.take_woken(), [id]);
+    assert_eq!(shared.next_round(), None);
+}
+
+/// However many clients listen, the server is asked once, and stops when the last one does.
+#[test]
+fn a_channel_is_listened_on_once() {
+    let mut shared = SharedListen::default();
+    let first = listening(&mut shared, A, "a");
+    let second = shared.join(B);
+    let ticket = shared.listen(second, "a");
+    assert_eq!(round(&mut shared), (vec!["Sync".to_owned()], ok(ticket)));
+    notify(&mut shared, P, "a", "1");
+    assert_eq!(payloads(&mut shared, first), ["1"]);
+    assert_eq!(payloads(&mut shared, second), ["1"]);
+    shared.unlisten(first, "a");
+    assert_eq!(shared.next_round(), None);
+    notify(&mut shared, P, "a", "2");
+    assert_eq!(payloads(&mut shared, first), [""; 0]);
+    assert_eq!(payloads(&mut shared, second), ["2"]);
+    shared.leave(second);
+    assert_eq!(round(&mut shared).0, ["UNLISTEN \"a\""]);
+    shared.leave(first);
+    assert!(shared.is_empty());
+    assert_eq!(shared.next_round(), None);
+}
+
+#[test]
+fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
+    let mut shared = SharedListen::default();
+    let id = listening(&mut shared, A, "a");
+    shared.listen(id, "a");
+    round(&mut shared);
+    notify(&mut shared, P, "a", "1");
+    assert_eq!(payloads(&mut shared, id), ["1"]);
+    shared.unlisten_all(id);
+    notify(&mut shared, P, "a", "2");
+    assert_eq!(payloads(&mut shared, id), [""; 0]);
+}
+
+/// A client that comes back to a channel during the round that ends it is asked for again.
+#[test]
+fn a_channel_that_is_wanted_again_is_listened_on_again() {
+    let mut shared = SharedListen::default();
+    let id = listening(&mut shared, A, "a");
+    shared.unlisten(id, "a");
+    assert_eq!(sql(shared.next_round()), ["UNLISTEN \"a\""]);
+    let ticket = shared.listen(id, "a");
+    assert_eq!(shared.next_round(), None);
+    assert_eq!(shared.ready(), []);
+    assert_eq!(
+        round(&mut shared),
+        (vec!["LISTEN \"a\"".to_owned()], ok(ticket))
+    );
+}
+
+/// Inside a transaction the place of the marker among the notifications decides.
+#[test]
+fn a_transaction_listens_from_its_commit_on() {
+    let mut shared = SharedListen::default();
+    let id = shared.join(A);
+    let ticket = shared.reserve(id, P, &["a".to_owned()]);
+    assert_eq!(round(&mut shared).1, ok(ticket));
+    notify(&mut shared, Q, "a", "before");
+    mark(&mut shared, P, &listen("a"));
+    notify(&mut shared, Q, "a", "after");
+    assert_eq!(payloads(&mut shared, id), ["after"]);
+    shared.settle(id);
+    assert!(shared.is_listening(id));
+    // It is kept after the reservation.
+    assert_eq!(shared.next_round(), None);
+}
+
+/// PostgreSQL applies all changes of a transaction before it delivers its own notifications.
+#[test]
+fn a_transaction_hears_itself_wherever_it_listens() {
+    for (listens_last, changes, heard) in [
+        (true, vec![listen("a")], true),
+        (false, vec![listen("a")], true),
+        (true, vec![listen("a"), Listening::UnlistenAll], false),
+        (
+            false,
+            vec![listen("a"), Listening::Unlisten("a".to_owned())],
+            false,
+        ),
+        (
+            true,
+            vec![Listening::Unlisten("a".to_owned()), listen("a")],
+            true,
+        ),
+    ] {
+        let mut shared = SharedListen::default();
+        let id = shared.join(A);
+        shared.reserve(id, P, &["a".to_owned()]);
+        round(&mut shared);
+        if listens_last {
+            notify(&mut shared, P, "a", "own");
+        }
+        changes
+            .iter()
+            .for_each(|change| mark(&mut shared, P, change));
+        if !listens_last {
+            notify(&mut shared, P, "a", "own");
+        }
+        shared.catch_up(id);
+        round(&mut shared);
+        let own = heard.then(|| (A, "own".to_owned()));
+        assert_eq!(mail(&mut shared, id), Vec::from_iter(own), "{changes:?}");
+    }
+}
+
+#[test]
+fn a_transaction_that_rolls_back_changes_nothing() {
+    let mut shared = SharedListen::default();
+    let id = shared.join(A);
+    shared.reserve(id, P, &["a".to_owned()]);
+    round(&mut shared);
+    shared.catch_up(id);
+    round(&mut shared);
+    shared.settle(id);
+    assert!(!shared.is_listening(id));
+    assert_eq!(round(&mut shared).0, ["UNLISTEN \"a\""]);
+}
+
+/// The channel of markers is open to everybody.
+#[test]
+fn a_marker_of_another_process_counts_for_no_client() {
+    let mut shared = SharedListen::default();
+    let first = listening(&mut shared, A, "a");
+    let second = shared.join(B);
+    shared.reserve(second, P, &["b".to_owned()]);
+    round(&mut shared);
+    mark(&mut shared, Q, &Listening::UnlistenAll);
+    mark(&mut shared, Q, &listen("b"));
+    assert!(shared.is_listening(first) && !shared.is_listening(second));
+}
+
+#[test]
+fn a_client_recognises_its_own_notifications_and_no_others() {
+    let mut shared = SharedListen::default();
+    let (first, second) = (
+        listening(&mut shared, A, "a"),
+        listening(&mut shared, B, "a"),
+    );
+    shared.is_served(first, P);
+    notify(&mut shared, P, "a", "first's");
+    notify(&mut shared, Q, "a", "a stranger's");
+    // By chance the same number.
+    notify(&mut shared, A, "a", "another stranger's");
+    let from = |shared: &mut _, id| mail(shared, id).into_iter().map(|(process, _)| process);
+    assert!(from(&mut shared, first).eq([A, Q, 0]));
+    assert!(from(&mut shared, second).eq([P, Q, A]));
+    shared.settle(first);
+    notify(&mut shared, P, "a", "of the next on that server");
+    assert!(from(&mut shared, first).eq([P]));
+}
+
+/// A process serves one client at a time; what an earlier one forgot to say does not count.
+#[test]
+fn a_server_process_is_of_the_client_that_it_serves_last() {
+    let mut shared = SharedListen::default();
+    let (first, second) = (
+        listening(&mut shared, A, "a"),
+        listening(&mut shared, B, "a"),
+    );
+    shared.is_served(first, P);
+    shared.is_served(second, P);
+    shared.settle(first);
+    notify(&mut shared, P, "a", "second's");
+    assert_eq!(mail(&mut shared, first), [(P, "second's".to_owned())]);
+    assert_eq!(mail(&mut shared, second), [(B, "second's".to_owned())]);
+}
+
+#[test]
+fn one_channel_that_is_refused_fails_no_other() {
+    let mut shared = SharedListen::default();
+    let (first, second) = (shared.join(A), shared.join(B));
+    let (bad, good) = (shared.listen(first, "a"), shared.listen(second, "b"));
+    assert_eq!(sql(shared.next_round()), ["LISTEN \"a\"", "LISTEN \"b\""]);
+    let error = Bytes::from_static(b"no");
+    shared.refused(error.clone());
+    assert_eq!(shared.ready(), []);
+    assert_eq!(shared.ready(), [(bad, Err(error)), (good, Ok(()))]);
+    assert!(!shared.is_listening(first) && shared.is_listening(second));
+    // It is not asked for again before somebody wants it.
+    assert_eq!(shared.next_round(), None);
+}
+
+/// Who waits for a round waits for one that begins later: the round under way may have passed what was committed since.
+#[test]
+fn a_request_waits_for_the_round_after_the_one_under_way() {
+    let mut shared = SharedListen::default();
+    let id = listening(&mut shared, A, "a");
+    let first = shared.catch_up(id);
+    assert_eq!(sql(shared.next_round()), ["Sync"]);
+    let second = shared.catch_up(id);
+    assert_eq!(shared.ready(), ok(first));
+    assert_eq!(round(&mut shared).1, ok(second));
+}
+
+#[test]
+fn after_a_loss_all_channels_are_listened_on_again() {
+    let mut shared = SharedListen::default();
+    let id = listening(&mut shared, A, "a");
+    let late = shared.listen(id, "b");
+    let waits = shared.catch_up(id);
+    shared.next_round();
+    assert_eq!(shared.disconnected(), ok(waits));
+    let (sent, answers) = round(&mut shared);
+    assert_eq!(sent, ["LISTEN \"a\"", "LISTEN \"b\""]);
+    assert_eq!(answers, ok(late));
+    let gone = shared.listen(id, "c");
+    let error = Bytes::from_static(b"away");
+    assert_eq!(shared.fail(&error), [(gone, Err(error.clone()))]);
+}
+
+#[test]
+fn a_client_that_leaves_in_the_midst_leaves_nothing() {
+    let mut shared = SharedListen::default();
+    let id = shared.join(A);
+    shared.listen(id, "a");
+    shared.reserve(id, P, &["b".to_owned()]);
+    shared.next_round();
+    shared.listen(id, "c");
+    shared.leave(id);
+    assert!(shared.is_empty());
+    assert_eq!(shared.ready(), []);
+    assert_eq!(shared.ready(), []);
+    assert_eq!(round(&mut shared).0, ["UNLISTEN \"a\"", "UNLISTEN \"b\""]);
+    assert_eq!(shared.channels.len(), 0);
+}
+
+#[test]
+fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
+    let mut shared = SharedListen::default();
+    let (slow, other) = (
+        listening(&mut shared, A, "a"),
+        listening(&mut shared, B, "a"),
+    );
+    for _ in 0..MAIL_MAX {
+        notify(&mut shared, P, "a", "x");
+    }
+    assert_eq!(mail(&mut shared, other).len(), MAIL_MAX);
+    notify(&mut shared, P, "a", "one more");
+    let mut out = BytesMut::new();
+    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
+    assert!(shared.has_mail(slow));
+    assert_eq!(payloads(&mut shared, other), ["one more"]);
+    // By bytes, too.
+    let slow = listening(&mut shared, A, "b");
+    let large = "x".repeat(7_000);
+    for _ in 0..=super::MAIL_BYTES_MAX / large.len() {
+        notify(&mut shared, P, "b", &large);
+    }
+    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
+}

@@ -1,0 +1,131 @@
+//! A client that listens by a shared connection: its LISTEN and UNLISTEN outside a transaction, and the notifications that it gets
+//! between two units.
+
+use super::{Client, End};
+use crate::config::PoolMode;
+use crate::shared_listen::{ListeningClient, MailEnd, mail};
+use bytes::BytesMut;
+use paceline_line::ride::ListenMode;
+use paceline_line::unit::Unit;
+use paceline_sql::Listening;
+use paceline_wire::backend::Status;
+use tokio::io::Interest;
+
+impl Client {
+    /// Its LISTEN needs no server connection of its own.
+    pub(super) fn shares_listen(&self) -> bool {
+        if self.listening.is_some() {
+            return true;
+        }
+        let session = &self.session;
+        self.mode != PoolMode::Session
+            && self.pool.terms().state.listen_mode == ListenMode::Shared
+            && session.listening.fits(&session.settings)
+    }
+
+    /// Listens by the shared connection from now on, if it does not yet.
+    pub(super) fn join_listening(&mut self) -> &ListeningClient {
+        let Self {
+            listening,
+            proxy,
+            pool,
+            registration,
+            ..
+        } = self;
+        listening.get_or_insert_with(|| ListeningClient::join(proxy, pool, registration.process))
+    }
+
+    /// Notes on which channels it listens now. A client that listens on none leaves the shared connection.
+    pub(super) fn note_channels(&mut self) {
+        let channels = self.listening.as_ref().map(|client| client.channels());
+        self.session.listening.channels = channels.unwrap_or_default();
+        if let Some(client) = &self.listening
+            && !self.session.listening.is_listening()
+            && client.ended().is_none()
+            && client.out.is_empty()
+        {
+            self.listening = None;
+        }
+    }
+
+    /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
+    pub(super) async fn listen_alone(&mut self, change: Listening, unit: &Unit) -> Result<(), End> {
+        let outcome = match &change {
+            Listening::Listen(channel) => self.join_listening().listen(channel).await,
+            Listening::Unlisten(_) | Listening::UnlistenAll => {
+                if let Some(client) = &self.listening {
+                    client.catch_up().await;
+                }
+                Ok(())
+            }
+        };
+        let mut out = match outcome {
+            Ok(()) => self.session.answer_listening(&change, unit),
+            Err(error) => BytesMut::from(error),
+        };
+        if let Some(client) = &self.listening {
+            // What ends its connection is found when the next delivery is due.
+            let _ = client.take_all(&mut out);
+            match &change {
+                Listening::Listen(_) => {}
+                Listening::Unlisten(channel) => client.unlisten(channel),
+                Listening::UnlistenAll => client.unlisten_all(),
+            }
+        }
+        self.note_channels();
+        Status::Idle.write(&mut out);
+        self.count_answered(&unit.bytes, out.len());
+        Ok(self.stream.write_all(&mut out).await?)
+    }
+
+    /// Writes notifications as far as the socket takes them. Returns what the socket is to be waited for.
+    pub(super) fn deliver(&mut self) -> Result<Interest, End> {
+        let Some(client) = &mut self.listening else {
+            return Ok(Interest::READABLE);
+        };
+        if let Err(end) = client.refill() {
+            return Err(self.end_of_mail(end));
+        }
+        if !client.out.is_empty() {
+            self.stream.write_part(&mut client.out)?;
+        }
+        let more = !client.out.is_empty();
+        Ok(match more {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        })
+    }
+
+    /// A notification that has been written in part is written to its end before anything else.
+    pub(super) async fn finish_delivery(&mut self) -> Result<(), End> {
+        while let Some(client) = &mut self.listening
+            && !client.out.is_empty()
+        {
+            self.stream.write_part(&mut client.out)?;
+            if client.out.is_empty() {
+                break;
+            }
+            tokio::select! {
+                ready = self.stream.ready(Interest::WRITABLE) => drop(ready?),
+                () = mail(self.listening.as_deref()) => drop(self.deliver()?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Its connection ends.
+    pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
+        let mut out = BytesMut::new();
+        why.error().write(&mut out);
+        if why == MailEnd::Lost && !self.stream.is_cut() {
+            return End::Told(out.freeze());
+        }
+        let client = self.stream.peer();
+        tracing::warn!(%client, "client sent away: it does not read its notifications");
+        if !self.stream.is_cut() {
+            // It does not read: its connection ends whether or not it hears why.
+            let _ = self.stream.write_now(&mut out);
+        }
+        End::Left
+    }
+}

@@ -1,0 +1,244 @@
+//! A client of a shared LISTEN.
+
+use super::Shared;
+use crate::pool::Pool;
+use crate::proxy::Proxy;
+use bytes::{Bytes, BytesMut};
+use paceline_line::shared_listen::{ListenerId, SharedListen, Ticket};
+use paceline_wire::ErrorResponse;
+use std::sync::Arc;
+use tokio::sync::{Notify, oneshot};
+
+/// Maximum number of channels of one client.
+const CHANNELS_MAX: usize = 10_000;
+
+/// Bytes of notifications that are taken at a time to be written.
+const TAKEN_BYTES: usize = 64 * 1024;
+
+/// A client that listens by a shared connection, as long as this lives.
+pub(crate) struct ListeningClient {
+    shared: Arc<Shared>,
+    id: ListenerId,
+    mail: Arc<Notify>,
+    /// Notifications that are being written to the client.
+    pub(crate) out: BytesMut,
+}
+
+/// Why a client gets no more notifications. Its connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MailEnd {
+    /// Too many wait for it.
+    Overflow,
+    /// The shared connection is lost.
+    Lost,
+}
+
+impl MailEnd {
+    /// What the client is told.
+    pub(crate) fn error(self) -> ErrorResponse {
+        match self {
+            Self::Overflow => {
+                ErrorResponse::fatal("53400", "too many notifications wait for this client")
+                    .with_hint("Read notifications as they come, and keep transactions short.")
+            }
+            Self::Lost => lost(ErrorResponse::fatal),
+        }
+    }
+}
+
+/// The shared connection is lost.
+pub(super) fn lost(of: fn(&'static str, String) -> ErrorResponse) -> ErrorResponse {
+    let message = "the server connection that listens for this client was lost";
+    of("08006", message.to_owned())
+        .with_detail("Notifications may have been missed.")
+        .with_hint("Connect and LISTEN again.")
+}
+
+/// An error as it is sent.
+pub(super) fn to_bytes(error: &ErrorResponse) -> Bytes {
+    let mut out = BytesMut::new();
+    error.write(&mut out);
+    out.freeze()
+}
+
+type Outcome = Result<(), Bytes>;
+
+impl ListeningClient {
+    /// A client of the pool that was given this process id.
+    pub(crate) fn join(proxy: &Arc<Proxy>, pool: &Arc<Pool>, process: u32) -> Box<Self> {
+        let shared = proxy.shared_listens.of(&pool.address());
+        Box::new(shared.join(proxy, pool, process))
+    }
+
+    pub(super) fn new(shared: Arc<Shared>, id: ListenerId, mail: Arc<Notify>) -> Self {
+        Self {
+            shared,
+            id,
+            mail,
+            out: BytesMut::new(),
+        }
+    }
+
+    /// Listens on a channel, outside a transaction.
+    ///
+    /// # Errors
+    /// The server's `ErrorResponse`, or one that says why there is none.
+    pub(crate) async fn listen(&self, channel: &str) -> Outcome {
+        self.check_room(1)?;
+        let asked = self.ask(|core| core.listen(self.id, channel));
+        wait(asked).await
+    }
+
+    /// Has channels listened on for the transaction that the process `server` carries out.
+    ///
+    /// # Errors
+    /// As for [`ListeningClient::listen`].
+    pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> Outcome {
+        self.check_room(channels.len())?;
+        let asked = self.ask(|core| core.reserve(self.id, server, channels));
+        wait(asked).await
+    }
+
+    fn check_room(&self, more: usize) -> Outcome {
+        if self.channels().len() + more <= CHANNELS_MAX {
+            return Ok(());
+        }
+        let detail = format!("A client may listen on {CHANNELS_MAX} channels at a time.");
+        let error = ErrorResponse::error("53400", "too many channels").with_detail(detail);
+        Err(to_bytes(&error))
+    }
+
+    /// Waits until what was committed before has been received.
+    pub(crate) async fn catch_up(&self) {
+        let asked = self.ask(|core| core.catch_up(self.id));
+        // If the connection is lost, there is nothing to wait for.
+        let _ = wait(asked).await;
+    }
+
+    fn ask(&self, request: impl FnOnce(&mut SharedListen) -> Ticket) -> oneshot::Receiver<Outcome> {
+        let (answer, waits) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if state.is_lost(self.id) {
+            // The receiver is here.
+            let _ = answer.send(Err(to_bytes(&lost(ErrorResponse::error))));
+            return waits;
+        }
+        let ticket = request(&mut state.core);
+        state.answers.insert(ticket, answer);
+        drop(state);
+        self.shared.work.notify_one();
+        waits
+    }
+
+    /// Carries out what needs no answer of the server.
+    fn tell(&self, what: impl FnOnce(&mut SharedListen)) {
+        what(&mut self.shared.lock().core);
+        self.shared.work.notify_one();
+    }
+
+    /// What the process `server` notifies is the client's own.
+    pub(crate) fn is_served(&self, server: u32) {
+        self.tell(|core| core.is_served(self.id, server));
+    }
+
+    /// The client's transaction is over, and its notifications have been received.
+    pub(crate) fn settle(&self) {
+        self.tell(|core| core.settle(self.id));
+    }
+
+    /// `UNLISTEN`, outside a transaction.
+    pub(crate) fn unlisten(&self, channel: &str) {
+        self.tell(|core| core.unlisten(self.id, channel));
+    }
+
+    /// `UNLISTEN *`, outside a transaction.
+    pub(crate) fn unlisten_all(&self) {
+        self.tell(|core| core.unlisten_all(self.id));
+    }
+
+    /// The channels on which the client listens, sorted.
+    pub(crate) fn channels(&self) -> Vec<Arc<str>> {
+        self.shared.lock().core.channels_of(self.id)
+    }
+
+    /// Appends some notifications for the client.
+    ///
+    /// # Errors
+    /// It gets no more.
+    pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+        self.take_up_to(out.len() + TAKEN_BYTES, out)
+    }
+
+    /// Appends all notifications that wait for the client.
+    ///
+    /// # Errors
+    /// It gets no more.
+    pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+        self.take_up_to(usize::MAX, out)
+    }
+
+    fn take_up_to(&self, limit: usize, out: &mut BytesMut) -> Result<(), MailEnd> {
+        let mut state = self.shared.lock();
+        if state.is_lost(self.id) {
+            return Err(MailEnd::Lost);
+        }
+        let taken = state.core.take_mail(self.id, limit, out);
+        taken.map_err(|_| MailEnd::Overflow)
+    }
+
+    /// Takes what is written to the client next.
+    ///
+    /// # Errors
+    /// It gets no more.
+    pub(crate) fn refill(&mut self) -> Result<(), MailEnd> {
+        let mut out = std::mem::take(&mut self.out);
+        let taken = match out.is_empty() {
+            true => self.take(&mut out),
+            false => self.ended().map_or(Ok(()), Err),
+        };
+        self.out = out;
+        taken
+    }
+
+    /// Why the client gets no more.
+    pub(crate) fn ended(&self) -> Option<MailEnd> {
+        let state = self.shared.lock();
+        if state.is_lost(self.id) {
+            return Some(MailEnd::Lost);
+        }
+        let overflows = state.core.has_overflowed(self.id);
+        overflows.then_some(MailEnd::Overflow)
+    }
+
+    /// There is something to tell the client: while notifications are being written, only that it gets no more.
+    fn has_mail(&self) -> bool {
+        let waits = || self.shared.lock().core.has_mail(self.id);
+        self.ended().is_some() || (self.out.is_empty() && waits())
+    }
+}
+
+impl Drop for ListeningClient {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.core.leave(self.id);
+        state.clients.remove(&self.id);
+        drop(state);
+        self.shared.work.notify_one();
+    }
+}
+
+async fn wait(answer: oneshot::Receiver<Outcome>) -> Outcome {
+    let gone = || Err(to_bytes(&lost(ErrorResponse::error)));
+    answer.await.unwrap_or_else(|_| gone())
+}
+
+/// Returns when there is something to tell the client; never if it does not listen by a shared connection.
+pub(crate) async fn mail(listening: Option<&ListeningClient>) {
+    let Some(client) = listening else {
+        return std::future::pending().await;
+    };
+    while !client.has_mail() {
+        // A notification that comes before this is kept by the `Notify`.
+        client.mail.notified().await;
+    }
+}
