@@ -7,6 +7,14 @@ use foldhash::HashMap;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// PostgreSQL tells names apart by so many bytes (`NAMEDATALEN` without the end).
+const NAME_BYTES: usize = 63;
+
+/// The name under which PostgreSQL stores a statement of this one.
+fn stored(name: &[u8]) -> &[u8] {
+    name.get(..NAME_BYTES).unwrap_or(name)
+}
+
 /// A client's statements by its own names; the unnamed one under the empty name.
 #[derive(Debug, Default)]
 pub struct Statements {
@@ -60,12 +68,12 @@ impl Undo {
 impl Statements {
     /// The statement of that name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
-        self.by_name.get(name).map(|known| &known.template)
+        self.by_name.get(stored(name)).map(|known| &known.template)
     }
 
     /// Its analysis.
     pub(super) fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
-        self.by_name.get(name).map(|known| &known.analysis)
+        self.by_name.get(stored(name)).map(|known| &known.analysis)
     }
 
     /// The client has this statement under a name, by its [`Template::statement_id`].
@@ -100,6 +108,7 @@ impl Statements {
     ) -> Undo {
         let parse = analysis.parse;
         let statement = Known { template, analysis };
+        let name = stored(name);
         Undo::Name {
             name: name.into(),
             previous: self.put(name.into(), Some(statement)).map(Box::new),
@@ -109,6 +118,7 @@ impl Statements {
 
     /// The client closed a statement.
     pub(super) fn remove(&mut self, name: &[u8]) -> Undo {
+        let name = stored(name);
         Undo::Name {
             name: name.into(),
             previous: self.put(name.into(), None).map(Box::new),
@@ -155,7 +165,7 @@ impl Statements {
     }
 
     fn analysis_of(&mut self, name: &[u8], parse: u64) -> Option<&mut Analysis> {
-        let known = self.by_name.get_mut(name)?;
+        let known = self.by_name.get_mut(stored(name))?;
         (known.analysis.parse == parse).then_some(&mut known.analysis)
     }
 

@@ -360,12 +360,14 @@ fn operators_find_clients_with_keys_of_peers() {
     };
     let mut clients: Vec<RawClient> = (0..50).map(|_| group.client(1)).collect();
     let mut operator = group.console(1);
-    let mut ids: Vec<Option<String>> = operator
-        .ok("SHOW CLIENTS")
-        .rows()
-        .into_iter()
-        .filter_map(|mut row| row.pop())
-        .collect();
+    let shown = operator.ok("SHOW CLIENTS");
+    let described = shown.0.iter().find(|message| message.tag == b'T').unwrap();
+    let place = described
+        .columns()
+        .iter()
+        .position(|name| name == "id")
+        .unwrap();
+    let mut ids: Vec<Option<String>> = shown.rows().iter().map(|row| row[place].clone()).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 50);

@@ -90,6 +90,25 @@ fn names_are_the_same_for_sql_and_messages() {
     ]);
 }
 
+/// PostgreSQL tells names apart by their first 63 bytes, also those that messages give.
+#[test]
+fn names_are_as_long_as_in_postgresql() {
+    let (long, stored) = ("x".repeat(80), "x".repeat(63));
+    check(&[
+        [parse(&long, "SELECT 1", &[]), sync()].concat(),
+        run(&long, &[]),
+        run(&stored, &[]),
+        query(&format!("EXECUTE {stored}")),
+        query(&format!("PREPARE {stored} AS SELECT 2")),
+        query(&format!("DEALLOCATE {stored}")),
+        run(&long, &[]),
+        query(&format!("PREPARE {stored} AS SELECT 3")),
+        run(&long, &[]),
+        [close(b'S', &format!("{stored}y")), sync()].concat(),
+        run(&stored, &[]),
+    ]);
+}
+
 /// What cannot be taken apart keeps its server, and lets go of it.
 #[test]
 fn a_prepare_that_cannot_move_keeps_its_server() {
