@@ -12,7 +12,7 @@ use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, Named, SequenceUse, SessionChange};
+use paceline_sql::{Effect, Kept, Named, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -38,6 +38,13 @@ impl Known {
     pub(super) fn is_unread(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
+    }
+
+    /// PostgreSQL plans no such statement (`FETCH`, `SHOW`): its columns are those of each execution, and no error says that they
+    /// are others than before.
+    pub(super) fn is_utility(&self) -> bool {
+        let template = self.template.as_ref();
+        template.is_some_and(|template| template.effect() == Some(&Effect::Other))
     }
 }
 

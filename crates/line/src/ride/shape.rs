@@ -68,7 +68,7 @@ impl Ride {
         let analysis = desk.session.analysis(name);
         let told = analysis.and_then(|analysis| analysis.shape);
         let known = self.make_known(name, desk, out);
-        let Some(told) = told.filter(|_| !self.first_describes) else {
+        let Some(told) = told.filter(|_| !self.first_describes && !known.is_utility()) else {
             return Ok(known);
         };
         // A statement that is nobody else's may have another key now; then its columns are known all the same.

@@ -572,3 +572,28 @@ fn errors_of_prepare_and_execute_are_where_the_client_has_written_them() {
         both.ask(&run("r", &[]));
     });
 }
+
+/// A FETCH that was prepared before its cursor was there has the cursor's columns, on another server connection, too.
+#[test]
+fn a_fetch_has_the_columns_of_its_cursor() {
+    let stage = Stage::on_shared().set("default_pool_size=2").open();
+    let mut client = stage.client();
+    let fetch = parse("f", "FETCH ALL IN c", &[]);
+    let described = client.ask(&[fetch, describe(b'S', "f"), sync()].concat());
+    assert!(described.0.iter().any(|message| message.tag == b'n'));
+    // The connection that has it is taken.
+    let mut other = stage.client();
+    other.ok("BEGIN");
+    client.ok("BEGIN; DECLARE c CURSOR FOR SELECT 1 AS one, 'x' AS two");
+    let run = [
+        bind("", "f", &[]),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ]
+    .concat();
+    let reply = client.ask(&run).expect_ok("rows");
+    assert_eq!(reply.rows(), [[Some("1".to_owned()), Some("x".to_owned())]]);
+    client.ok("COMMIT");
+    other.ok("COMMIT");
+}
