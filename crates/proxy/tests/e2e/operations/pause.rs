@@ -61,7 +61,7 @@ fn a_pause_that_is_ended_early_says_so() {
 
 #[test]
 fn who_waits_in_a_pause_waits_no_longer_than_elsewhere() {
-    let Some(scene) = scene("query_wait_timeout = \"50ms\"", |builder| builder) else {
+    let Some(scene) = scene("query_wait_timeout = \"2s\"", |builder| builder) else {
         return;
     };
     let mut client = scene.client();
