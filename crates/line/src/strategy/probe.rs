@@ -192,7 +192,10 @@ impl Probe {
 
     /// The table has changed: what was learned of the template no longer holds.
     pub fn facts_moved(&self) -> bool {
-        !self.same && self.course.error().is_none()
+        match self.course.error() {
+            None => !self.same,
+            Some((sqlstate, _)) => is_of_class(sqlstate, &OF_STATEMENT),
+        }
     }
 
     /// A request among others may be at fault for the error: each half of them must be probed by itself.
@@ -202,9 +205,10 @@ impl Probe {
 
     /// PostgreSQL refuses the read for what a request says.
     fn is_refused(&self) -> bool {
-        self.course
-            .error()
-            .is_some_and(|(sqlstate, _)| !says_nothing_of_requests(sqlstate))
+        let error = self.course.error();
+        error.is_some_and(|(sqlstate, _)| {
+            !is_of_class(sqlstate, &OF_STATEMENT) && !is_of_class(sqlstate, &OF_THE_MOMENT)
+        })
     }
 
     /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
@@ -228,12 +232,14 @@ impl Probe {
     }
 }
 
-/// Errors of a connection, a time-out, a cancel request, a lock or a lack of something, which another statement may meet as well
-/// (PostgreSQL's appendix of error codes, by class).
-fn says_nothing_of_requests(sqlstate: &str) -> bool {
-    ["08", "25", "40", "53", "54", "55", "57", "58", "XX"]
-        .iter()
-        .any(|class| sqlstate.starts_with(class))
+/// Classes of errors (PostgreSQL's appendix of error codes) of the statement itself, whatever its values: names, rights, plans.
+const OF_STATEMENT: [&str; 4] = ["0A", "26", "3F", "42"];
+
+/// Of a connection, a time-out, a cancel request, a lock or a lack of something, which another statement may meet as well.
+const OF_THE_MOMENT: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "XX"];
+
+fn is_of_class(sqlstate: &str, classes: &[&str]) -> bool {
+    classes.iter().any(|class| sqlstate.starts_with(class))
 }
 
 impl Asked {

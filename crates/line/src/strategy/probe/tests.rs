@@ -82,6 +82,11 @@ fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
     );
     let failed = [error("57014", "canceling statement"), ready('I')];
     assert_eq!(probed(&units, &mut a_server(), &failed), ["waits", "waits"]);
+    let renamed = [error("42703", "column \"qty\" does not exist"), ready('I')];
+    assert_eq!(
+        probed(&units, &mut a_server(), &renamed),
+        ["leaves", "leaves"]
+    );
     let refused = [error("22012", "division by zero"), ready('I')];
     let alone = probed(&units[..1], &mut a_server(), &refused);
     assert_eq!(alone, ["leaves"]);
