@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::Shape;
+use crate::analysis::{Analysed, Shape};
 use crate::ride::DISCARD_SEQUENCES as DISCARD;
 use crate::sequences::{SequenceState, SequenceToken};
 use crate::settings::{CLIENT_ENCODING, Settings};
@@ -20,8 +20,6 @@ use std::time::Duration;
 
 mod prepared;
 
-use prepared::Prepared;
-
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
 
@@ -32,7 +30,7 @@ const LEFTOVERS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct ServerSide {
     /// Prepared statements, the one that was used last behind all others.
-    prepared: LinkedHashMap<StatementKey, Prepared, FxBuildHasher>,
+    prepared: LinkedHashMap<StatementKey, Analysed, FxBuildHasher>,
     /// Since somebody has counted them.
     parses: u64,
     prepared_max: usize,
@@ -125,7 +123,7 @@ impl StatementKey {
 pub struct Closed {
     key: StatementKey,
     /// What it was. `None`: it was to be closed anyway, because its plan or its parameters no longer fit.
-    prepared: Option<Prepared>,
+    prepared: Option<Analysed>,
 }
 
 /// What was put in front of a message to make its statement known to the server.

@@ -6,12 +6,6 @@ use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 
-/// A prepared statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Prepared {
-    pub(super) analysed: Analysed,
-}
-
 impl ServerSide {
     /// Writes what makes a statement known to the server, if it is not. It may have been analysed at any time.
     pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
@@ -30,7 +24,7 @@ impl ServerSide {
         let own = self.own(statement.id, analysis);
         let key = own.unwrap_or(self.key(statement.id));
         if let Some(prepared) = self.prepared.to_back(&key)
-            && prepared.analysed.serves(analysis, statement.types)
+            && prepared.serves(analysis, statement.types)
         {
             return Ensured {
                 key,
@@ -56,7 +50,7 @@ impl ServerSide {
         if analysis.parse == 0 || key == self.key(id) {
             return None;
         }
-        let there = &mut self.prepared.get_mut(&key)?.analysed;
+        let there = self.prepared.get_mut(&key)?;
         if there.parse != analysis.parse {
             return None;
         }
@@ -72,8 +66,8 @@ impl ServerSide {
         };
         let own = self.prepared.get(&key).filter(|_| analysis.parse != 0);
         let there = self.prepared.get(&self.key(id));
-        own.is_some_and(|own| own.analysed.parse == analysis.parse)
-            || there.is_some_and(|there| there.analysed.serves(analysis, types))
+        own.is_some_and(|own| own.parse == analysis.parse)
+            || there.is_some_and(|there| there.serves(analysis, types))
     }
 
     /// Writes the `Parse` of a statement, at the time `now`, in place of one that is there.
@@ -95,7 +89,7 @@ impl ServerSide {
             shape: None,
             private: false,
         };
-        self.prepared.insert(key, Prepared { analysed });
+        self.prepared.insert(key, analysed);
         self.parses += 1;
         Ensured {
             key,
@@ -118,7 +112,7 @@ impl ServerSide {
     /// The columns of a prepared statement, or of the unnamed one, if they are known.
     pub fn shape(&self, key: Option<StatementKey>) -> Option<Shape> {
         match key {
-            Some(key) => self.prepared.get(&key)?.analysed.shape,
+            Some(key) => self.prepared.get(&key)?.shape,
             None => self.unnamed_shape,
         }
     }
@@ -141,7 +135,7 @@ impl ServerSide {
     fn serving(&self, unit: &Unit) -> Option<&Analysed> {
         let analysis = unit.analysis.as_ref()?;
         let key = self.key(unit.template.statement_id);
-        let there = &self.prepared.get(&key)?.analysed;
+        let there = self.prepared.get(&key)?;
         there
             .serves(analysis, &unit.template.types)
             .then_some(there)
@@ -150,7 +144,7 @@ impl ServerSide {
     /// The server has described the columns of a prepared statement, or of the unnamed one.
     pub fn has_shape(&mut self, key: Option<StatementKey>, shape: Shape) {
         match key.and_then(|key| self.prepared.get_mut(&key)) {
-            Some(prepared) => prepared.analysed.shape = Some(shape),
+            Some(prepared) => prepared.shape = Some(shape),
             None if key.is_none() => self.unnamed_shape = Some(shape),
             None => {}
         }
@@ -159,7 +153,7 @@ impl ServerSide {
     /// The server has described the parameters of a prepared statement.
     pub fn has_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
         if let Some(prepared) = key.and_then(|key| self.prepared.get_mut(&key)) {
-            prepared.analysed.types = Some(TypesId::of(types));
+            prepared.types = Some(TypesId::of(types));
         }
     }
 
