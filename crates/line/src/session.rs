@@ -124,12 +124,12 @@ impl Session {
         self.statements.remove(name)
     }
 
-    /// The client is told the types of the parameters of a statement.
+    /// The server sends the client the types of a statement's parameters.
     pub fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         self.statements.tell_types(name, parse, types);
     }
 
-    /// The client is told the columns of a statement.
+    /// The server sends the client the columns of a statement.
     pub fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
         self.statements.tell_shape(name, parse, shape);
     }

@@ -53,7 +53,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// The `ErrorResponse` that the client receives.
     pub(super) fn message(&self) -> Bytes {
         let error = match self {
             Self::Listen(error) => return error.clone(),

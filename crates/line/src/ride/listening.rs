@@ -199,7 +199,7 @@ impl Ride {
         std::mem::take(&mut self.listens.unlistens_all)
     }
 
-    /// The server is ready. True: the client is told so when notifications have been received.
+    /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
     pub(super) fn keeps_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
         if ends && self.listens.is_known && (self.listens.notifies || self.listens.changes) {
@@ -212,7 +212,7 @@ impl Ride {
         false
     }
 
-    /// The client is told that the server is ready when the shared connection has received what was committed.
+    /// The client's ReadyForQuery waits until the shared connection has received what was committed.
     pub fn awaits_notifications(&self) -> bool {
         self.listens.ready.is_some()
     }

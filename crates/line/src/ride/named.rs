@@ -324,7 +324,7 @@ impl Ride {
         }
     }
 
-    /// What is sent next closes statements of the client, and its answer is told of that.
+    /// The next message closes statements of the client. If the server skips it, `undo` brings them back.
     pub(super) fn closes(&mut self, undo: Undo) {
         let undo = Some(undo);
         let says = Says::Nothing;

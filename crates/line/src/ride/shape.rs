@@ -71,7 +71,7 @@ impl Ride {
         let Some(told) = told.filter(|_| !self.first_describes && !known.is_utility()) else {
             return Ok(known);
         };
-        // A statement that is nobody else's may have another key now; then its columns are known all the same.
+        // If only this client may use the statement, its key may have changed since the server described it.
         match self.just_described.take().or(desk.server.shape(known.key)) {
             Some(shape) if shape == told => {}
             Some(_) => self.refuse_message(Refusal::OtherColumns, out),
@@ -108,14 +108,14 @@ impl Ride {
         }
     }
 
-    /// The client is told the types of a statement's parameters.
+    /// The server sends the client the types of a statement's parameters.
     pub(super) fn note_types(frame: Frame<'_>, described: &Described, desk: &mut Desk<'_>) {
         let Described { name, parse, key } = described;
         desk.session.tell_types(name, *parse, frame.body());
         desk.server.has_types(*key, frame.body());
     }
 
-    /// The client is told the columns of a statement.
+    /// The server sends the client the columns of a statement.
     pub(super) fn note_shape(frame: Frame<'_>, described: &Described, desk: &mut Desk<'_>) {
         let shape = read_shape(frame);
         let Described { name, parse, key } = described;

@@ -150,14 +150,14 @@ impl Statements {
         }
     }
 
-    /// The client is told the types of the parameters of a statement, as in `Parse`.
+    /// The server sends the client the types of a statement's parameters; `types` has them as `Parse` does.
     pub(super) fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.types = Some(types.into());
         }
     }
 
-    /// The client is told the columns of a statement.
+    /// The server sends the client the columns of a statement.
     pub(super) fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.shape = Some(shape);

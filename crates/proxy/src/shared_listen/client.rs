@@ -34,7 +34,7 @@ pub(crate) enum MailEnd {
 }
 
 impl MailEnd {
-    /// What the client is told.
+    /// The `ErrorResponse` that the client receives.
     pub(crate) fn error(self) -> ErrorResponse {
         match self {
             Self::Overflow => {

@@ -150,10 +150,15 @@ fn nobody_executes_anothers_unnamed_statement() {
     let skipped = [lose.clone(), fails, replaces, sync()].concat();
     let finds = [describe(b'P', ""), execute("none", 0), sync()].concat();
     let runs = [bind("", "", &[]), execute("", 0), sync()].concat();
-    for mode in ["transaction", "session"] {
+    for (mode, reset) in [
+        ("transaction", "DISCARD ALL"),
+        ("session", "DISCARD ALL"),
+        ("session", ""),
+    ] {
         let stage = Stage::on_shared()
             .set("default_pool_size=1")
             .set(&format!("pool_mode={mode}"))
+            .set(&format!("server_reset_query={reset}"))
             .open();
         let mut direct = stage.direct();
         direct.ok("CREATE TABLE secret (n int); INSERT INTO secret VALUES (1)");

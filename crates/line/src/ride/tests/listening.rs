@@ -1,4 +1,4 @@
-//! LISTEN by the shared connection: what the server executes instead, and when the client is told that it is ready.
+//! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
 
 use super::stage::Stage;
 use crate::ride::{ListenMode, ListenNeed};

@@ -6,7 +6,7 @@ use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
 
 const PREPARE: &str = "PREPARE p (int) AS SELECT $1";
-/// What is prepared keeps its place in the text.
+/// `PREPARE` goes out as a `Parse` whose text has the statement in the same place, so that errors name the client's positions.
 const PARSED: &str = "Parse s1:                    SELECT $1";
 
 fn prepared() -> Stage {
