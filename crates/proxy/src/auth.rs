@@ -174,7 +174,8 @@ impl Attempt<'_> {
         if method == Method::Reject {
             return Err(ErrorResponse::fatal("28000", "login rejected").into());
         }
-        let secret = self.stored().await?;
+        let secret = stream.while_it_waits(input, self.stored()).await;
+        let secret = secret.ok_or(Refusal::Left)??;
         let mut door = Door {
             stream,
             input,

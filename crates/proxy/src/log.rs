@@ -2,8 +2,8 @@
 //!
 //! The log keeps a handle of standard error of its own: versions of the SQL parser before 18 redirected the process's while they
 //! worked, and what others printed meanwhile was lost. If standard error is the journal of systemd, each line begins with its
-//! priority (`sd-daemon(3)`) and has no time, because the journal has one. No target may hold up the process for long: what the
-//! system's log does not take at once is lost.
+//! priority (`sd-daemon(3)`) and has no time, because the journal has one. What the system's log does not take at once is lost; a
+//! full pipe at standard error or as `logfile` holds up the process, as it does PgBouncer.
 
 mod connections;
 mod standard_error;
@@ -17,7 +17,9 @@ pub(crate) use targets::{LogError, Targets};
 
 use crate::config::Logging;
 use standard_error::StandardError;
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
@@ -157,6 +159,25 @@ fn now() -> String {
     time
 }
 
+/// A line of the log may quote what clients and servers have sent: characters that could end a line, or change how a terminal
+/// shows it, are escaped.
+fn escaped(line: &str) -> Cow<'_, str> {
+    const MARKS: [RangeInclusive<char>; 3] = [
+        '\u{200e}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
+    let is_hidden = |c: char| c.is_control() || MARKS.iter().any(|marks| marks.contains(&c));
+    if !line.contains(is_hidden) {
+        return Cow::Borrowed(line);
+    }
+    let shown = |c: char| match is_hidden(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(line.chars().map(shown).collect())
+}
+
 /// The priority of a level (RFC 5424, section 6.2.1).
 fn priority(level: Level) -> u8 {
     match level {
@@ -187,7 +208,7 @@ impl MakeWriter<'_> for Lines {
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(log) = LOG.get() {
-            log.write(self.0, String::from_utf8_lossy(bytes).trim_end());
+            log.write(self.0, &escaped(String::from_utf8_lossy(bytes).trim_end()));
         }
         Ok(bytes.len())
     }

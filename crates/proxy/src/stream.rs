@@ -18,6 +18,9 @@ use std::{fmt, io};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
+/// What a peer that waits for its login may send ahead; more waits in the socket, and then it is not noticed that the peer leaves.
+const WAITING_BYTES_MAX: usize = 8 * 1024;
+
 /// Bytes that are written before others have their turn, if the socket takes so many at once.
 const WRITE_BYTES: usize = 256 * 1024;
 
@@ -239,6 +242,28 @@ impl Stream {
             cut.store(true, Ordering::Relaxed);
         }
         written
+    }
+
+    /// Carries out work for a peer that waits for it. What the peer sends meanwhile is appended to `input`, up to
+    /// [`WAITING_BYTES_MAX`]. Returns `None` if the peer leaves first.
+    pub(crate) async fn while_it_waits<T>(
+        &self,
+        input: &mut BytesMut,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let leaves = async {
+            while input.len() < WAITING_BYTES_MAX {
+                if self.read_some(input).await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = leaves => None,
+        }
     }
 
     /// Waits for bytes and appends them.

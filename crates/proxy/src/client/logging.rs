@@ -3,7 +3,6 @@
 use super::{Client, End};
 use crate::log::{self, ClientNames};
 use crate::stats::first_words;
-use crate::stream::Peer;
 
 impl Client {
     pub(super) fn log_end(&self, end: &End) {
@@ -19,24 +18,25 @@ impl Client {
 
     /// It gets an error of Paceline's own.
     pub(super) fn log_error(&self, why: &str) {
-        let (config, peer) = (self.proxy.config(), self.stream.peer());
-        log::pooler_error(&config.paceline.logging, self.names(&peer), why);
+        let config = self.proxy.config();
+        log::pooler_error(&config.paceline.logging, self.names(), why);
         self.log_closed(why);
     }
 
     fn log_closed(&self, why: &str) {
-        let (config, peer) = (self.proxy.config(), self.stream.peer());
+        let config = self.proxy.config();
         let since = self.registration.whereabouts.presence.since;
         let age = self.proxy.clock.seconds().saturating_sub(since);
-        log::client_closed(&config.paceline.logging, self.names(&peer), why, age);
+        log::client_closed(&config.paceline.logging, self.names(), why, age);
     }
 
-    fn names<'a>(&'a self, peer: &'a Peer) -> ClientNames<'a> {
+    fn names(&self) -> ClientNames<'_> {
         let name = self.pool.name.get();
         ClientNames {
             database: name.map(|name| name.database.as_str()),
             user: name.map(|name| name.user.as_str()),
-            peer,
+            // As it was at login: the socket may know no more.
+            peer: &self.registration.whereabouts.presence.peer,
         }
     }
 }

@@ -135,6 +135,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
     let mut phase = proxy.phase.subscribe();
     let awaits_server = AtomicBool::new(false);
     let said = OnceLock::new();
+    let (peer, began) = (stream.peer(), proxy.clock.seconds());
     let login = attempt(&proxy, &mut stream, &awaits_server, &said);
     let too_late = async {
         match limit.is_zero() {
@@ -174,17 +175,25 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
             registration: login.registration,
             _place: login.place,
         })),
-        Err(Refusal::Left) => None,
-        Err(Refusal::Told(told)) => {
+        Err(refusal) => {
+            let config = proxy.config();
+            let client = ClientNames {
+                database: said.get().map(|(database, _)| database.as_str()),
+                user: said.get().map(|(_, user)| user.as_str()),
+                peer: &peer,
+            };
+            let age = proxy.clock.seconds().saturating_sub(began);
+            let Refusal::Told(told) = refusal else {
+                // A connection that asked for nothing, such as a cancel request's, has no line of its beginning, either.
+                if said.get().is_some() {
+                    let why = "client unexpected eof";
+                    log::client_closed(&config.paceline.logging, client, why, age);
+                }
+                return None;
+            };
             if let Some(why) = first_words(&told) {
-                let (config, peer) = (proxy.config(), stream.peer());
-                let client = ClientNames {
-                    database: said.get().map(|(database, _)| database.as_str()),
-                    user: said.get().map(|(_, user)| user.as_str()),
-                    peer: &peer,
-                };
                 log::pooler_error(&config.paceline.logging, client, why);
-                log::client_closed(&config.paceline.logging, client, why, 0);
+                log::client_closed(&config.paceline.logging, client, why, age);
             }
             // The connection ends, whether or not the client hears why: nobody waits until it listens.
             if !stream.is_cut() {
@@ -277,7 +286,8 @@ async fn attempt(
             startup: &startup,
         };
         // Boxed: it is rare, and every login would pay for its state.
-        let begun = Box::pin(asked.begin(stream)).await?;
+        let begun = stream.while_it_waits(&mut input, Box::pin(asked.begin(stream)));
+        let begun = begun.await.ok_or(Refusal::Left)??;
         proxy.label(&begun.pool, database, &identity.user);
         begun.pool.stats.logged_in();
         return Ok(Login::Replication(Box::new(replication::Guest {
@@ -289,14 +299,19 @@ async fn attempt(
     let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
         // Boxed: it is rare, and every login would pay for its state.
-        *sql = Box::pin(read_idle_timeout(&pool, sql)).await?;
+        let read = stream.while_it_waits(&mut input, Box::pin(read_idle_timeout(&pool, sql)));
+        *sql = read.await.ok_or(Refusal::Left)??;
     }
     let settings = proxy.book.intern(sets.clone());
     awaits_server.store(true, Ordering::Relaxed);
-    let parameters = match own_name(&startup, &sets) {
-        None => welcome(&pool, &settings).await?,
-        Some(name) => welcome_by(name, proxy, &pool, sets).await?,
+    let welcomed = async {
+        match own_name(&startup, &sets) {
+            None => welcome(&pool, &settings).await,
+            Some(name) => welcome_by(name, proxy, &pool, sets).await,
+        }
     };
+    let parameters = stream.while_it_waits(&mut input, welcomed).await;
+    let parameters = parameters.ok_or(Refusal::Left)??;
     awaits_server.store(false, Ordering::Relaxed);
     let presence = Presence::new(&pool, stream.peer(), stream.cipher());
     let registration = Cancels::register(proxy, presence)

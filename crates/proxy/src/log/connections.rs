@@ -1,15 +1,14 @@
 //! Lines of the log about single connections, in PgBouncer's words: who logs in, which connections are opened and closed, and
 //! what clients are told.
 //!
-//! Each line begins with `C` for a client or `S` for a server, the database, the user and the other end. Names come from clients
-//! that have not logged in yet, so characters that could end a line are escaped.
+//! Each line begins with `C` for a client or `S` for a server, the database, the user and the other end.
 
 use crate::config::Logging;
 use crate::proxy::Proxy;
 use crate::server::Address;
 use crate::stream::Peer;
 use crate::tls::Cipher;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,21 +25,9 @@ pub(crate) struct ClientNames<'a> {
 
 impl fmt::Display for ClientNames<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let database = Escaped(self.database.unwrap_or("(nodb)"));
-        let user = Escaped(self.user.unwrap_or("(nouser)"));
+        let database = self.database.unwrap_or("(nodb)");
+        let user = self.user.unwrap_or("(nouser)");
         write!(out, "C: {database}/{user}@{}", self.peer)
-    }
-}
-
-/// A text without control characters.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c.is_control() {
-            true => write!(out, "{}", c.escape_default()),
-            false => out.write_char(c),
-        })
     }
 }
 
@@ -56,11 +43,8 @@ pub(crate) fn login_attempt(
     }
     let tls = cipher.map_or("no", Cipher::name);
     let replication = if replication { "yes" } else { "no" };
-    let (database, user) = (client.database, client.user);
-    let (database, user) = (
-        Escaped(database.unwrap_or_default()),
-        Escaped(user.unwrap_or_default()),
-    );
+    let database = client.database.unwrap_or_default();
+    let user = client.user.unwrap_or_default();
     tracing::info!(
         "{client} login attempt: db={database} user={user} tls={tls} replication={replication}"
     );
@@ -69,14 +53,14 @@ pub(crate) fn login_attempt(
 /// A client's connection ends (`log_disconnections`) after `age` seconds.
 pub(crate) fn client_closed(logging: &Logging, client: ClientNames<'_>, why: &str, age: u32) {
     if logging.log_disconnections {
-        tracing::info!("{client} closing because: {} (age={age}s)", Escaped(why));
+        tracing::info!("{client} closing because: {why} (age={age}s)");
     }
 }
 
 /// A client gets an error of Paceline's own, which ends its connection (`log_pooler_errors`).
 pub(crate) fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str) {
     if logging.log_pooler_errors {
-        tracing::warn!("{client} pooler error: {}", Escaped(why));
+        tracing::warn!("{client} pooler error: {why}");
     }
 }
 
@@ -119,7 +103,6 @@ impl fmt::Debug for ServerLog {
 impl fmt::Display for ServerLog {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Address { database, user, .. } = &*self.address;
-        let (database, user) = (Escaped(database), Escaped(user));
         write!(out, "S: {database}/{user}@{}", self.peer)
     }
 }
@@ -131,23 +114,5 @@ impl Drop for ServerLog {
             let why = self.why.unwrap_or("server connection lost or not clean");
             tracing::info!("{self} closing because: {why} (age={age}s)");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_end_a_line() {
-        let peer = Peer::Gone;
-        let client = ClientNames {
-            database: Some("shop\n2026-01-01 LOG everything is fine"),
-            user: None,
-            peer: &peer,
-        };
-        let shown = client.to_string();
-        assert!(!shown.contains('\n'), "{shown}");
-        assert!(shown.starts_with("C: shop\\n2026-01-01 LOG everything is fine/(nouser)@"));
     }
 }

@@ -108,3 +108,14 @@ fn every_line_begins_with_its_time() {
     assert_eq!((time.len(), &time[19..20]), (28, "."), "{time}");
     assert!(time.ends_with("Z "), "{time}");
 }
+
+/// Whoever may connect may name a database.
+#[test]
+fn what_a_line_quotes_cannot_end_it() {
+    assert_eq!(escaped("plain, größer"), "plain, größer");
+    let quoted = escaped("shop\n2026-01-01 LOG all is well\u{1b}[31m\u{202e}\u{2028}").into_owned();
+    assert_eq!(
+        quoted,
+        "shop\\n2026-01-01 LOG all is well\\u{1b}[31m\\u{202e}\\u{2028}"
+    );
+}

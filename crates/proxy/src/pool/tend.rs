@@ -67,6 +67,7 @@ impl Pool {
         let mut conn =
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.place = Some(place);
+        conn.checked = Some(Instant::now());
         let peer = conn.stream.peer();
         conn.log = Some(ServerLog::begin(&self.proxy, &era.address, &peer));
         Arc::clone(era).bind(&mut conn);

@@ -3,8 +3,9 @@
 
 use super::{ServerConn, ServerError};
 use crate::within::within;
-use paceline_wire::backend::tag;
-use paceline_wire::frame;
+use bytes::BytesMut;
+use paceline_wire::backend::{Status, tag};
+use paceline_wire::{frame, frontend};
 use std::time::Duration;
 
 /// Settings that the session itself has changed. PostgreSQL shows the role elsewhere than the others.
@@ -26,13 +27,13 @@ impl ServerConn {
         if query.is_empty() {
             return Ok(Vec::new());
         }
-        match self.query(query).await {
-            Ok(_) => {}
-            Err(ServerError::Refused(message)) => {
-                let error = ServerError::Refused(message);
-                tracing::warn!(%error, "error while executing connect_query");
-            }
-            Err(error) => return Err(error),
+        let (status, error) = self.run(query).await?;
+        if let Some(error) = error {
+            tracing::warn!(%error, "error while executing connect_query");
+        }
+        if status != Status::Idle {
+            tracing::warn!("connect_query has left a transaction open, which is rolled back");
+            self.query("ROLLBACK").await?;
         }
         let changed = match self.query(CHANGED_SETTINGS).await {
             Ok(changed) => changed,
@@ -45,6 +46,33 @@ impl ServerConn {
             Some((values.next()?, values.next()?))
         };
         Ok(changed.into_iter().flatten().filter_map(pair).collect())
+    }
+
+    /// Runs a query of the operator's, and passes over its rows. Returns the status of the transaction and the error, if there was
+    /// one.
+    ///
+    /// # Errors
+    /// The connection is lost; the server's last words, if it has said why.
+    async fn run(&mut self, query: &str) -> Result<(Status, Option<ServerError>), ServerError> {
+        let mut out = BytesMut::new();
+        frontend::write_query(&mut out, query);
+        self.side.unnamed = None;
+        self.stream.write_all(&mut out).await?;
+        let mut refused = None;
+        loop {
+            let (kind, message) = match self.message().await {
+                Ok(message) => message,
+                Err(error) => return Err(refused.unwrap_or(error)),
+            };
+            match kind {
+                tag::ERROR_RESPONSE => refused = Some(ServerError::Refused(message)),
+                tag::READY_FOR_QUERY => {
+                    let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
+                    return Ok((Status::read(body)?, refused));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
@@ -70,10 +98,17 @@ impl ServerConn {
         }
     }
 
-    /// Does the server answer this query within `limit`? Errors are answers, too, unless they end the connection.
+    /// Does the server answer this query within `limit`, and leave no transaction open? Errors are answers, too, unless they end
+    /// the connection.
     pub(crate) async fn answers(&mut self, query: &str, limit: Duration) -> bool {
-        match within(limit, self.query(query)).await {
-            Some(Ok(_) | Err(ServerError::Refused(_))) => true,
+        match within(limit, self.run(query)).await {
+            Some(Ok((Status::Idle, _))) => true,
+            Some(Ok(_)) => {
+                tracing::info!(
+                    "server_check_query has left a transaction open: the connection is closed"
+                );
+                false
+            }
             Some(Err(error)) => {
                 tracing::info!(%error, "server_check_query: the connection is closed");
                 false

@@ -68,6 +68,46 @@ fn an_error_of_connect_query_is_logged() {
     assert!(paceline.logged("division by zero"));
 }
 
+/// What clients do in it would come to nothing, though they were told that it was done.
+#[test]
+fn a_transaction_that_the_operators_query_begins_is_no_clients() {
+    let check = "server_check_delay = 0\nserver_check_query = begin";
+    for (settings, query) in [
+        ("", "connect_query=begin"),
+        ("", "connect_query='begin; select 1/0'"),
+        (check, ""),
+    ] {
+        let settings = format!("pool_mode = transaction\ndefault_pool_size = 1\n{settings}");
+        let Some(site) = Site::new(&settings, query) else {
+            return;
+        };
+        site.direct().ok("CREATE TABLE kept (n int)");
+        let paceline = site.served();
+        let mut client = site.client(paceline.port());
+        for n in 0..3 {
+            client.ok(&format!("INSERT INTO kept VALUES ({n})"));
+        }
+        assert_eq!(
+            site.direct().number("SELECT count(*) FROM kept"),
+            3,
+            "{query}"
+        );
+    }
+}
+
+/// One that has just been opened need not be checked.
+#[test]
+fn a_check_that_always_fails_lets_each_connection_serve_once() {
+    let check = "server_check_delay = 0\nserver_check_query = select pg_terminate_backend(pg_backend_pid())";
+    let settings = format!("pool_mode = transaction\ndefault_pool_size = 1\n{check}");
+    let Some(site) = Site::new(&settings, "") else {
+        return;
+    };
+    let paceline = site.served();
+    let mut client = site.client(paceline.port());
+    assert_ne!(client.value(PID), client.value(PID));
+}
+
 #[test]
 fn connections_with_another_connect_query_are_replaced() {
     let Some(site) = Site::new("", "connect_query='SET work_mem TO ''7MB'''") else {

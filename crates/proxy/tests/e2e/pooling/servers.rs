@@ -259,6 +259,38 @@ fn a_server_that_is_away_is_not_stampeded() {
     assert!((2..10).contains(&made), "{made} attempts");
 }
 
+/// Else clients with time limits of their own fill `max_client_conn` in an outage.
+#[test]
+fn a_client_that_leaves_while_its_login_waits_is_forgotten() {
+    let port = stand_in(b"");
+    let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}/?sslmode=disable"))
+        .set("max_client_conn=5")
+        .set("admin_users=boss")
+        .spawn();
+    let operator = [("user", "boss"), ("database", "pgbouncer")];
+    let mut operator = RawClient::connect(paceline.port(), &operator);
+    let mut logins = || -> String {
+        let lists = operator.ok("SHOW LISTS").rows();
+        let row = lists
+            .iter()
+            .find(|row| row[0].as_deref() == Some("login_clients"));
+        row.unwrap()[1].clone().unwrap()
+    };
+    let parameters = [("user", "someone"), ("database", "somewhere")];
+    for _ in 0..2 {
+        let waiting: Vec<RawClient> = (0..5)
+            .map(|_| {
+                let mut login = RawClient::open(paceline.port());
+                login.send(&startup(PROTOCOL, &parameters));
+                login
+            })
+            .collect();
+        until("all of them wait", || logins() == "5");
+        waiting.into_iter().for_each(RawClient::hang_up);
+        until("they are forgotten", || logins() == "0");
+    }
+}
+
 /// A server that takes connections and answers each with these bytes, or not at all.
 fn stand_in(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
