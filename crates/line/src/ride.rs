@@ -19,6 +19,7 @@ mod listening;
 mod long;
 mod named;
 mod outward;
+mod portals;
 mod reading;
 mod repeat;
 mod sequences;
@@ -45,8 +46,9 @@ pub use keep::{Keeping, StatePolicy};
 use listening::Listens;
 pub use listening::{ListenMode, ListenNeed};
 use named::Moved;
-use paceline_sql::{Hints, Kept, SequenceUse, SessionChange};
+use paceline_sql::{Hints, Kept, SequenceUse};
 use paceline_wire::backend::Status;
+use portals::Portal;
 use repeat::Repeat;
 pub(crate) use sequences::DISCARD as DISCARD_SEQUENCES;
 pub use shape::NotYet;
@@ -167,20 +169,6 @@ pub struct Ride {
     listens: Listens,
     /// What the messages of the server have cost in the call under way, in messages.
     work: usize,
-}
-
-/// A statement with its values.
-#[derive(Debug)]
-struct Portal {
-    template: Arc<Template>,
-    /// The statement's name.
-    statement: Box<[u8]>,
-    /// Under which the server has it. `None`: it is the unnamed one.
-    key: Option<StatementKey>,
-    /// What it sets, where a value decides.
-    sets: Vec<SessionChange>,
-    /// It was executed here, not by a server; PostgreSQL executes such a portal once.
-    done: bool,
 }
 
 /// The rest of a body that passes unseen.

@@ -1,16 +1,17 @@
-//! `PREPARE` and `EXECUTE` by SQL, taken apart so that they can go under another name.
+//! `PREPARE` and `EXECUTE` by SQL, taken apart so that they can go under another name, and the names in texts that cannot be.
 
 use crate::effect::is_analyze;
 use crate::parser;
 use crate::tree::Record;
-use pg_query::protobuf::{PrepareStmt, ScanToken, Token, TypeName};
+use pg_query::protobuf::{DoStmt, PrepareStmt, ScanToken, Token, TypeName};
 use pg_query::{Node, NodeEnum};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 #[cfg(test)]
 mod tests;
 
-/// What a text of one statement does with a statement that it calls by name.
+/// What a text does with statements that it calls by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Named {
     /// `PREPARE name (types) AS body`.
@@ -30,6 +31,12 @@ pub enum Named {
         at: Range<usize>,
         /// It is carried out: not only explained, or asked for the columns of a table that stays empty.
         runs: bool,
+    },
+    /// A text that must find statements under the names that it says: several statements, a `PREPARE` that cannot be taken apart,
+    /// or a `DO` that may execute, by SQL of its own, what any of its words names.
+    Uses {
+        /// The names, each once.
+        names: BTreeSet<String>,
     },
 }
 
@@ -59,9 +66,10 @@ const TYPES: [(&str, u32); 22] = [
     ("jsonb", 3802),
 ];
 
-/// What the one statement of a text does with a name. `None`: nothing, or it cannot be told apart.
-pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum]) -> Option<Named> {
-    match statements {
+/// What a text does with names of statements. `None`: nothing, or what its [`SessionChange`](crate::SessionChange) says.
+pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum], tree: &Record) -> Option<Named> {
+    let single = match statements {
+        [NodeEnum::DeallocateStmt(_)] => return None,
         [NodeEnum::PrepareStmt(prepare)] => prepared(sql, prepare),
         [
             single @ (NodeEnum::ExecuteStmt(_)
@@ -69,7 +77,45 @@ pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum]) -> Option<Named>
             | NodeEnum::CreateTableAsStmt(_)),
         ] => executed(sql, single),
         _ => None,
+    };
+    single.or_else(|| used(statements, tree))
+}
+
+fn used(statements: &[NodeEnum], tree: &Record) -> Option<Named> {
+    let mut names = BTreeSet::new();
+    tree.walk(&mut |node| match node.kind {
+        "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => {
+            names.insert(node.text("name").to_owned());
+        }
+        _ => {}
+    });
+    for statement in statements {
+        if let NodeEnum::DoStmt(code) = statement {
+            names.extend(words(code));
+        }
     }
+    // `DEALLOCATE ALL` has none.
+    names.remove("");
+    (!names.is_empty()).then_some(Named::Uses { names })
+}
+
+/// The words of code that may execute statements, as they are spelled and as PostgreSQL folds them.
+fn words(code: &DoStmt) -> BTreeSet<String> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii();
+    let bodies = code.args.iter().filter_map(|argument| {
+        let Some(NodeEnum::DefElem(option)) = &argument.node else {
+            return None;
+        };
+        match option.arg.as_ref()?.node.as_ref()? {
+            NodeEnum::String(body) if option.defname == "as" => Some(&body.sval),
+            _ => None,
+        }
+    });
+    let executing = bodies.filter(|body| body.to_ascii_lowercase().contains("execute"));
+    let words = executing.flat_map(|body| body.split(move |c| !is_word(c)));
+    words
+        .flat_map(|word| [word.to_owned(), word.to_ascii_lowercase()])
+        .collect()
 }
 
 fn prepared(sql: &str, prepare: &PrepareStmt) -> Option<Named> {

@@ -116,7 +116,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         sequences: sequences::of_statements(&statements),
         reads_numbers: sequences::reads_by_name(&tree),
         shows_idle_timeout: effect::shows(&tree, effect::IDLE_SESSION_TIMEOUT),
-        named: named::of_statements(sql, &statements),
+        named: named::of_statements(sql, &statements, &tree),
         begins: effect::begin(&statements),
         exclusive: exclusive::of_statements(&statements),
         effect,

@@ -1,19 +1,19 @@
 //! What the client's statements change in its session, as they complete.
 
 use super::keep::Keeping;
-use super::{Desk, Expect, Portal, Progress, Ride};
+use super::{Desk, Expect, Progress, Ride};
 use crate::ride::inward::Pass;
 use crate::ride::repeat::Repeat;
 use crate::sequences::SequenceState;
-use crate::server::{StatementKey, is_no_setting};
+use crate::server::is_no_setting;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt};
-use paceline_sql::{Bound, Effect, Hints, Kept, Named, SequenceUse, SessionChange, set_config_sql};
+use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
-use paceline_wire::frontend::{self, BindNames, BindValues};
+use paceline_wire::frontend;
 use std::sync::Arc;
 
 /// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
@@ -339,71 +339,6 @@ impl Ride {
             }
         }
     }
-
-    /// The client bound values to a statement.
-    pub(super) fn open_portal(
-        &mut self,
-        bind: &BindNames<'_>,
-        values: &[u8],
-        template: &Arc<Template>,
-        key: Option<StatementKey>,
-    ) {
-        let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
-        let sets = match template.effect() {
-            Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
-                with_values(changes, values)
-            }
-            _ => Vec::new(),
-        };
-        let portal = Portal {
-            template: Arc::clone(template),
-            statement: bind.statement.into(),
-            key,
-            sets,
-            done: false,
-        };
-        self.portals.insert(bind.portal.into(), portal);
-    }
-
-    /// What the execution of a portal may do with sequences.
-    pub(super) fn portal_uses(&self, portal: &[u8]) -> SequenceUse {
-        let portal = self.portals.get(portal);
-        portal.map_or(SequenceUse::ANY, |portal| portal.template.sequences())
-    }
-
-    /// What the execution of a portal changes, and its hints.
-    pub(super) fn what_portal_does(
-        &self,
-        portal: &[u8],
-        desk: &Desk<'_>,
-    ) -> (Vec<SessionChange>, Hints) {
-        let Some(portal) = self.portals.get(portal) else {
-            return desk.what_it_does(None);
-        };
-        let (mut changes, hints) = desk.what_it_does(Some(&portal.template));
-        if !portal.sets.is_empty() {
-            changes.retain(|change| !matches!(change, SessionChange::SetTo(_)));
-            changes.extend(portal.sets.iter().cloned());
-        }
-        (changes, hints)
-    }
-}
-
-/// What calls set whose parameters tell it, with the values that were bound to them.
-fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
-    let values = BindValues::read(rest, 0).map(|bound| bound.values);
-    let values = values.unwrap_or_default();
-    let value = |number: usize| -> Option<Bound<'_>> {
-        match values.get(number.checked_sub(1)?)? {
-            None => Some(None),
-            Some(range) => rest.get(range.clone()).map(Some),
-        }
-    };
-    let calls = changes.iter().filter_map(|change| match change {
-        SessionChange::SetTo(call) => Some(call.with(&value)),
-        _ => None,
-    });
-    calls.flatten().collect()
 }
 
 impl Desk<'_> {

@@ -32,11 +32,13 @@ pub(super) enum Expect {
     Restoring,
     /// Paceline's own `Query` about what the session has on its server.
     Asking(Question),
-    /// The `Sync` behind what the client's `EXECUTE` needs; then that goes out.
+    /// The `Sync` behind what the client's `Query` needs; then that goes out.
     Then {
         query: BytesMut,
         changes: Changes,
         hints: Hints,
+        /// As of [`Expect::Query`].
+        by_name: bool,
     },
     /// Something that fails, in place of what the client may not have.
     Refused {

@@ -434,12 +434,13 @@ impl Ride {
                 query,
                 changes,
                 hints,
+                by_name,
             }) if !self.unit.failed => {
                 to_server.put_slice(&query);
                 self.expect.push_front(Expect::Query {
                     changes,
                     hints,
-                    by_name: true,
+                    by_name,
                 });
                 return Ok(Pass::Swallow);
             }

@@ -2,14 +2,14 @@
 //! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
 
 use super::expect::Says;
-use super::keep::Refusal;
+use super::keep::{Keeping, Refusal};
 use super::outward::foreign;
 use super::{Desk, Expect, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Named, SessionChange, quote_ident};
+use paceline_sql::{Kept, Named, SessionChange, quote_ident};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, Parse, Target, tag};
 use std::ops::Range;
@@ -84,8 +84,54 @@ impl Ride {
             Some(Named::Execute { name, at, .. }) => {
                 self.execute_by_name((text, name, at), template, desk, out)
             }
-            None => false,
+            Some(Named::Uses { .. }) | None => false,
         })
+    }
+
+    /// A text must find statements under the names that it says: those that move go to the server under the client's own names, and
+    /// keep it until they are deallocated, as those that never move. (If state must not keep a server, the text finds none.)
+    pub(super) fn give_own_names(
+        &mut self,
+        template: &Template,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(Named::Uses { names }) = template.named() else {
+            return;
+        };
+        if self.stays || self.status == Status::Failed || desk.state.keeping != Keeping::Pin {
+            return;
+        }
+        for name in names {
+            // Names that begin as Paceline's own would be taken for those.
+            if !name.starts_with(NAME_PREFIX) {
+                self.give_own_name(name.as_bytes(), desk, out);
+            }
+        }
+    }
+
+    fn give_own_name(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) {
+        let Some(template) = desk.session.statement(name).cloned() else {
+            return;
+        };
+        let analysis = desk.session.analysis(name).cloned().unwrap_or_default();
+        let outgoing = self.outgoing(&template, desk, out);
+        let sent = self.as_prepared(name, outgoing, &analysis, desk);
+        self.close_left(name, desk, out);
+        let types = analysis.other_types(&sent.types);
+        Parse {
+            name,
+            text: sent.text.as_bytes(),
+            types: types.unwrap_or(&sent.types),
+        }
+        .write(out);
+        self.expect.push_back(Expect::OwnParse { key: None });
+        let undo = desk.session.close(name);
+        self.closes(undo);
+        desk.server.tainted = true;
+        desk.server.strewn = true;
+        self.prepares = true;
+        self.pin(Kept::Prepared);
     }
 
     /// `PREPARE` as a `Parse`.
@@ -194,6 +240,7 @@ impl Ride {
                 query,
                 changes: changes.into(),
                 hints,
+                by_name: true,
             });
         }
         true

@@ -109,38 +109,7 @@ impl Ride {
                 Ok(target) => self.close(target, desk, out),
                 Err(_) => self.pass(frame, Expect::Close, out),
             },
-            tag::EXECUTE => {
-                let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
-                let template = self.portals.get(portal).map(|p| Arc::clone(&p.template));
-                self.await_listening(template.as_deref(), desk)?;
-                if let Some(why) = self.listen_refusal(template.as_deref(), desk) {
-                    self.refuse_message(why, out);
-                    return Ok(());
-                }
-                if !self.portal_by_name(portal, desk, out)? {
-                    let template = self.portals.get(portal).map(|p| &p.template);
-                    self.unit.may_have_begun |= template.is_none_or(|t| t.may_begin());
-                    if let Some(database) = template.and_then(|t| t.exclusive()) {
-                        self.exclusive = Some(database.to_owned());
-                    }
-                    let (changes, hints) = self.what_portal_does(portal, desk);
-                    self.draws(self.portal_uses(portal), desk);
-                    self.discards_sequences(&changes, false, desk);
-                    desk.meets_temporaries(&changes, &self.kept);
-                    let drops = changes.iter().any(SessionChange::drops_statements);
-                    self.pass(
-                        frame,
-                        Expect::Execute {
-                            changes: changes.into(),
-                            hints,
-                        },
-                        out,
-                    );
-                    if drops {
-                        self.drops_all(desk);
-                    }
-                }
-            }
+            tag::EXECUTE => self.execute(frame, desk, out)?,
             tag::FUNCTION_CALL => {
                 self.await_listening(None, desk)?;
                 self.uses_sequences(SequenceUse::ANY, desk, out);
@@ -243,14 +212,30 @@ impl Ride {
         }
         desk.meets_temporaries(&changes, &self.kept);
         self.discards_sequences(&changes, single, desk);
+        let before = out.len();
+        self.give_own_names(&template, desk, out);
+        let gives_names = out.len() > before;
+        let mut behind = BytesMut::new();
+        let to = if gives_names { &mut behind } else { &mut *out };
         match plain {
-            Cow::Borrowed(_) => out.put_slice(frame.bytes),
-            Cow::Owned(plain) => frontend::write_query(out, &plain),
+            Cow::Borrowed(_) => to.put_slice(frame.bytes),
+            Cow::Owned(plain) => frontend::write_query(to, &plain),
         }
-        self.expect.push_back(Expect::Query {
-            changes: changes.into(),
-            hints,
-            by_name: false,
+        let (changes, by_name) = (changes.into(), false);
+        self.expect.push_back(if gives_names {
+            frontend::write_sync(out);
+            Expect::Then {
+                query: behind,
+                changes,
+                hints,
+                by_name,
+            }
+        } else {
+            Expect::Query {
+                changes,
+                hints,
+                by_name,
+            }
         });
         Ok(())
     }

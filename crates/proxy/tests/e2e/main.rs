@@ -47,6 +47,7 @@ mod pipelines;
 mod pooling;
 mod prepared;
 mod prepared_analysis;
+mod prepared_texts;
 mod queue;
 mod queue_clients;
 mod replication;

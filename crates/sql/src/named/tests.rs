@@ -41,9 +41,17 @@ fn what_only_the_catalog_can_tell_is_left_whole() {
         "PREPARE a (int[]) AS SELECT $1",
         "PREPARE a (other.text) AS SELECT $1",
         "PREPARE a AS SELECT 1; SELECT 2",
+    ] {
+        let names = ["a".to_owned()].into();
+        assert_eq!(named(sql), Some(Named::Uses { names }), "{sql}");
+    }
+    for sql in [
         "SELECT 1",
         "EXPLAIN SELECT 1",
         "GRANT EXECUTE ON FUNCTION f TO a",
+        "DEALLOCATE a",
+        "DEALLOCATE ALL; SELECT 1",
+        "DO 'BEGIN PERFORM a(); END'",
     ] {
         assert_eq!(named(sql), None, "{sql}");
     }
@@ -86,5 +94,23 @@ fn what_is_explained_or_makes_an_empty_table_does_not_run() {
             panic!("{sql}");
         };
         assert_eq!(runs, expected, "{sql}");
+    }
+}
+
+#[test]
+fn names_in_texts_that_are_left_whole_are_found() {
+    for (sql, expected) in [
+        ("EXECUTE a; EXPLAIN EXECUTE \"A b\"(1)", &["a", "A b"][..]),
+        ("DEALLOCATE a; PREPARE a AS SELECT 1", &["a"]),
+        ("CREATE TABLE t AS EXECUTE a; DEALLOCATE ALL", &["a"]),
+        ("DO $$BEGIN EXECUTE 'execute Ab(1)'; END$$", &["Ab", "ab"]),
+        ("SELECT 1; DO 'BEGIN EXECUTE ''execute b''; END'", &["b"]),
+    ] {
+        let Some(Named::Uses { names }) = named(sql) else {
+            panic!("{sql}");
+        };
+        for name in expected {
+            assert!(names.contains(*name), "{sql}: {names:?}");
+        }
     }
 }

@@ -1,0 +1,133 @@
+//! Portals: statements with values bound to them, and their execution.
+
+use super::{Desk, Expect, NotYet, Ride};
+use crate::server::StatementKey;
+use crate::template::Template;
+use bytes::BytesMut;
+use paceline_sql::{Bound, Effect, Hints, SequenceUse, SessionChange};
+use paceline_wire::Frame;
+use paceline_wire::frontend::{BindNames, BindValues};
+use paceline_wire::reader::Reader;
+use std::sync::Arc;
+
+/// A statement with its values.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub(super) template: Arc<Template>,
+    /// The statement's name.
+    pub(super) statement: Box<[u8]>,
+    /// Under which the server has it. `None`: it is the unnamed one.
+    pub(super) key: Option<StatementKey>,
+    /// What it sets, where a value decides.
+    sets: Vec<SessionChange>,
+    /// It was executed here, not by a server; PostgreSQL executes such a portal once.
+    pub(super) done: bool,
+}
+
+impl Ride {
+    /// Carries out the client's `Execute`.
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same message must come again.
+    pub(super) fn execute(
+        &mut self,
+        frame: Frame<'_>,
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
+        let template = self.portals.get(portal).map(|p| Arc::clone(&p.template));
+        let template = template.as_deref();
+        self.await_listening(template, desk)?;
+        if let Some(why) = self.listen_refusal(template, desk) {
+            self.refuse_message(why, out);
+            return Ok(());
+        }
+        if self.portal_by_name(portal, desk, out)? {
+            return Ok(());
+        }
+        self.unit.may_have_begun |= template.is_none_or(Template::may_begin);
+        if let Some(template) = template {
+            if let Some(database) = template.exclusive() {
+                self.exclusive = Some(database.to_owned());
+            }
+            self.give_own_names(template, desk, out);
+        }
+        let (changes, hints) = self.what_portal_does(portal, desk);
+        self.draws(self.portal_uses(portal), desk);
+        self.discards_sequences(&changes, false, desk);
+        desk.meets_temporaries(&changes, &self.kept);
+        let drops = changes.iter().any(SessionChange::drops_statements);
+        let changes = changes.into();
+        self.pass(frame, Expect::Execute { changes, hints }, out);
+        if drops {
+            self.drops_all(desk);
+        }
+        Ok(())
+    }
+
+    /// The client bound values to a statement.
+    pub(super) fn open_portal(
+        &mut self,
+        bind: &BindNames<'_>,
+        values: &[u8],
+        template: &Arc<Template>,
+        key: Option<StatementKey>,
+    ) {
+        let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
+        let sets = match template.effect() {
+            Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
+                with_values(changes, values)
+            }
+            _ => Vec::new(),
+        };
+        let portal = Portal {
+            template: Arc::clone(template),
+            statement: bind.statement.into(),
+            key,
+            sets,
+            done: false,
+        };
+        self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// What the execution of a portal may do with sequences.
+    pub(super) fn portal_uses(&self, portal: &[u8]) -> SequenceUse {
+        let portal = self.portals.get(portal);
+        portal.map_or(SequenceUse::ANY, |portal| portal.template.sequences())
+    }
+
+    /// What the execution of a portal changes, and its hints.
+    pub(super) fn what_portal_does(
+        &self,
+        portal: &[u8],
+        desk: &Desk<'_>,
+    ) -> (Vec<SessionChange>, Hints) {
+        let Some(portal) = self.portals.get(portal) else {
+            return desk.what_it_does(None);
+        };
+        let (mut changes, hints) = desk.what_it_does(Some(&portal.template));
+        if !portal.sets.is_empty() {
+            changes.retain(|change| !matches!(change, SessionChange::SetTo(_)));
+            changes.extend(portal.sets.iter().cloned());
+        }
+        (changes, hints)
+    }
+}
+
+/// What calls set whose parameters tell it, with the values that were bound to them.
+fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
+    let values = BindValues::read(rest, 0).map(|bound| bound.values);
+    let values = values.unwrap_or_default();
+    let value = |number: usize| -> Option<Bound<'_>> {
+        match values.get(number.checked_sub(1)?)? {
+            None => Some(None),
+            Some(range) => rest.get(range.clone()).map(Some),
+        }
+    };
+    let calls = changes.iter().filter_map(|change| match change {
+        SessionChange::SetTo(call) => Some(call.with(&value)),
+        _ => None,
+    });
+    calls.flatten().collect()
+}
