@@ -61,7 +61,8 @@ pub(super) struct Guest {
 /// A client that is logged in.
 pub(super) struct ReplicationClient {
     stream: Stream,
-    server: ReplicationServer,
+    /// `None`: the server has closed the connection, and the client is still to take what it has said.
+    server: Option<ReplicationServer>,
     pool: Arc<Pool>,
     registration: Registration,
     summons: watch::Receiver<Summons>,
@@ -137,7 +138,7 @@ impl ReplicationClient {
         answers.pass(&to_client, |_| {});
         Self {
             stream,
-            server,
+            server: Some(server),
             pool: begun.pool,
             registration: begun.registration,
             summons: begun.summons,
@@ -210,7 +211,11 @@ impl ReplicationClient {
         let heard = self.hear_client()?;
         let answered = self.hear_server()?;
         match heard + answered {
-            0 => self.wait().await,
+            0 => {
+                // Readiness costs a runtime nothing: without this, a mistake in what is waited for would stop all others.
+                self.turn.bytes(0);
+                self.wait().await
+            }
             bytes => {
                 self.turn.bytes(bytes);
                 self.pool.stats.moved(heard as u64, answered as u64);
@@ -243,11 +248,14 @@ impl ReplicationClient {
     }
 
     fn write_to_server(&mut self) {
-        if self.is_deaf {
-            self.to_server.clear();
-        } else if !self.to_server.is_empty() {
-            let written = self.server.conn.stream.write_part(&mut self.to_server);
-            self.is_deaf = written.is_err();
+        match &self.server {
+            Some(server) if !self.is_deaf => {
+                if !self.to_server.is_empty() {
+                    let written = server.conn.stream.write_part(&mut self.to_server);
+                    self.is_deaf = written.is_err();
+                }
+            }
+            _ => self.to_server.clear(),
         }
     }
 
@@ -255,13 +263,10 @@ impl ReplicationClient {
     fn hear_server(&mut self) -> Result<usize, End> {
         let before = self.to_client.len();
         let mut ended = false;
-        if before < BACKLOG_MAX {
-            ended = self
-                .server
-                .conn
-                .stream
-                .read_now(&mut self.to_client)
-                .is_err();
+        if before < BACKLOG_MAX
+            && let Some(server) = &self.server
+        {
+            ended = server.conn.stream.read_now(&mut self.to_client).is_err();
         }
         let answered = self.to_client.len() - before;
         if answered > 0 {
@@ -270,9 +275,14 @@ impl ReplicationClient {
         if !self.to_client.is_empty() {
             self.stream.write_part(&mut self.to_client)?;
         }
-        match ended {
+        if ended {
+            // Others may have its place.
+            self.server = None;
+            self.registration.whereabouts.now(Doing::Nothing);
+        }
+        match self.server {
             // A killed database tells its clients so before it cuts their connections.
-            true if self.to_client.is_empty() => Err(match *self.summons.borrow() {
+            None if self.to_client.is_empty() => Err(match *self.summons.borrow() {
                 Summons::Killed => End::Told(Summons::Killed.farewell()),
                 _ => End::Left,
             }),
@@ -299,14 +309,17 @@ impl ReplicationClient {
 
     /// Waits until something can be moved, or the connection must end.
     async fn wait(&mut self) -> Result<(), End> {
-        let server = &self.server.conn.stream;
         let of_client = interest(&self.to_server, &self.to_client);
         let of_server = interest(&self.to_client, &self.to_server);
+        let (replaced, server) = match &mut self.server {
+            Some(server) => (Some(&mut server.replaced), Some(&server.conn.stream)),
+            None => (None, None),
+        };
         tokio::select! {
             biased;
             end = summoned(&mut self.summons, Summons::ShutDown) => Err(end),
-            Ok(()) = self.server.replaced.changed() => Err(replaced()),
-            ready = ready(&self.stream, of_client) => Ok(ready?),
+            () = changed(replaced) => Err(replaced_by_another()),
+            ready = ready(Some(&self.stream), of_client) => Ok(ready?),
             // Reading tells what has become of it.
             _ = ready(server, of_server) => Ok(()),
         }
@@ -333,15 +346,25 @@ fn interest(from_it: &BytesMut, to_it: &BytesMut) -> Option<Interest> {
     }
 }
 
-async fn ready(stream: &Stream, interest: Option<Interest>) -> io::Result<()> {
-    match interest {
-        Some(interest) => stream.ready(interest).await.map(|_| ()),
-        None => std::future::pending().await,
+async fn ready(stream: Option<&Stream>, interest: Option<Interest>) -> io::Result<()> {
+    match (stream, interest) {
+        (Some(stream), Some(interest)) => stream.ready(interest).await.map(|_| ()),
+        _ => std::future::pending().await,
     }
 }
 
+/// A message has come that the connection must be closed.
+async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
+    if let Some(replaced) = replaced
+        && replaced.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
 /// In PgBouncer's words.
-fn replaced() -> End {
+fn replaced_by_another() -> End {
     let mut out = BytesMut::new();
     ErrorResponse::fatal("08P01", "database configuration changed").write(&mut out);
     let told: Bytes = out.freeze();

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 /// The time between the first attempt that failed and the next one. It doubles with each, up to `server_login_retry`: a server
 /// that restarts is found again soon, one that stays away is not bothered.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The shortest time between two attempts, if `server_login_retry` is shorter.
-const PAUSE_MIN: Duration = Duration::from_millis(10);
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// What came of the last attempts.
 #[derive(Debug)]

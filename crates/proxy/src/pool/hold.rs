@@ -80,9 +80,9 @@ impl Inner {
         bond.is_some_and(|bond| bond.is_of(&self.era))
     }
 
-    /// Nobody uses a connection, though there may be some.
+    /// No request has a connection. (Those of replication clients never come back.)
     fn is_at_rest(&self) -> bool {
-        self.open == self.opening + self.idle.len() + self.parked.len()
+        self.open == self.opening + self.idle.len() + self.parked.len() + self.replication.open
     }
 }
 
@@ -210,7 +210,7 @@ impl Pool {
             .await;
     }
 
-    /// Returns when nobody uses a connection.
+    /// Returns when no request has a connection.
     pub(crate) async fn at_rest(&self) {
         self.reached(Inner::is_at_rest).await;
     }

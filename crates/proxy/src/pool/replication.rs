@@ -4,6 +4,7 @@
 //! A replication client that finds no room waits. It and the requests in the line have their turn in the order of their
 //! arrival: when the client is next, a connection that is idle or comes back is closed to make room.
 
+use super::failing::{FIRST_PAUSE, PAUSE_MIN};
 use super::quota::ServerPlace;
 use super::{Era, Hold, Inner, Pool};
 use crate::replication::Replication;
@@ -31,6 +32,8 @@ pub(crate) struct ReplicationServer {
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
     waiting: VecDeque<Waiting>,
+    /// Connections that clients have, or that are being opened for them.
+    pub(super) open: usize,
     replaced: watch::Sender<()>,
 }
 
@@ -122,6 +125,7 @@ impl Pool {
         parameters: &[(String, String)],
     ) -> Result<ReplicationServer, Bytes> {
         let since = Instant::now();
+        let mut pause = FIRST_PAUSE;
         loop {
             let place = self.replication_place(since).await?;
             let error = match self.open_for_replication(place, kind, parameters).await {
@@ -133,7 +137,14 @@ impl Pool {
             if !error.is_absence() {
                 return Err(fatal(&error));
             }
-            tokio::time::sleep(self.terms().server_login_retry.max(LOOK_EVERY)).await;
+            let terms = self.terms();
+            pause = pause.min(terms.server_login_retry).max(PAUSE_MIN);
+            let left = match terms.query_wait_timeout {
+                Duration::ZERO => pause,
+                limit => limit.saturating_sub(since.elapsed()),
+            };
+            tokio::time::sleep(pause.min(left)).await;
+            pause *= 2;
             if self.has_waited_too_long(since) {
                 return Err(waited_too_long(&error.to_string()));
             }
@@ -147,7 +158,10 @@ impl Pool {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(super::Summons::ShutDown.farewell()),
                 Err(_) if self.has_waited_too_long(since) => {
-                    return Err(waited_too_long("no server connection was free"));
+                    return Err(waited_too_long(match self.lock().hold {
+                        Hold::Paused => "the database is paused",
+                        _ => "no server connection was free",
+                    }));
                 }
                 Err(_) => self.look_for_replicas(),
             }
@@ -181,6 +195,7 @@ impl Pool {
     fn replica_has_left(self: &Arc<Self>) {
         let now = Instant::now();
         let mut inner = self.lock();
+        inner.replication.open -= 1;
         self.lost(&mut inner);
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
@@ -204,6 +219,7 @@ impl Pool {
             && let Some(first) = inner.replication.waiting.pop_front()
         {
             inner.open += 1;
+            inner.replication.open += 1;
             let place = PlaceTaken {
                 pool: Some(Arc::clone(self)),
                 era: Arc::clone(&inner.era),
@@ -216,6 +232,7 @@ impl Pool {
                 // The client has gone in this moment. Dropped with its pool, it would ask for the lock.
                 place.pool = None;
                 inner.open -= 1;
+                inner.replication.open -= 1;
             }
         }
     }

@@ -295,6 +295,38 @@ fn neither_side_floods_the_other() {
     }
 }
 
+/// A server that ends while its client does not read costs no other client anything, and the client reads what the server said.
+#[test]
+fn a_client_that_does_not_read_when_its_server_ends_holds_up_nobody() {
+    let stage = stage(&["default_pool_size=80"]);
+    let mut clients = Vec::new();
+    // The kernel takes some of it, Paceline the rest: 256 KiB at most, of which the last part is to be left.
+    for size in (2_000_000..12_000_000).step_by(200_000) {
+        let mut client = replica(&stage);
+        let pid = client.value("SELECT pg_backend_pid()");
+        client.send(&query(&format!("SELECT repeat('x', {size})")));
+        let mut direct = stage.direct();
+        let states = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND (state = 'idle' OR wait_event = 'ClientWrite')"
+        );
+        until("the server has said what it can", || {
+            direct.number(&states) == 1
+        });
+        direct.ok(&format!("SELECT pg_terminate_backend({pid})"));
+        until("the server process ends", || {
+            direct.number(&format!(
+                "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"
+            )) == 0
+        });
+        assert_eq!(stage.client().value("SELECT 1"), "1", "{size} bytes");
+        clients.push(client);
+    }
+    // What was taken from the server reaches them.
+    for client in &mut clients {
+        assert!(client.try_receive().is_ok());
+    }
+}
+
 /// The rules of a file have a word of their own for physical replication.
 #[test]
 fn rules_say_who_may_replicate() {

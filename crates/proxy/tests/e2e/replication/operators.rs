@@ -164,6 +164,21 @@ fn a_pause_waits_for_them() {
     assert_eq!(newcomer.join().unwrap(), "8");
 }
 
+/// Their connections never come to rest.
+#[test]
+fn a_suspend_leaves_them_alone() {
+    let stage = stage(&[]);
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let mut client = replica(&stage);
+    let mut operator = console(&stage);
+    operator.ok("SUSPEND");
+    assert_eq!(client.value("SELECT 7"), "7");
+    operator.ok("RESUME");
+    assert_eq!(stage.client().value("SELECT 8"), "8");
+}
+
 /// SIGTERM waits for clients, SIGQUIT for none.
 #[test]
 fn a_shutdown_waits_as_long_as_it_is_told_to() {
