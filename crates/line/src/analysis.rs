@@ -5,7 +5,8 @@
 //!
 //! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id), which grow.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use foldhash::quality::FixedState;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Stands for the names and types of a statement's columns.
@@ -15,7 +16,7 @@ pub struct Shape(u64);
 impl Shape {
     /// Of columns by name, type and type modifier.
     pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FixedState::default().build_hasher();
         columns.for_each(|column| column.hash(&mut hasher));
         Self(hasher.finish())
     }
@@ -86,7 +87,7 @@ pub(crate) struct TypesId(u64);
 impl TypesId {
     /// Of types as in `Parse`, which is how `ParameterDescription` has them, too.
     pub(crate) fn of(types: &[u8]) -> Self {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FixedState::default().build_hasher();
         types.hash(&mut hasher);
         Self(hasher.finish())
     }

@@ -84,6 +84,11 @@ impl Session {
         self.statements.analysis(name)
     }
 
+    /// The statement of that name, and its analysis.
+    pub(crate) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
+        self.statements.prepared(name)
+    }
+
     /// The client has this statement under a name, by its [`Template::statement_id`].
     pub fn has_named(&self, statement: u64) -> bool {
         self.statements.has(statement)

@@ -13,7 +13,7 @@ use crate::cancel::{Doing, Registration};
 use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::log::{self, ClientNames};
-use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons};
+use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons, TermsCache};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::shared_listen::{ListeningClient, mail};
@@ -58,6 +58,8 @@ pub(crate) const SIZE: usize = size_of::<Client>();
 struct Client {
     proxy: Arc<Proxy>,
     pool: Arc<Pool>,
+    /// The pool's terms.
+    terms: TermsCache,
     stream: Stream,
     input: BytesMut,
     scanner: Scanner,

@@ -45,7 +45,7 @@ use crate::server::ServerConn;
 use crate::stats::Stats;
 use crate::status::Counters;
 use crate::trip;
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
 use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Slip, Ticket};
@@ -60,6 +60,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
+
+/// The terms of a pool, as one client reads them: without a step that other threads see, unless they have changed.
+pub(crate) type TermsCache = Cache<Arc<ArcSwap<Terms>>, Arc<Terms>>;
 
 /// The rows of all that leave, each once.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
@@ -89,7 +92,7 @@ pub(crate) struct Pool {
     pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
-    terms: ArcSwap<Terms>,
+    terms: Arc<ArcSwap<Terms>>,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
@@ -214,7 +217,7 @@ impl Pool {
                 tended: false,
                 wakes_at: now,
             }),
-            terms: ArcSwap::from_pointee(shape.terms),
+            terms: Arc::new(ArcSwap::from_pointee(shape.terms)),
             look_again: Notify::new(),
             over,
             learned_more: Notify::new(),
@@ -232,6 +235,11 @@ impl Pool {
     /// What holds for it now; other terms may take their place at any time.
     pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
         self.terms.load()
+    }
+
+    /// The same for one client, which looks often.
+    pub(crate) fn terms_cache(&self) -> TermsCache {
+        TermsCache::from(Arc::clone(&self.terms))
     }
 
     /// How long a client may be idle that has not said so itself; zero is for ever.

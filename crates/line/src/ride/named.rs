@@ -111,10 +111,10 @@ impl Ride {
     }
 
     fn give_own_name(&mut self, name: &[u8], desk: &mut Desk<'_>, out: &mut BytesMut) {
-        let Some(template) = desk.session.statement(name).cloned() else {
+        let Some((template, analysis)) = desk.session.prepared(name) else {
             return;
         };
-        let analysis = desk.session.analysis(name).cloned().unwrap_or_default();
+        let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, desk, out);
         let sent = self.as_prepared(name, outgoing, &analysis, desk);
         self.close_left(name, desk, out);
@@ -300,34 +300,32 @@ impl Ride {
         }
     }
 
-    /// Carries out a portal that is about a statement's name. False: PostgreSQL must.
+    /// Carries out a portal that is about a statement's name; `changes` is what it changes. False: PostgreSQL must.
     pub(super) fn portal_by_name(
         &mut self,
         portal: &[u8],
+        (template, done): (&Template, bool),
+        changes: &[SessionChange],
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Result<bool, Unparsed> {
-        let Some(template) = self.portals.get(portal).map(|p| Arc::clone(&p.template)) else {
-            return Ok(false);
-        };
         if self.stays || self.status == Status::Failed {
             return Ok(false);
         }
-        if self.portals.get(portal).is_some_and(|portal| portal.done) {
+        if done {
             self.refuse_message(Refusal::PortalDone(portal.into()), out);
             return Ok(true);
         }
         if let Some(Named::Prepare { .. }) = template.named() {
-            self.prepare_by_name(&template, desk, out)?;
+            self.prepare_by_name(template, desk, out)?;
             self.is_executed(portal);
             return Ok(true);
         }
-        let (changes, _) = desk.what_it_does(Some(&template));
-        if let Some(kept) = self.refused(&changes, desk) {
+        if let Some(kept) = self.refused(changes, desk) {
             self.refuse_message(Refusal::Keeps(kept), out);
             return Ok(true);
         }
-        let done = match changes.as_slice() {
+        let done = match changes {
             [SessionChange::Deallocate { name }]
                 if desk.session.statement(name.as_bytes()).is_some() =>
             {

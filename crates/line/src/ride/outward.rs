@@ -6,7 +6,7 @@ use super::listening::list_of_channels;
 use super::named::in_its_place;
 use super::shape::{Described, NotYet};
 use super::{Desk, Expect, Ride};
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Shape};
 use crate::server::{NAME_PREFIX, StatementKey};
 use crate::session::Undo;
 use crate::show::Show;
@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub(super) key: Option<StatementKey>,
     /// What it does, if the client has prepared it.
     pub(super) template: Option<Arc<Template>>,
+    /// Its columns, if the client was told of them.
+    pub(super) told: Option<Shape>,
 }
 
 impl Known {
@@ -367,8 +369,7 @@ impl Ride {
         out: &mut BytesMut,
     ) -> Result<(Known, Expect), NotYet> {
         let known = self.make_known_as_told(bind.statement, desk, out)?;
-        let analysis = desk.session.analysis(bind.statement);
-        let described = analysis.is_some_and(|analysis| analysis.shape.is_some());
+        let described = known.told.is_some();
         match &known.template {
             Some(template) => self.open_portal(bind, values, template, known.key),
             None => drop(self.portals.remove(bind.portal)),
@@ -416,13 +417,13 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Known {
-        let Some(template) = desk.session.statement(name).cloned() else {
+        let Some((template, analysis)) = desk.session.prepared(name) else {
             return Known {
                 name: self.unknown(name, desk, out),
                 ..Known::default()
             };
         };
-        let analysis = desk.session.analysis(name).cloned().unwrap_or_default();
+        let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, desk, out);
         let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, desk);
         // The client's text decides what a statement does, unless the server may split it into other tokens.
@@ -432,6 +433,7 @@ impl Ride {
         };
         let mut known = Known {
             template: Some(template),
+            told: analysis.shape,
             ..Known::default()
         };
         let select = match sent.may_be_shown() {

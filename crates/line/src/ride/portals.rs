@@ -36,14 +36,21 @@ impl Ride {
         out: &mut BytesMut,
     ) -> Result<(), NotYet> {
         let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
-        let template = self.portals.get(portal).map(|p| Arc::clone(&p.template));
+        let bound = self.portals.get(portal);
+        let (template, done) = match bound {
+            Some(bound) => (Some(Arc::clone(&bound.template)), bound.done),
+            None => (None, false),
+        };
         let template = template.as_deref();
         self.await_listening(template, desk)?;
         if let Some(why) = self.listen_refusal(template, desk) {
             self.refuse_message(why, out);
             return Ok(());
         }
-        if self.portal_by_name(portal, desk, out)? {
+        let (changes, hints) = self.what_portal_does(portal, template, desk);
+        if let Some(template) = template
+            && self.portal_by_name(portal, (template, done), &changes, desk, out)?
+        {
             return Ok(());
         }
         self.unit.may_have_begun |= template.is_none_or(Template::may_begin);
@@ -53,8 +60,7 @@ impl Ride {
             }
             self.give_own_names(template, desk, out);
         }
-        let (changes, hints) = self.what_portal_does(portal, desk);
-        self.draws(self.portal_uses(portal), desk);
+        self.draws(template.map_or(SequenceUse::ANY, Template::sequences), desk);
         self.discards_sequences(&changes, false, desk);
         desk.meets_temporaries(&changes, &self.kept);
         let drops = changes.iter().any(SessionChange::drops_statements);
@@ -91,24 +97,20 @@ impl Ride {
         self.portals.insert(bind.portal.into(), portal);
     }
 
-    /// What the execution of a portal may do with sequences.
-    pub(super) fn portal_uses(&self, portal: &[u8]) -> SequenceUse {
-        let portal = self.portals.get(portal);
-        portal.map_or(SequenceUse::ANY, |portal| portal.template.sequences())
-    }
-
     /// What the execution of a portal changes, and its hints.
-    pub(super) fn what_portal_does(
+    fn what_portal_does(
         &self,
         portal: &[u8],
+        template: Option<&Template>,
         desk: &Desk<'_>,
     ) -> (Vec<SessionChange>, Hints) {
-        let Some(portal) = self.portals.get(portal) else {
-            return desk.what_it_does(None);
-        };
-        let (mut changes, hints) = desk.what_it_does(Some(&portal.template));
-        if !portal.sets.is_empty() {
-            changes.retain(|change| !matches!(change, SessionChange::SetTo(_)));
+        let (mut changes, hints) = desk.what_it_does(template);
+        let by_value = |change: &SessionChange| matches!(change, SessionChange::SetTo(_));
+        if changes.iter().any(by_value)
+            && let Some(portal) = self.portals.get(portal)
+            && !portal.sets.is_empty()
+        {
+            changes.retain(|change| !by_value(change));
             changes.extend(portal.sets.iter().cloned());
         }
         (changes, hints)

@@ -65,10 +65,11 @@ impl Ride {
         desk: &mut Desk<'_>,
         out: &mut BytesMut,
     ) -> Result<Known, NotYet> {
-        let analysis = desk.session.analysis(name);
-        let told = analysis.and_then(|analysis| analysis.shape);
         let known = self.make_known(name, desk, out);
-        let Some(told) = told.filter(|_| !self.first_describes && !known.is_utility()) else {
+        let Some(told) = known
+            .told
+            .filter(|_| !self.first_describes && !known.is_utility())
+        else {
             return Ok(known);
         };
         // If only this client may use the statement, its key may have changed since the server described it.

@@ -73,7 +73,13 @@ impl Statements {
 
     /// Its analysis.
     pub(super) fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
-        self.by_name.get(stored(name)).map(|known| &known.analysis)
+        self.prepared(name).map(|(_, analysis)| analysis)
+    }
+
+    /// Both.
+    pub(super) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
+        let known = self.by_name.get(stored(name))?;
+        Some((&known.template, &known.analysis))
     }
 
     /// The client has this statement under a name, by its [`Template::statement_id`].

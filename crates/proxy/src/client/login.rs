@@ -166,6 +166,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
             turn: Turn::default(),
             silence: None,
             summons: login.pool.summons(),
+            terms: login.pool.terms_cache(),
             pool: login.pool,
             stream,
             input: login.input,

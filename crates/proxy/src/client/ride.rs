@@ -502,7 +502,7 @@ fn with_desk_knowing<R>(
     let taints = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
-    let terms = client.pool.terms();
+    let terms = client.terms.load();
     let mut desk = Desk {
         session: &mut client.session,
         server: &mut conn.side,
