@@ -1,9 +1,8 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
 use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
-use crate::strategy::chain::{self, Silence};
-use crate::strategy::{GroupPlan, pipeline, share};
-use crate::unit::Unit;
+use crate::strategy::{GroupPlan, PlannedRequest, STATEMENT_MAX, Silence, chain, pipeline, share};
+use crate::unit::Request;
 use paceline_sql::{Effect, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ const GROUP_PART_OF_TIMEOUT: u32 = 4;
 #[derive(Debug)]
 pub struct Learned {
     /// How its units travel together in one statement, or why they do not.
-    pub plan: Result<GroupPlan, String>,
+    pub plan: Result<Arc<dyn GroupPlan>, String>,
     /// The facts that a chain with its requests relies on, or why no chain has them.
     pub silence: Result<Arc<Silence>, String>,
     /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
@@ -61,7 +60,7 @@ pub struct Travel {
 
 impl Travel {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
-    pub fn unlearned(unit: &Unit, policy: Policy) -> Self {
+    pub fn unlearned(unit: &Request, policy: Policy) -> Self {
         match unit.template.effect() {
             Some(Effect::Write) => alone_or(None).in_its_place(unit, policy),
             _ => Self::default(),
@@ -69,7 +68,7 @@ impl Travel {
     }
 
     /// A write whose row is not known keeps its place among those that travel together.
-    fn in_its_place(mut self, unit: &Unit, policy: Policy) -> Self {
+    fn in_its_place(mut self, unit: &Request, policy: Policy) -> Self {
         self.slip.barrier = policy.for_autocommit || policy.hotspot;
         self.slip.table = table_of(unit);
         self
@@ -77,7 +76,7 @@ impl Travel {
 }
 
 /// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
-fn table_of(unit: &Unit) -> Option<Table> {
+fn table_of(unit: &Request) -> Option<Table> {
     let statement = unit.template.statement.as_ref()?;
     if statement.effect == Effect::Read {
         return None;
@@ -107,7 +106,7 @@ impl Learned {
     }
 
     /// How `unit` travels; notes in it what its group will have to know of it.
-    pub fn travel(&self, unit: &mut Unit, policy: Policy) -> Travel {
+    pub fn travel(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
         unit.taints = self.taints && unit.template.calls_functions();
         unit.sequences = self.sequences;
         match unit.template.effect() {
@@ -130,16 +129,16 @@ impl Learned {
     }
 
     /// By a hint or by a declaration, does the user want it to travel with others?
-    fn is_asked(&self, unit: &Unit, policy: Policy) -> bool {
+    fn is_asked(&self, unit: &Request, policy: Policy) -> bool {
         policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
     }
 
     /// A SELECT whose functions may write: one of the user's own, whatever it is declared as in the catalog.
-    fn writes(&self, unit: &Unit) -> bool {
+    fn writes(&self, unit: &Request) -> bool {
         self.declared || (self.taints && unit.template.calls_functions())
     }
 
-    fn travel_write(&self, unit: &mut Unit, policy: Policy) -> Travel {
+    fn travel_write(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
         if self.timeouts.transaction.is_some() {
             // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
             return alone_or(None).in_its_place(unit, policy);
@@ -151,7 +150,7 @@ impl Learned {
         unit.silence = silence.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
-        let plan = plan.filter(|plan| policy.lock_type || matches!(plan, GroupPlan::Fold(_)));
+        let plan = plan.filter(|plan| policy.lock_type || plan.strategy() == Strategy::Fold);
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
         let Some((plan, (company, keys))) = together else {
             return alone_or(chain).in_its_place(unit, policy);
@@ -167,7 +166,7 @@ impl Learned {
             false => chain,
         };
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
-        unit.plan = Some(plan.clone());
+        unit.plan = Some(Arc::clone(plan));
         Travel {
             slip: Slip {
                 group,
@@ -187,11 +186,11 @@ impl Learned {
     /// A chain replaces its members' `statement_timeout`: a shorter one would be exceeded unnoticed.
     fn outlasts_chains(&self) -> bool {
         let limit = self.timeouts.statement;
-        limit.is_none_or(|limit| limit >= chain::STATEMENT_MAX)
+        limit.is_none_or(|limit| limit >= STATEMENT_MAX)
     }
 
     /// Most units in a group so that none of them times out because of the others.
-    fn size_max(&self, unit: &Unit) -> Option<usize> {
+    fn size_max(&self, unit: &Request) -> Option<usize> {
         let limit = self.timeouts.statement?;
         Some(
             unit.template

@@ -6,7 +6,6 @@ mod tests;
 
 use crate::learned::{Learned, Policy};
 use crate::line::Strategy;
-use crate::strategy::GroupPlan;
 use crate::strategy::share::ANSWER_BYTES_MAX;
 use crate::template::Template;
 use paceline_sql::Effect;
@@ -31,7 +30,7 @@ impl<'a> From<&'a Learned> for Outlook<'a> {
     fn from(learned: &'a Learned) -> Self {
         let plan = learned.plan.as_ref();
         Self {
-            plan: plan.map(GroupPlan::strategy).map_err(String::as_str),
+            plan: plan.map(|plan| plan.strategy()).map_err(String::as_str),
             silence: match &learned.silence {
                 Ok(_) => Ok(()),
                 Err(why) => Err(why),

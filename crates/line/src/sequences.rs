@@ -4,6 +4,9 @@
 //! A client's numbers are right to read as long as nobody else has drawn on that connection since it was clean, and the client has
 //! drawn nowhere else since: both sides hold the token of that time. Everything else is discarded before the client may read.
 
+/// What forgets the numbers. PostgreSQL has no other way, and this one costs 3 to 4 µs there.
+pub(crate) const DISCARD: &str = "DISCARD SEQUENCES";
+
 /// Names a time in which one client drew numbers on one server connection. By default: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceToken(u64);

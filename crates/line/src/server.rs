@@ -5,8 +5,7 @@
 mod tests;
 
 use crate::analysis::{Analysed, Shape};
-use crate::ride::DISCARD_SEQUENCES as DISCARD;
-use crate::sequences::{SequenceState, SequenceToken};
+use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use crate::settings::{CLIENT_ENCODING, Settings};
 use crate::template::Template;
 use bytes::BytesMut;

@@ -6,7 +6,7 @@ use crate::sequences::SequenceToken;
 use crate::settings::Settings;
 use crate::show::{Console, Show};
 use crate::template::{Template, Templates, Unparsed, beginning_of_long};
-use crate::unit::{Form, Unit, Values};
+use crate::unit::{Form, Request, Values};
 use bytes::{Bytes, BytesMut};
 pub use listening::ClientListening;
 pub(crate) use listening::{lists_channels, only_lists_channels};
@@ -17,7 +17,7 @@ use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
 use single::{Single, begins_parsed};
 use statements::Statements;
-pub use statements::Undo;
+pub use statements::{CLIENT_STATEMENTS_MAX, Undo};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -27,9 +27,6 @@ mod statements;
 
 #[cfg(test)]
 mod tests;
-
-/// Most prepared statements of one client; one more is refused.
-pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
 /// A client's session.
 #[derive(Debug)]
@@ -55,9 +52,9 @@ pub enum Plan {
     /// It is relayed; if it would have to wait for a server connection, [`Session::answer_names`] may answer it.
     Names,
     /// One statement in autocommit: it may travel with others.
-    Single(Box<Unit>),
+    Single(Box<Request>),
     /// LISTEN or UNLISTEN in autocommit. It needs no server if its client listens by the shared connection.
-    Listen(Listening, Box<Unit>),
+    Listen(Listening, Box<Request>),
     /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
     Unparsed(Unparsed),
 }
@@ -161,7 +158,7 @@ impl Session {
     }
 
     /// A unit that travelled with others was answered before the time `now`: what it says of prepared statements holds.
-    pub fn served(&mut self, unit: &Unit, answer: &[u8], now: u64) {
+    pub fn served(&mut self, unit: &Request, answer: &[u8], now: u64) {
         match unit.form {
             Form::Simple => self.close_unnamed(),
             // Not parsed: the error came first.
@@ -238,14 +235,12 @@ impl Session {
                 out.freeze()
             }
         };
-        Ok(self.plan_single(Unit {
+        Ok(self.plan_single(Request {
             bytes,
             form: Form::Simple,
             template: simple.template,
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
-            plan: None,
-            silence: None,
             tally: None,
             taints: false,
             analysis: None,
@@ -254,7 +249,7 @@ impl Session {
     }
 
     /// Only single reads and writes are worth a second look.
-    fn plan_single(&self, unit: Unit) -> Plan {
+    fn plan_single(&self, unit: Request) -> Plan {
         if let Some(listening) = listening::of_template(&unit.template) {
             return Plan::Listen(listening.clone(), Box::new(unit));
         }
@@ -270,7 +265,7 @@ impl Session {
     }
 
     /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
-    pub fn answer_listening(&mut self, listening: &Listening, unit: &Unit) -> BytesMut {
+    pub fn answer_listening(&mut self, listening: &Listening, unit: &Request) -> BytesMut {
         let mut out = BytesMut::new();
         match unit.form {
             Form::Simple => self.close_unnamed(),
@@ -345,7 +340,7 @@ impl Session {
         &self,
         bytes: &Bytes,
         templates: &Templates,
-    ) -> Result<Option<Unit>, Unparsed> {
+    ) -> Result<Option<Request>, Unparsed> {
         let Some(single) = Single::read(bytes) else {
             return Ok(None);
         };
@@ -375,7 +370,7 @@ impl Session {
         });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         let bound = BindValues::read(bind.rest, offset).ok();
-        let unit = template.zip(bound).map(|(template, bound)| Unit {
+        let unit = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),
             form: Form::Extended {
@@ -384,8 +379,6 @@ impl Session {
             },
             template,
             settings: Arc::clone(&self.settings),
-            plan: None,
-            silence: None,
             tally: None,
             taints: false,
             analysis,

@@ -2,8 +2,6 @@
 
 use crate::analysis::Analysis;
 use crate::settings::Settings;
-use crate::strategy::GroupPlan;
-use crate::strategy::chain::Silence;
 use crate::tally::Tally;
 use crate::template::Template;
 use bytes::Bytes;
@@ -222,7 +220,7 @@ pub enum Values {
 
 /// A unit of one statement that may travel with others.
 #[derive(Debug, Clone)]
-pub struct Unit {
+pub struct Request {
     /// The client's messages.
     pub bytes: Bytes,
     /// How it asked.
@@ -233,10 +231,6 @@ pub struct Unit {
     pub values: Values,
     /// The client's settings.
     pub settings: Arc<Settings>,
-    /// How it travels with others in one statement, if it does.
-    pub plan: Option<GroupPlan>,
-    /// The facts that a chain with it relies on.
-    pub silence: Option<Arc<Silence>>,
     /// Where it is counted.
     pub tally: Option<Arc<Tally>>,
     /// It may change the session in a way that its text does not tell.
@@ -247,7 +241,7 @@ pub struct Unit {
     pub sequences: SequenceUse,
 }
 
-impl Unit {
+impl Request {
     /// Are these parameters in one format, so that they can stand in one array?
     pub fn is_even(&self, numbers: &[u32]) -> bool {
         let mut formats = numbers

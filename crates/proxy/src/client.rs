@@ -26,8 +26,9 @@ use paceline_line::line::{Keys, Slip, Ticket};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
 use paceline_line::settings::IdleTimeout;
+use paceline_line::strategy::PlannedRequest;
 use paceline_line::template::Template;
-use paceline_line::unit::{Boundary, Form, Scanner, Unit};
+use paceline_line::unit::{Boundary, Form, Request, Scanner};
 use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use silence::{Silence, SilenceMax};
@@ -387,7 +388,8 @@ impl Client {
     }
 
     /// One statement in autocommit: alone if it can start at once, else with others if it may.
-    async fn carry_out_single(&mut self, mut unit: Box<Unit>) -> Result<(), End> {
+    async fn carry_out_single(&mut self, unit: Box<Request>) -> Result<(), End> {
+        let mut unit = PlannedRequest::from(unit);
         let settings = unit.settings.id;
         let (knowledge, tally) = self.pool.knowledge(&unit.template, settings);
         let knowledge = match knowledge {
@@ -412,7 +414,7 @@ impl Client {
         };
         let shown = travel.slip.group.is_some() || travel.slip.probe.is_some();
         let reads = travel.slip.group.is_some_and(|id| id.strategy.reads());
-        let unit = Arc::new(*unit);
+        let unit = Arc::new(unit);
         let submitted = self.pool.submit(travel.slip, travel.would_group, || {
             shown.then(|| Arc::clone(&unit))
         });
@@ -442,7 +444,7 @@ impl Client {
     async fn ride_single(
         &mut self,
         seat: Box<Seat>,
-        unit: Arc<Unit>,
+        unit: Arc<PlannedRequest>,
         wrap: Wrap,
         learn: Option<Question>,
     ) -> Result<(), End> {

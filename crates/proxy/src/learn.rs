@@ -21,7 +21,7 @@ use paceline_line::strategy::several::SeveralPlan;
 use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
-use paceline_line::unit::Unit;
+use paceline_line::unit::Request;
 use paceline_sql::facts::{Fingerprint, Names, session};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
@@ -55,7 +55,7 @@ impl Drop for Question {
 
 impl Question {
     /// About the template of this unit, under its settings.
-    pub(crate) fn new(pool: &Arc<Pool>, unit: &Unit) -> Self {
+    pub(crate) fn new(pool: &Arc<Pool>, unit: &Request) -> Self {
         Self {
             pool: Arc::clone(pool),
             template: Arc::clone(&unit.template),
@@ -254,7 +254,7 @@ fn takes_many(declared: &[(Name, Role)]) -> bool {
 
 /// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
 /// become one call.
-fn is_asked(declared: &[(Name, Role)], plan: &Result<GroupPlan, String>) -> bool {
+fn is_asked(declared: &[(Name, Role)], plan: &Result<Arc<dyn GroupPlan>, String>) -> bool {
     let asks = |role: Role| role.limit().is_none() || plan.is_ok();
     declared.iter().any(|(_, role)| asks(*role))
 }
@@ -265,9 +265,9 @@ async fn ask_plan(
     statement: &Statement,
     declared: &[(Name, Role)],
     templates: &Templates,
-) -> Result<Result<GroupPlan, String>, ServerError> {
-    let fold = |plan| GroupPlan::Fold(Arc::new(plan));
-    let deal = |plan| GroupPlan::Deal(Arc::new(plan));
+) -> Result<Result<Arc<dyn GroupPlan>, String>, ServerError> {
+    let fold = |plan| Arc::new(plan) as Arc<dyn GroupPlan>;
+    let deal = |plan| Arc::new(plan) as Arc<dyn GroupPlan>;
     if let Some(update) = &statement.update {
         let plan = ask_fold(conn, template, update, templates).await?;
         return Ok(plan.map(fold));
@@ -416,7 +416,7 @@ async fn ask_insert(
     template: &Template,
     insert: &Insert,
     templates: &Templates,
-) -> Result<Result<GroupPlan, String>, ServerError> {
+) -> Result<Result<Arc<dyn GroupPlan>, String>, ServerError> {
     let (parameters, fields) = match describe(conn, template).await? {
         Ok(described) => described,
         Err(why) => return Ok(Err(why)),
@@ -457,7 +457,7 @@ async fn ask_insert(
             fields,
             templates,
         );
-        let plan = plan.map(|plan| GroupPlan::Deal(Arc::new(plan)));
+        let plan = plan.map(|plan| Arc::new(plan) as Arc<dyn GroupPlan>);
         return Ok(plan.ok_or_else(|| TOO_MANY.to_owned()));
     }
     let on_conflict = match upsert::on_conflict(insert, &table, &names) {
@@ -510,9 +510,9 @@ fn plan_upsert(
     table: &TableFacts,
     (parameters, fields): Described,
     templates: &Templates,
-) -> Option<GroupPlan> {
+) -> Option<Arc<dyn GroupPlan>> {
     let plan = UpsertPlan::new(template, upsert, table, parameters, fields, templates)?;
-    Some(GroupPlan::Upsert(Arc::new(plan)))
+    Some(Arc::new(plan))
 }
 
 fn plan_several(
@@ -521,9 +521,9 @@ fn plan_several(
     table: &TableFacts,
     (parameters, fields): Described,
     templates: &Templates,
-) -> Option<GroupPlan> {
+) -> Option<Arc<dyn GroupPlan>> {
     let plan = SeveralPlan::new(template, several, table, parameters, fields, templates)?;
-    Some(GroupPlan::Several(Arc::new(plan)))
+    Some(Arc::new(plan))
 }
 
 /// Are all functions, operators, types and collations in these expressions PostgreSQL's own, and no function volatile but

@@ -50,8 +50,8 @@ use failing::Failing;
 use known::{Known, Welcome};
 use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Slip, Ticket};
 use paceline_line::strategy::Again;
+use paceline_line::strategy::PlannedRequest;
 use paceline_line::tally::{GroupSizes, Tallies};
-use paceline_line::unit::Unit;
 use quota::Hunger;
 use replication::Replicas;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -260,7 +260,7 @@ impl Pool {
         self: &Arc<Self>,
         slip: Slip,
         would_group: bool,
-        unit: impl FnOnce() -> Option<Arc<Unit>>,
+        unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {
         self.submit_as(Asks::Request, slip, would_group, unit)
     }
@@ -275,7 +275,7 @@ impl Pool {
         asks: Asks,
         slip: Slip,
         would_group: bool,
-        unit: impl FnOnce() -> Option<Arc<Unit>>,
+        unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();

@@ -24,7 +24,7 @@ use arc_swap::{ArcSwap, Guard};
 use paceline_line::learned::Policy;
 use paceline_line::line::Limits;
 use paceline_line::settings::SettingsBook;
-use paceline_line::strategy::chain;
+use paceline_line::strategy::Prelude;
 use paceline_line::tally::Names;
 use paceline_line::template::{Templates, Unparsed};
 use paceline_wire::ErrorResponse;
@@ -55,7 +55,7 @@ pub(crate) struct Proxy {
     /// All session settings.
     pub(crate) book: SettingsBook,
     /// The statement that starts every chain.
-    pub(crate) chain: chain::Prelude,
+    pub(crate) chain: Prelude,
     /// Counters.
     pub(crate) counters: Counters,
     /// Room for shared answers.
@@ -141,7 +141,7 @@ impl Proxy {
         let (templates, config) = (Templates::default(), Arc::new(config));
         Self {
             gate: Gate::new(&config),
-            chain: chain::Prelude::new(&templates),
+            chain: Prelude::new(&templates),
             templates,
             parsers: Semaphore::new(PARSERS),
             book: SettingsBook::default(),

@@ -18,10 +18,11 @@ use fares::Fares;
 use owed::Owed;
 use paceline_line::learned::Learned;
 use paceline_line::line::{Departure, Entry, Keys, Landing, Strategy};
-use paceline_line::strategy::share::Underway;
-use paceline_line::strategy::{Again, Batch, Dealt, Verdict};
+use paceline_line::strategy::{
+    self, Again, Batch, Dealt, Invalidation, PlannedRequest, Underway, Verdict,
+};
 use paceline_line::tally::{Fallback, Served};
-use paceline_line::unit::Unit;
+use paceline_line::unit::Request;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::pin::pin;
@@ -44,7 +45,7 @@ const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
 /// A group on its way.
 struct Trip {
     entries: Vec<Option<Entry<Waiter>>>,
-    batch: Option<Batch>,
+    batch: Option<Box<dyn Batch>>,
     strategy: Option<Strategy>,
     served: Served,
     since: Instant,
@@ -214,10 +215,10 @@ impl Trip {
     /// Appends the batch to `out`, if it can be built.
     fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
         let entries = self.entries.iter().flatten();
-        let units: Vec<&Unit> = entries.filter_map(|e| e.unit.unit.as_deref()).collect();
+        let units: Vec<&PlannedRequest> = entries.filter_map(|e| e.unit.unit.as_deref()).collect();
         if let Some(strategy) = self.strategy.filter(|_| units.len() == self.entries.len()) {
             let chain = &pool.proxy.chain;
-            self.batch = Batch::build(strategy, &units, chain, &mut conn.side, out);
+            self.batch = strategy::build(strategy, &units, chain, &mut conn.side, out);
         }
     }
 
@@ -262,7 +263,7 @@ impl Trip {
             false => CALLED_BACK_AFTER,
         };
         let mut called_back = false;
-        while !receive(&mut batch, conn, &mut dealt)? {
+        while !receive(&mut *batch, conn, &mut dealt)? {
             if pipeline {
                 // Answers go out as they come; who goes again does so at the end.
                 let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
@@ -272,7 +273,7 @@ impl Trip {
             }
             match within(stall, exchange(conn, out)).await {
                 Some(read) => read?,
-                None if pipeline => self.reroute(pool, &mut batch),
+                None if pipeline => self.reroute(pool, &mut *batch),
                 // Boxed: it is rare, and every trip would pay for its state.
                 None if !called_back && pool.wants_back(self.entries.iter().flatten()) => {
                     called_back = true;
@@ -289,7 +290,7 @@ impl Trip {
     }
 
     /// Members of a pipeline that has come to a halt need not wait for the one that holds it up.
-    fn reroute(&mut self, pool: &Arc<Pool>, batch: &mut Batch) {
+    fn reroute(&mut self, pool: &Arc<Pool>, batch: &mut dyn Batch) {
         let abandoned = batch.abandon().unwrap_or_default();
         self.count(pool, &abandoned);
         let again = self.take_again(&abandoned);
@@ -310,8 +311,8 @@ impl Trip {
             if batch.failed() {
                 Counters::count(&pool.proxy.counters.errors);
             }
-            if let Some(void) = batch.void() {
-                self.learn(pool, void);
+            if let Some(invalidation) = batch.invalidation() {
+                self.learn(pool, invalidation);
             }
         }
         pool.stats.server_parsed(conn.side.take_parses());
@@ -341,9 +342,13 @@ impl Trip {
         }
     }
 
-    /// What was learned of the members' templates no longer holds. What holds instead is said of the first: only in a chain there
-    /// are others, and of them nothing is known.
-    fn learn(&self, pool: &Pool, mut instead: Option<Learned>) {
+    /// What was learned of the members' templates no longer holds. A refusal speaks of the first: only in a chain there are others,
+    /// and of them nothing is known.
+    fn learn(&self, pool: &Pool, invalidation: Invalidation) {
+        let mut instead = match invalidation {
+            Invalidation::Changed => None,
+            Invalidation::Refused(why) => Some(Learned::refused(why)),
+        };
         let entries = self.entries.iter().flatten();
         let units = entries.filter_map(|entry| entry.unit.unit.as_ref());
         let mut seen = Vec::new();
@@ -445,7 +450,7 @@ impl Trip {
 }
 
 /// Puts the settings of a request in force. Returns false if the server refuses them.
-async fn adopt(unit: &Unit, pool: &Pool, conn: &mut ServerConn) -> Result<bool, ServerError> {
+async fn adopt(unit: &Request, pool: &Pool, conn: &mut ServerConn) -> Result<bool, ServerError> {
     if conn.side.has(&unit.settings) {
         return Ok(true);
     }
@@ -487,7 +492,7 @@ pub(crate) fn timed_out(why: &str) -> Bytes {
 
 /// Feeds whole messages to the batch. True: it is over.
 fn receive(
-    batch: &mut Batch,
+    batch: &mut dyn Batch,
     conn: &mut ServerConn,
     dealt: &mut Vec<Dealt>,
 ) -> Result<bool, ServerError> {

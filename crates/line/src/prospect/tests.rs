@@ -3,23 +3,23 @@
 use super::*;
 use crate::session::Session;
 use crate::settings::SettingsBook;
+use crate::strategy::{GroupPlan, PlannedRequest};
 use crate::template::Templates;
 use crate::testing::folding::{Folding, INT4, INT8, silence, single, table};
 use crate::testing::messages::client::query;
 use crate::testing::travelling::Travelling;
-use crate::unit::Unit;
 use std::sync::Arc;
 
-fn folding(hints: &str) -> (Learned, Unit) {
+fn folding(hints: &str) -> (Learned, PlannedRequest) {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE {hints} t SET n = n - $1 WHERE id = $2");
     let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
     let unit = folding.texts(&["1", "7"]);
-    let plan = GroupPlan::Fold(Arc::clone(&folding.plan));
+    let plan = Arc::clone(&folding.plan);
     (learned(Ok(plan), false), unit)
 }
 
-fn taking(hints: &str) -> (Learned, Unit) {
+fn taking(hints: &str) -> (Learned, PlannedRequest) {
     let table = table(&[("id", INT8), ("lane", INT4)], &["id"]);
     let text = format!(
         "DELETE {hints} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
@@ -31,13 +31,13 @@ fn taking(hints: &str) -> (Learned, Unit) {
 }
 
 /// A unit about whose template nothing but this is known.
-fn refused(text: &str, plain_read: bool) -> (Learned, Unit) {
+fn refused(text: &str, plain_read: bool) -> (Learned, PlannedRequest) {
     let mut session = Session::new(SettingsBook::default().none());
     let unit = single(&mut session, &Templates::default(), query(text));
     (learned(Err("of its shape".to_owned()), plain_read), unit)
 }
 
-fn learned(plan: Result<GroupPlan, String>, plain_read: bool) -> Learned {
+fn learned(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Learned {
     Learned {
         plan,
         silence: Ok(silence(&Templates::default())),
@@ -59,12 +59,12 @@ fn policies() -> impl Iterator<Item = Policy> {
     })
 }
 
-fn prospect((learned, unit): &(Learned, Unit), policy: Policy) -> Prospect {
+fn prospect((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Prospect {
     let hinted = unit.template.hints().commit_on_success;
     Prospect::of(&unit.template, learned.into(), policy, hinted)
 }
 
-fn strategy((learned, unit): &(Learned, Unit), policy: Policy) -> Option<Strategy> {
+fn strategy((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Option<Strategy> {
     let group = learned.travel(&mut unit.clone(), policy).slip.group;
     group.map(|id| id.strategy)
 }

@@ -3,14 +3,11 @@
 //! numbers must stay.
 
 use super::{Desk, Expect, Ride};
-use crate::sequences::{SequenceState, SequenceToken};
+use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend;
-
-/// What forgets them. PostgreSQL has no other way, and this one costs 3 to 4 µs there.
-pub(crate) const DISCARD: &str = "DISCARD SEQUENCES";
 
 impl Ride {
     /// The caller knows what the ride's first unit may do with sequences.

@@ -2,7 +2,7 @@
 
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
 use crate::analysis::{Analysed, Analysis, Shape, TypesId};
-use crate::unit::Unit;
+use crate::unit::Request;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 
@@ -119,7 +119,7 @@ impl ServerSide {
 
     /// May the unit's own statement be executed there: is it parsed with the unit, or are its columns known to be those that its
     /// client takes its rows for?
-    pub fn fits(&self, unit: &Unit) -> bool {
+    pub fn fits(&self, unit: &Request) -> bool {
         let Some(analysis) = &unit.analysis else {
             return true;
         };
@@ -128,11 +128,11 @@ impl ServerSide {
     }
 
     /// Is there a statement that may be executed for the unit?
-    pub fn serves(&self, unit: &Unit) -> bool {
+    pub fn serves(&self, unit: &Request) -> bool {
         unit.analysis.is_none() || self.serving(unit).is_some()
     }
 
-    fn serving(&self, unit: &Unit) -> Option<&Analysed> {
+    fn serving(&self, unit: &Request) -> Option<&Analysed> {
         let analysis = unit.analysis.as_ref()?;
         let key = self.key(unit.template.statement_id);
         let there = self.prepared.get(&key)?;

@@ -1,11 +1,13 @@
 //! The statements that a client has prepared.
 
-use super::CLIENT_STATEMENTS_MAX;
 use crate::analysis::{Analysis, Shape};
 use crate::template::Template;
 use foldhash::HashMap;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+
+/// Most prepared statements of one client; one more is refused.
+pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
 /// PostgreSQL tells names apart by so many bytes (`NAMEDATALEN` without the end).
 const NAME_BYTES: usize = 63;

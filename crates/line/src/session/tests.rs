@@ -9,7 +9,7 @@ use crate::testing::messages::Wire;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::{complete, error, parsed};
 use crate::testing::read_out;
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::Bytes;
 
 struct Scene {
@@ -30,7 +30,7 @@ impl Scene {
         self.session.plan(&bytes, &self.templates, &Board)
     }
 
-    fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Unit {
+    fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
         match self.plan(messages) {
             Plan::Single(unit) => *unit,
             other => panic!("{other:?}"),

@@ -8,124 +8,31 @@
 //! settings (see [`paceline_sql::chain`]), or their functions are declared. The chain compares the facts behind this at its end,
 //! when it holds locks on all tables of its members; if they have changed, PostgreSQL undoes it.
 
-use super::{
-    Again, Dealt, Verdict, again, halves, is_stale_plan, message, sqlstate, write_head,
-    write_member, write_tail,
-};
-use crate::learned::Learned;
+use super::batch::Batch;
+use super::messages::{is_stale_plan, message, sqlstate, write_head, write_member, write_tail};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves};
+use super::plan::PlannedRequest;
+use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
 use crate::line::{GroupId, Strategy};
-use crate::server::{Injected, Preparable, ServerSide};
+use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
-use crate::template::Templates;
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::Fingerprint;
-use paceline_sql::chain::{check_sql, is_moved};
+use paceline_sql::chain::is_moved;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
-use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
 
-/// Longest wait for a lock inside a chain; then each member runs alone. The statement limit is for members that
-/// wait for something else, such as a slow trigger.
-const PRELUDE: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true), \
-     pg_catalog.set_config('statement_timeout', '200ms', true)";
-
-/// The same as a duration.
-pub const STATEMENT_MAX: Duration = Duration::from_millis(200);
-
 /// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
 const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
-
-/// PostgreSQL warns that there is no transaction block: the chain's transaction has none, but lasts until its Sync.
-const CONSTRAINTS: &str = "SET CONSTRAINTS ALL IMMEDIATE";
-
-/// The statements that start every chain.
-#[derive(Debug)]
-pub struct Prelude {
-    limits_id: u64,
-    constraints_id: u64,
-}
-
-/// How many they are.
-const PRELUDE_STATEMENTS: usize = 2;
-
-impl Prelude {
-    /// With ids of its own.
-    pub fn new(templates: &Templates) -> Self {
-        Self {
-            limits_id: templates.new_id(),
-            constraints_id: templates.new_id(),
-        }
-    }
-
-    fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
-        write_own(self.constraints_id, CONSTRAINTS, &[], server, injected, out);
-        self.write_limits(server, injected, out);
-    }
-
-    /// Writes the statement that limits waiting, and its execution.
-    pub(super) fn write_limits(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
-        write_own(self.limits_id, PRELUDE, &[], server, injected, out);
-    }
-}
-
-/// Writes a statement of the chain's own, and its execution.
-fn write_own(
-    id: u64,
-    text: &str,
-    values: &[(bool, Option<&[u8]>)],
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
-    let statement = Preparable {
-        id,
-        text,
-        types: &[0, 0],
-    };
-    let ensured = server.ensure(statement, out);
-    injected.push(ensured);
-    frontend::write_bind(out, ensured.key.name().as_bytes(), values, &[]);
-    frontend::write_execute(out);
-}
-
-/// The facts that make requests of a template silent, from the catalog analysis.
-#[derive(Debug)]
-pub struct Silence {
-    id: u64,
-    check: String,
-    fingerprint: String,
-}
-
-impl Silence {
-    /// As PostgreSQL has said.
-    pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
-        Self {
-            id: templates.new_id(),
-            check: check_sql(&fingerprint),
-            fingerprint: fingerprint.value,
-        }
-    }
-
-    /// Writes the statement that compares.
-    fn write(&self, server: &mut ServerSide, injected: &mut Injected, out: &mut BytesMut) {
-        let value = (false, Some(self.fingerprint.as_bytes()));
-        write_own(self.id, &self.check, &[value], server, injected, out);
-    }
-}
 
 /// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
 /// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
 /// read the number that another member has drawn from a sequence.
-pub fn fits(unit: &Unit) -> Option<GroupId> {
+pub fn fits(unit: &Request) -> Option<GroupId> {
     let template = &unit.template;
     let targeted = template.hints().target_affect_row.is_some();
     let fits = !targeted
@@ -144,7 +51,7 @@ pub fn fits(unit: &Unit) -> Option<GroupId> {
 
 /// A chain on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ChainBatch {
     forms: Vec<Form>,
     injected: Injected,
     answers: Vec<BytesMut>,
@@ -162,54 +69,8 @@ pub struct Batch {
     error: Option<String>,
 }
 
-impl Batch {
-    pub(super) fn build(
-        members: &[&Unit],
-        prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
-        let mut checks: Vec<&Silence> = Vec::new();
-        for unit in members {
-            let silence = unit.silence.as_ref()?;
-            if checks.iter().all(|known| known.id != silence.id) {
-                checks.push(silence);
-            }
-        }
-        let mut injected = Injected::default();
-        prelude.write(server, &mut injected, out);
-        for unit in members {
-            write_member(unit, server, &mut injected, out);
-        }
-        for check in checks {
-            check.write(server, &mut injected, out);
-        }
-        frontend::write_sync(out);
-        injected.push_sync();
-        server.tainted |= members.iter().any(|unit| unit.taints);
-        Some(Self {
-            forms: members.iter().map(|unit| unit.form).collect(),
-            injected,
-            answers: Vec::with_capacity(members.len()),
-            prelude: PRELUDE_STATEMENTS,
-            in_checks: false,
-            moved: false,
-            between: false,
-            notices: BytesMut::new(),
-            error: None,
-        })
-    }
-
-    /// What was learned of the members' templates no longer holds.
-    pub(super) fn void(&self) -> Option<Option<Learned>> {
-        self.moved.then_some(None)
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.error.is_some()
-    }
-
-    pub(super) fn receive(
+impl Batch for ChainBatch {
+    fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
@@ -260,6 +121,54 @@ impl Batch {
             }
         }
         false
+    }
+
+    /// What was learned of the members' templates no longer holds.
+    fn invalidation(&self) -> Option<Invalidation> {
+        self.moved.then_some(Invalidation::Changed)
+    }
+
+    fn failed(&self) -> bool {
+        self.error.is_some()
+    }
+}
+
+impl ChainBatch {
+    pub(super) fn build(
+        members: &[&PlannedRequest],
+        prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let mut checks: Vec<&Silence> = Vec::new();
+        for unit in members {
+            let silence = unit.silence.as_ref()?;
+            if checks.iter().all(|known| known.id != silence.id) {
+                checks.push(silence);
+            }
+        }
+        let mut injected = Injected::default();
+        prelude.write(server, &mut injected, out);
+        for unit in members {
+            write_member(unit, server, &mut injected, out);
+        }
+        for check in checks {
+            check.write(server, &mut injected, out);
+        }
+        frontend::write_sync(out);
+        injected.push_sync();
+        server.tainted |= members.iter().any(|unit| unit.taints);
+        Some(Self {
+            forms: members.iter().map(|unit| unit.form).collect(),
+            injected,
+            answers: Vec::with_capacity(members.len()),
+            prelude: PRELUDE_STATEMENTS,
+            in_checks: false,
+            moved: false,
+            between: false,
+            notices: BytesMut::new(),
+            error: None,
+        })
     }
 
     fn current_form(&self) -> Option<Form> {

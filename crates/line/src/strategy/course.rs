@@ -1,7 +1,7 @@
 //! The course of a group that is one statement: what the server says of the statement as a whole.
 
-use super::sqlstate;
-use crate::learned::Learned;
+use super::messages::sqlstate;
+use super::outcome::Invalidation;
 use crate::server::{Injected, ServerSide};
 use bytes::BytesMut;
 use paceline_wire::Frame;
@@ -70,18 +70,17 @@ impl Course {
         Some((sqlstate, message))
     }
 
-    /// What is to be thought of the template from now on; `None`: what was thought before. The inner `None`: the catalog
-    /// must be asked again. `refused` says why an error speaks against the statement itself.
-    pub(super) fn void(
+    /// What no longer holds of the template. `refused` says why an error speaks against the statement itself.
+    pub(super) fn invalidation(
         &self,
         refused: impl FnOnce(&str, &[u8]) -> Option<String>,
-    ) -> Option<Option<Learned>> {
+    ) -> Option<Invalidation> {
         if self.facts_moved {
-            return Some(None);
+            return Some(Invalidation::Changed);
         }
         let (sqlstate, message) = self.error()?;
         let why = refused(sqlstate, message)?;
-        Some(Some(Learned::refused(why)))
+        Some(Invalidation::Refused(why))
     }
 }
 

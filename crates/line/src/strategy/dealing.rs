@@ -3,17 +3,21 @@
 //! member gets its own row (see [`paceline_sql::merge`]).
 
 use super::array::Array;
+use super::batch::Batch;
 use super::course::{Came, Course, refusal};
-use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_lock_timeout, is_refusal, parameter_bits,
-    result_bits, result_formats, write_columns, write_head, write_tail,
+use super::messages::{
+    FORMATS_MAX, message, parameter_bits, result_bits, result_formats, write_columns, write_head,
+    write_tail,
 };
-use crate::learned::Learned;
-use crate::line::{GroupId, Key, Strategy};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal};
+use super::plan::{GroupPlan, PlannedRequest, Rewritten};
+use super::prelude::Prelude;
+use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::tally::Fallback;
 use crate::template::{Template, Templates};
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::BytesMut;
 use paceline_sql::KeyValue;
 use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
@@ -67,8 +71,57 @@ impl DealPlan {
         })
     }
 
-    /// The companions of a unit, and its queue. `None`: this one must run alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Option<Key>)> {
+    /// What a group that asks for so many rows becomes.
+    fn statement(&self, rows: u32) -> Preparable<'_> {
+        let (id, text) = match &self.dealing.text_of_few {
+            Some(text) if rows <= FEW => (self.few_id, text),
+            _ => (self.id, &self.dealing.text),
+        };
+        Preparable {
+            id,
+            text,
+            types: &[0, 0],
+        }
+    }
+
+    /// Parameters that travel, and whether as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.dealing.shared.iter().map(|number| (*number, false));
+        let own = self.dealing.own.iter();
+        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        shared.chain(own)
+    }
+
+    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
+        let numbers = self.dealing.shared.iter();
+        numbers
+            .map(|number| Some(unit.parameter(*number)?.1))
+            .collect()
+    }
+
+    /// How many rows a member asks for.
+    fn limit(&self, unit: &Request) -> Option<u32> {
+        let limit = match &self.dealing.limit {
+            KeyValue::Constant { text, .. } => text.parse().ok()?,
+            KeyValue::Parameter(number) => match unit.parameter(*number)? {
+                (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
+                (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
+            },
+        };
+        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
+        (1..=most).contains(&limit).then_some(limit)
+    }
+}
+
+impl GroupPlan for DealPlan {
+    fn strategy(&self) -> Strategy {
+        match self.dealing.queue {
+            true => Strategy::Take,
+            false => Strategy::Merge,
+        }
+    }
+
+    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -91,72 +144,32 @@ impl DealPlan {
             cohort: 0,
         };
         // Inserts do not stand in one another's way.
-        Some((group, self.dealing.queue.then_some(Key(queue))))
+        Some((group, self.dealing.queue.then_some(Key(queue)).into()))
     }
 
-    /// How its units travel.
-    pub fn strategy(&self) -> Strategy {
-        match self.dealing.queue {
-            true => Strategy::Take,
-            false => Strategy::Merge,
-        }
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        _prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Box<dyn Batch>> {
+        Some(Box::new(DealBatch::build(self, members, server, out)?))
     }
 
-    /// The statement that a group becomes.
-    pub fn dealing(&self) -> &Dealing {
-        &self.dealing
-    }
-
-    /// What a group that asks for so many rows becomes.
-    fn statement(&self, rows: u32) -> Preparable<'_> {
-        let (id, text) = match &self.dealing.text_of_few {
-            Some(text) if rows <= FEW => (self.few_id, text),
-            _ => (self.id, &self.dealing.text),
-        };
-        Preparable {
-            id,
-            text,
-            types: &[0, 0],
-        }
+    fn rewritten(&self) -> Rewritten<'_> {
+        Rewritten::Deal(&self.dealing)
     }
 
     /// Its members take from a queue.
-    pub(super) fn is_queue(&self) -> bool {
+    fn is_queue(&self) -> bool {
         self.dealing.queue
-    }
-
-    /// Parameters that travel, and whether as text.
-    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.dealing.shared.iter().map(|number| (*number, false));
-        let own = self.dealing.own.iter();
-        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        shared.chain(own)
-    }
-
-    fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Option<&'a [u8]>>> {
-        let numbers = self.dealing.shared.iter();
-        numbers
-            .map(|number| Some(unit.parameter(*number)?.1))
-            .collect()
-    }
-
-    /// How many rows a member asks for.
-    fn limit(&self, unit: &Unit) -> Option<u32> {
-        let limit = match &self.dealing.limit {
-            KeyValue::Constant { text, .. } => text.parse().ok()?,
-            KeyValue::Parameter(number) => match unit.parameter(*number)? {
-                (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
-                (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
-            },
-        };
-        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
-        (1..=most).contains(&limit).then_some(limit)
     }
 }
 
 /// A group on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct DealBatch {
     plan: Arc<DealPlan>,
     members: Vec<Member>,
     /// Rows that were dealt.
@@ -173,14 +186,50 @@ struct Member {
     answer: BytesMut,
 }
 
-impl Batch {
-    pub(super) fn build(
-        members: &[&Unit],
+impl Batch for DealBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => self.settle(dealt),
+            Came::Other => {}
+        }
+        frame.tag == tag::READY_FOR_QUERY
+    }
+
+    /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
+    fn invalidation(&self) -> Option<Invalidation> {
+        self.course.invalidation(|sqlstate, error| match () {
+            () if is_gone(sqlstate, error) => None,
+            () if is_uncertain(sqlstate, error) => {
+                Some("rows that were taken can be picked again".to_owned())
+            }
+            () => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
+        })
+    }
+
+    fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// Each row that was dealt was written once.
+    fn rows_written(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl DealBatch {
+    fn build(
+        plan: Arc<DealPlan>,
+        members: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
         let first = members.first()?;
-        let plan = Arc::clone(first.plan.as_ref()?.deal()?);
         let shared = plan.shared(first)?;
         let mut last = 0;
         let mut all = Vec::with_capacity(members.len());
@@ -221,44 +270,10 @@ impl Batch {
         })
     }
 
-    /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
-    pub(super) fn void(&self) -> Option<Option<Learned>> {
-        self.course.void(|sqlstate, error| match () {
-            () if is_gone(sqlstate, error) => None,
-            () if is_uncertain(sqlstate, error) => {
-                Some("rows that were taken can be picked again".to_owned())
-            }
-            () => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
-        })
-    }
-
     /// The error speaks against the statement itself.
     fn is_refused(&self, sqlstate: &str) -> bool {
         let raised = self.plan.dealing.raises_anything && self.course.has_begun();
         is_refusal(sqlstate) && !raised
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.course.error().is_some()
-    }
-
-    /// Each row that was dealt was written once.
-    pub(super) fn rows_written(&self) -> u64 {
-        self.rows
-    }
-
-    pub(super) fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        match self.course.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
-            Came::End => self.settle(dealt),
-            Came::Other => {}
-        }
-        frame.tag == tag::READY_FOR_QUERY
     }
 
     /// A row of the result: facts unchanged?, its number, RETURNING.
@@ -329,7 +344,7 @@ impl Batch {
 impl DealPlan {
     fn write_bind(
         &self,
-        units: &[&Unit],
+        units: &[&PlannedRequest],
         members: &[Member],
         name: &str,
         out: &mut BytesMut,
@@ -403,9 +418,9 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
 }
 
 fn is_gone(sqlstate: &str, error: &[u8]) -> bool {
-    super::message(error).is_some_and(|message| Dealing::is_gone(sqlstate, &message))
+    message(error).is_some_and(|message| Dealing::is_gone(sqlstate, &message))
 }
 
 fn is_uncertain(sqlstate: &str, error: &[u8]) -> bool {
-    super::message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, &message))
+    message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, &message))
 }

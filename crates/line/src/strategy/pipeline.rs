@@ -5,12 +5,15 @@
 //!
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
+use super::batch::Batch;
+use super::messages::is_stale_plan;
+use super::outcome::{Again, Dealt, Verdict, again};
+use super::plan::PlannedRequest;
 use super::question::{Question, ask};
-use super::{Again, Dealt, Verdict, again, is_stale_plan};
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::{BufMut, BytesMut};
 use foldhash::{HashMap, HashMapExt};
 use paceline_wire::Frame;
@@ -20,7 +23,7 @@ use paceline_wire::backend::tag;
 mod tests;
 
 /// Reads share a pipeline whatever their templates and formats: only settings must agree.
-pub fn fits(unit: &Unit) -> GroupId {
+pub fn fits(unit: &Request) -> GroupId {
     GroupId {
         strategy: Strategy::Pipeline,
         template: 0,
@@ -41,7 +44,7 @@ struct Read {
 
 /// A pipeline on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct PipelineBatch {
     reads: Vec<Read>,
     injected: Injected,
     /// The read whose answer comes now.
@@ -52,42 +55,8 @@ pub struct Batch {
     abandoned: bool,
 }
 
-impl Batch {
-    pub(super) fn build(members: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Self {
-        let mut injected = Injected::default();
-        let mut reads: Vec<Read> = Vec::with_capacity(members.len());
-        let mut asked = HashMap::with_capacity(members.len());
-        for (member, unit) in members.iter().enumerate() {
-            let question = Question::of(unit);
-            // What was asked for an earlier member may be older than what this one has parsed.
-            let place = asked.get(&question).filter(|_| server.serves(unit));
-            if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
-                read.members.push(member);
-                continue;
-            }
-            asked.insert(question, reads.len());
-            ask(unit, server, &mut injected, out);
-            reads.push(Read {
-                form: unit.form,
-                members: vec![member],
-            });
-        }
-        Self {
-            reads,
-            injected,
-            current: 0,
-            answer: BytesMut::new(),
-            failed: false,
-            abandoned: false,
-        }
-    }
-
-    /// Bytes of the answer that is coming.
-    pub(super) fn kept(&self) -> usize {
-        self.answer.len()
-    }
-
-    pub(super) fn receive(
+impl Batch for PipelineBatch {
+    fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
@@ -123,6 +92,59 @@ impl Batch {
         self.current == self.reads.len()
     }
 
+    /// Bytes of the answer that is coming.
+    fn kept(&self) -> usize {
+        self.answer.len()
+    }
+
+    fn abandon(&mut self) -> Option<Vec<Dealt>> {
+        if std::mem::replace(&mut self.abandoned, true) {
+            return Some(Vec::new());
+        }
+        let rest = self.reads.iter().skip(self.current);
+        let members = rest.flat_map(|read| read.members.clone());
+        Some(again(members, Again::Alone, Fallback::Stalled).collect())
+    }
+
+    fn may_draw(&self) -> bool {
+        false
+    }
+}
+
+impl PipelineBatch {
+    pub(super) fn build(
+        members: &[&PlannedRequest],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Self {
+        let mut injected = Injected::default();
+        let mut reads: Vec<Read> = Vec::with_capacity(members.len());
+        let mut asked = HashMap::with_capacity(members.len());
+        for (member, unit) in members.iter().enumerate() {
+            let question = Question::of(unit);
+            // What was asked for an earlier member may be older than what this one has parsed.
+            let place = asked.get(&question).filter(|_| server.serves(unit));
+            if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
+                read.members.push(member);
+                continue;
+            }
+            asked.insert(question, reads.len());
+            ask(unit, server, &mut injected, out);
+            reads.push(Read {
+                form: unit.form,
+                members: vec![member],
+            });
+        }
+        Self {
+            reads,
+            injected,
+            current: 0,
+            answer: BytesMut::new(),
+            failed: false,
+            abandoned: false,
+        }
+    }
+
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let answer = self.answer.split().freeze();
         let failed = std::mem::take(&mut self.failed);
@@ -135,14 +157,5 @@ impl Batch {
             dealt.push(Dealt { member, verdict });
         }
         self.current += 1;
-    }
-
-    pub(super) fn abandon(&mut self) -> Vec<Dealt> {
-        if std::mem::replace(&mut self.abandoned, true) {
-            return Vec::new();
-        }
-        let rest = self.reads.iter().skip(self.current);
-        let members = rest.flat_map(|read| read.members.clone());
-        again(members, Again::Alone, Fallback::Stalled).collect()
     }
 }

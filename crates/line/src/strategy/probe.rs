@@ -7,29 +7,15 @@
 
 use super::array::Array;
 use super::course::{Came, Course};
-use super::fold::FoldPlan;
+use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::row::{RowKey, RowKeys};
-use super::{GroupPlan, write_columns};
 use crate::server::{Injected, Preparable, ServerSide};
-use crate::template::Templates;
-use crate::unit::Unit;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::fold::Carried;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{Frame, frontend};
-use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
-
-/// The probe of a template.
-#[derive(Debug)]
-pub struct ProbePlan {
-    id: u64,
-    text: String,
-    /// Parameters that it reads besides the key.
-    carried: Vec<Carried>,
-}
 
 /// What a probe says of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,23 +29,11 @@ pub enum Probed {
 }
 
 impl ProbePlan {
-    pub(super) fn new(
-        text: Option<&String>,
-        carried: &[Carried],
-        templates: &Templates,
-    ) -> Option<Self> {
-        text.map(|text| Self {
-            id: templates.new_id(),
-            text: text.clone(),
-            carried: carried.to_vec(),
-        })
-    }
-
     /// Writes the read without `Sync`: keys of all requests, fingerprint, parameters.
     fn write(
         &self,
         keys: &Keys<'_>,
-        units: &[&Unit],
+        units: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
@@ -99,7 +73,20 @@ struct Keys<'a> {
     fingerprint: &'a str,
 }
 
-impl Keys<'_> {
+impl<'a> Keys<'a> {
+    fn of(plan: &PlanRows<'a>, units: &[&PlannedRequest]) -> Option<Self> {
+        let keys = || plan.keys.iter();
+        let of_unit =
+            |unit: &&'_ PlannedRequest| keys().map(|key| key.of(unit)).collect::<Vec<_>>();
+        let rows: Option<Vec<RowKey>> = units.iter().flat_map(of_unit).collect();
+        Some(Self {
+            rows: rows?,
+            columns: plan.keys.first()?,
+            parameters: plan.parameters,
+            fingerprint: plan.fingerprint,
+        })
+    }
+
     /// An array for each column.
     fn arrays(&self) -> Option<Vec<(bool, Vec<u8>)>> {
         let oids = self.columns.type_oids().enumerate();
@@ -131,7 +118,7 @@ pub struct Probe {
 #[derive(Debug)]
 enum Asked {
     /// A request without a row gets its answer from here.
-    Guards(Arc<FoldPlan>, Vec<Bytes>),
+    Guards(UnmetGuards),
     /// A request whose rows all exist leaves alone.
     Keys,
 }
@@ -139,7 +126,11 @@ enum Asked {
 impl Probe {
     /// Writes the probe of requests that share one (see [`crate::line::Slip::probe`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
-    pub fn build(units: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Option<Self> {
+    pub fn build(
+        units: &[&PlannedRequest],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
         let before = out.len();
         let probe = Self::write(units, server, out);
         if probe.is_none() && out.len() > before {
@@ -149,17 +140,21 @@ impl Probe {
         probe
     }
 
-    fn write(units: &[&Unit], server: &mut ServerSide, out: &mut BytesMut) -> Option<Self> {
+    fn write(
+        units: &[&PlannedRequest],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
         let plan = units.first()?.plan.as_ref()?;
         let probe = plan.probe()?;
-        let keys = plan.keys_of(units)?;
+        let keys = Keys::of(&plan.rows()?, units)?;
         let rows_each = keys.rows.len() / units.len();
         let mut injected = Injected::default();
         probe.write(&keys, units, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
         Some(Self {
-            asked: Asked::of(plan, units),
+            asked: plan.unmet_guards(units).map_or(Asked::Keys, Asked::Guards),
             met: vec![0; units.len()],
             rows_each,
             same: false,
@@ -219,9 +214,10 @@ impl Probe {
         let verdict = |(place, met): (usize, &usize)| match &self.asked {
             _ if leaves => Probed::Leaves,
             _ if failed => Probed::Waits,
-            Asked::Guards(..) if *met > 0 => Probed::Waits,
-            Asked::Guards(plan, _) if plan.fold().may_fail_unseen => Probed::Leaves,
-            Asked::Guards(_, replies) => replies
+            Asked::Guards(_) if *met > 0 => Probed::Waits,
+            Asked::Guards(guards) if guards.may_fail_unseen => Probed::Leaves,
+            Asked::Guards(guards) => guards
+                .answers
                 .get(place)
                 .cloned()
                 .map_or(Probed::Waits, Probed::Answer),
@@ -240,48 +236,4 @@ const OF_THE_MOMENT: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58"
 
 fn is_of_class(sqlstate: &str, classes: &[&str]) -> bool {
     classes.iter().any(|class| sqlstate.starts_with(class))
-}
-
-impl Asked {
-    fn of(plan: &GroupPlan, units: &[&Unit]) -> Self {
-        let Some(plan) = plan.fold() else {
-            return Self::Keys;
-        };
-        let reply = |unit: &&Unit| {
-            let mut fields = BytesMut::new();
-            write_columns(plan.fields(), unit.result_formats(), &mut fields);
-            let exactly_one = unit.template.hints().target_affect_row == Some(1);
-            plan.reply(unit.form, &fields, exactly_one, None).freeze()
-        };
-        Self::Guards(Arc::clone(plan), units.iter().map(reply).collect())
-    }
-}
-
-impl GroupPlan {
-    /// The probe of its requests. `None`: PostgreSQL locks their rows before it decides anything.
-    pub fn probe(&self) -> Option<&ProbePlan> {
-        match self {
-            Self::Fold(plan) => plan.probe(),
-            Self::Upsert(plan) => plan.probe(),
-            Self::Several(plan) => plan.probe(),
-            Self::Deal(_) => None,
-        }
-    }
-
-    fn keys_of<'a>(&'a self, units: &[&Unit]) -> Option<Keys<'a>> {
-        let (rows, parameters, fingerprint) = match self {
-            Self::Fold(plan) => plan.keys(),
-            Self::Upsert(plan) => plan.keys(),
-            Self::Several(plan) => plan.keys(),
-            Self::Deal(_) => return None,
-        };
-        let of_unit = |unit: &&'_ Unit| rows.iter().map(|keys| keys.of(unit)).collect::<Vec<_>>();
-        let all: Option<Vec<RowKey>> = units.iter().flat_map(of_unit).collect();
-        Some(Keys {
-            rows: all?,
-            columns: rows.first()?,
-            parameters,
-            fingerprint,
-        })
-    }
 }

@@ -1,8 +1,8 @@
 //! A read that is asked as its client asked it, with a Sync of its own, and what makes two of them the same question.
 
-use super::write_member;
+use super::messages::write_member;
 use crate::server::{Injected, ServerSide};
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::{BufMut, BytesMut};
 use paceline_wire::frontend::{self, BindNames};
 
@@ -15,7 +15,7 @@ pub(super) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn of(unit: &'a Unit) -> Self {
+    pub(super) fn of(unit: &'a Request) -> Self {
         let bind = unit.frames().find(|frame| frame.tag == frontend::tag::BIND);
         let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
         Self {
@@ -28,7 +28,7 @@ impl<'a> Question<'a> {
 
 /// Writes a read up to its Sync.
 pub(super) fn ask(
-    unit: &Unit,
+    unit: &Request,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,

@@ -1,7 +1,7 @@
 //! Keys of rows in a form in which equal keys are equal bytes, without evaluating anything: see [`KeyClass`].
 
 use crate::line::Key;
-use crate::unit::Unit;
+use crate::unit::Request;
 use paceline_sql::fold::{KeyClass, KeyColumn};
 use paceline_sql::{KeyValue, TableFacts};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -49,7 +49,7 @@ impl RowKeys {
     }
 
     /// The key of a unit's row. `None`: NULL, or not written in the usual way.
-    pub(super) fn of(&self, unit: &Unit) -> Option<RowKey> {
+    pub(super) fn of(&self, unit: &Request) -> Option<RowKey> {
         let columns = self.columns.iter();
         columns
             .map(|column| KeyPart::read(column, &self.parameters, unit))
@@ -82,7 +82,7 @@ impl RowKeys {
 
 /// A column's value in a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct KeyPart {
+pub struct KeyPart {
     pub(super) binary: bool,
     pub(super) bytes: Vec<u8>,
 }
@@ -104,7 +104,7 @@ impl KeyPart {
         Some(Self::text(bytes))
     }
 
-    fn read(column: &KeyColumn, parameters: &[u32], unit: &Unit) -> Option<Self> {
+    fn read(column: &KeyColumn, parameters: &[u32], unit: &Request) -> Option<Self> {
         let (binary, bytes) = match &column.value {
             KeyValue::Parameter(number) => {
                 let (binary, value) = unit.parameter(*number)?;

@@ -1,34 +1,15 @@
 //! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
-use super::GroupPlan;
 use super::course::{Came, Course};
-use super::row::RowKey;
+use super::plan::PlannedRequest;
 use crate::server::{Injected, Preparable, ServerSide};
-use crate::template::Templates;
-use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
-
-/// The statement that locks the row.
-#[derive(Debug)]
-pub struct LockPlan {
-    id: u64,
-    text: String,
-}
-
-impl LockPlan {
-    pub(super) fn new(text: &str, templates: &Templates) -> Self {
-        Self {
-            id: templates.new_id(),
-            text: text.to_owned(),
-        }
-    }
-}
 
 /// How far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +33,11 @@ pub struct RowLock {
 impl RowLock {
     /// Writes the statement that locks the row of this request. Its settings must be in force on the server. `None`: its row
     /// cannot be locked separately.
-    pub fn build(unit: &Unit, server: &mut ServerSide, out: &mut BytesMut) -> Option<Self> {
+    pub fn build(
+        unit: &PlannedRequest,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
         let plan = unit.plan.as_ref()?;
         let (lock, row) = (plan.lock()?, plan.row_of(unit)?);
         let statement = Preparable {
@@ -86,24 +71,5 @@ impl RowLock {
     /// Ends the transaction without a batch.
     pub fn end(&self, out: &mut BytesMut) {
         frontend::write_sync(out);
-    }
-}
-
-impl GroupPlan {
-    /// The statement that locks a request's row, if there is one.
-    pub fn lock(&self) -> Option<&LockPlan> {
-        match self {
-            Self::Fold(plan) => Some(plan.lock()),
-            Self::Upsert(plan) => plan.lock(),
-            Self::Deal(_) | Self::Several(_) => None,
-        }
-    }
-
-    fn row_of(&self, unit: &Unit) -> Option<RowKey> {
-        match self {
-            Self::Fold(plan) => plan.row_of(unit),
-            Self::Upsert(plan) => plan.row_of(unit),
-            Self::Deal(_) | Self::Several(_) => None,
-        }
     }
 }

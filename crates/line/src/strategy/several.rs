@@ -3,19 +3,22 @@
 //! waits for all of its rows.
 
 use super::array::Array;
+use super::batch::Batch;
 use super::course::{Came, Course, refusal};
-use super::probe::ProbePlan;
-use super::row::{RowKey, RowKeys};
-use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_refusal, nobodys, parameter_bits,
-    result_bits, result_formats, why, write_columns, write_head, write_tail,
+use super::messages::{
+    FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
+    write_tail,
 };
-use crate::learned::Learned;
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves, is_refusal, why};
+use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
+use super::prelude::Prelude;
+use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::server::{Injected, Preparable, ServerSide};
 use crate::tally::Fallback;
 use crate::template::{Template, Templates};
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_sql::TableFacts;
@@ -76,8 +79,54 @@ impl SeveralPlan {
         })
     }
 
-    /// The companions of a unit, and its rows. `None`: this one must run alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Keys)> {
+    /// Parameters that travel, and whether as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.several.shared.iter().map(|number| (*number, false));
+        let own = self.several.own.iter();
+        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
+    }
+
+    /// What members have in common: the template, and the values of DO UPDATE.
+    fn company(&self, unit: &Request) -> Option<u64> {
+        let shared = self.shared(unit)?;
+        if shared.is_empty() {
+            return Some(self.template);
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.template, shared).hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
+    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Value<'a>>> {
+        let numbers = self.several.shared.iter();
+        numbers.map(|number| unit.parameter(*number)).collect()
+    }
+
+    /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
+    /// the same: PostgreSQL has an error for that.
+    fn line_keys(&self, unit: &Request) -> Option<Arc<[Key]>> {
+        let mut distinct = BTreeSet::new();
+        let mut keys = BTreeSet::new();
+        for keys_of_row in &self.rows {
+            let row = keys_of_row.of(unit)?;
+            if keys_of_row.may_be_trimmed(&row) {
+                return None;
+            }
+            keys.insert(keys_of_row.line_key(&row));
+            if !distinct.insert(row) && self.several.changes {
+                return None;
+            }
+        }
+        Some(keys.into_iter().collect())
+    }
+}
+
+impl GroupPlan for SeveralPlan {
+    fn strategy(&self) -> Strategy {
+        Strategy::Merge
+    }
+
+    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -97,65 +146,40 @@ impl SeveralPlan {
         Some((group, Keys::Several(self.line_keys(unit)?)))
     }
 
-    /// The statement that a group becomes.
-    pub fn several(&self) -> &Several {
-        &self.several
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        _prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Box<dyn Batch>> {
+        Some(Box::new(SeveralBatch::build(self, members, server, out)?))
     }
 
-    pub(super) fn probe(&self) -> Option<&ProbePlan> {
+    fn rewritten(&self) -> Rewritten<'_> {
+        Rewritten::Several(&self.several)
+    }
+
+    fn is_of_several_rows(&self) -> bool {
+        true
+    }
+
+    fn probe(&self) -> Option<&ProbePlan> {
         self.probe.as_ref()
     }
 
-    /// What tells rows apart, row by row, OIDs of parameters, and the fingerprint.
-    pub(super) fn keys(&self) -> (&[RowKeys], &[u32], &str) {
-        (&self.rows, &self.parameters, &self.fingerprint)
-    }
-
-    /// Parameters that travel, and whether as text.
-    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.several.shared.iter().map(|number| (*number, false));
-        let own = self.several.own.iter();
-        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
-    }
-
-    /// What members have in common: the template, and the values of DO UPDATE.
-    fn company(&self, unit: &Unit) -> Option<u64> {
-        let shared = self.shared(unit)?;
-        if shared.is_empty() {
-            return Some(self.template);
-        }
-        let mut hasher = DefaultHasher::new();
-        (self.template, shared).hash(&mut hasher);
-        Some(hasher.finish())
-    }
-
-    fn shared<'a>(&self, unit: &'a Unit) -> Option<Vec<Value<'a>>> {
-        let numbers = self.several.shared.iter();
-        numbers.map(|number| unit.parameter(*number)).collect()
-    }
-
-    /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
-    /// the same: PostgreSQL has an error for that.
-    fn line_keys(&self, unit: &Unit) -> Option<Arc<[Key]>> {
-        let mut distinct = BTreeSet::new();
-        let mut keys = BTreeSet::new();
-        for keys_of_row in &self.rows {
-            let row = keys_of_row.of(unit)?;
-            if keys_of_row.may_be_trimmed(&row) {
-                return None;
-            }
-            keys.insert(keys_of_row.line_key(&row));
-            if !distinct.insert(row) && self.several.changes {
-                return None;
-            }
-        }
-        Some(keys.into_iter().collect())
+    fn rows(&self) -> Option<PlanRows<'_>> {
+        Some(PlanRows {
+            keys: &self.rows,
+            parameters: &self.parameters,
+            fingerprint: &self.fingerprint,
+        })
     }
 }
 
 /// A group on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct SeveralBatch {
     plan: Arc<SeveralPlan>,
     members: Vec<Member>,
     /// Whose row it is.
@@ -174,14 +198,48 @@ struct Member {
     answer: BytesMut,
 }
 
-impl Batch {
-    pub(super) fn build(
-        units: &[&Unit],
+impl Batch for SeveralBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => {
+                self.settle(dealt);
+                return true;
+            }
+            Came::Other => {}
+        }
+        false
+    }
+
+    /// The table has changed, or the statement is refused.
+    fn invalidation(&self) -> Option<Invalidation> {
+        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
+        self.course.invalidation(refused)
+    }
+
+    fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// Rows that were inserted or changed.
+    fn rows_written(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl SeveralBatch {
+    fn build(
+        plan: Arc<SeveralPlan>,
+        units: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
         let first = units.first()?;
-        let plan = Arc::clone(first.plan.as_ref()?.several()?);
         let owners = plan.owners(units)?;
         let mut injected = Injected::default();
         plan.write(units, server, &mut injected, out)?;
@@ -189,7 +247,7 @@ impl Batch {
         injected.push_sync();
         let mut fields = BytesMut::new();
         write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let member = |unit: &&Unit| {
+        let member = |unit: &&PlannedRequest| {
             let mut answer = BytesMut::new();
             write_head(unit.form, &mut answer);
             if unit.form.is_described(!plan.fields.is_empty()) {
@@ -209,38 +267,6 @@ impl Batch {
             strange: false,
             course: Course::new(injected),
         })
-    }
-
-    /// The table has changed, or the statement is refused.
-    pub(super) fn void(&self) -> Option<Option<Learned>> {
-        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
-        self.course.void(refused)
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.course.error().is_some()
-    }
-
-    /// Rows that were inserted or changed.
-    pub(super) fn rows_written(&self) -> u64 {
-        self.rows
-    }
-
-    pub(super) fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        match self.course.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
-            Came::End => {
-                self.settle(dealt);
-                return true;
-            }
-            Came::Other => {}
-        }
-        false
     }
 
     /// A row of the result: facts unchanged?, key, RETURNING.
@@ -299,7 +325,7 @@ impl Batch {
 
 impl SeveralPlan {
     /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
-    fn owners(&self, units: &[&Unit]) -> Option<HashMap<RowKey, usize>> {
+    fn owners(&self, units: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
         let shared = self.shared(units.first()?)?;
         let mut owners = HashMap::new();
         for (number, unit) in units.iter().enumerate() {
@@ -319,7 +345,7 @@ impl SeveralPlan {
     /// Writes the statement, without `Sync`.
     fn write(
         &self,
-        units: &[&Unit],
+        units: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
@@ -349,7 +375,7 @@ impl SeveralPlan {
     }
 
     /// The numbers of all rows, and an array for each parameter that members have of their own.
-    fn arrays(&self, units: &[&Unit]) -> Option<Vec<(bool, Vec<u8>)>> {
+    fn arrays(&self, units: &[&PlannedRequest]) -> Option<Vec<(bool, Vec<u8>)>> {
         let rows = units.len() * self.rows.len();
         let mut numbers = Array::int4(rows);
         (1..=rows).for_each(|number| numbers.push_int(number));

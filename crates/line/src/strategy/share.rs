@@ -10,12 +10,15 @@
 //!
 //! A read that fails has done nothing: its members go again alone, and each is told its error there.
 
+use super::batch::{Batch, Underway};
+use super::messages::is_stale_plan;
+use super::outcome::{Again, Dealt, Verdict, again};
+use super::plan::PlannedRequest;
 use super::question::{Question, ask};
-use super::{Again, Dealt, Verdict, again, is_stale_plan};
 use crate::line::{GroupId, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::{BufMut, BytesMut};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, Header};
@@ -28,7 +31,7 @@ mod tests;
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The same read under the same settings. `None`: its answer is likely to be too long.
-pub fn fits(unit: &Unit) -> Option<GroupId> {
+pub fn fits(unit: &Request) -> Option<GroupId> {
     if unit.template.pace.last_bytes() > ANSWER_BYTES_MAX {
         return None;
     }
@@ -45,9 +48,10 @@ pub fn fits(unit: &Unit) -> Option<GroupId> {
 }
 
 /// The member whose client has parsed the statement last: what is analysed after that serves all.
-fn latest(members: &[&Unit]) -> Option<Unit> {
-    let since = |unit: &&&Unit| unit.analysis.as_ref().map_or(0, |analysis| analysis.since);
-    let mut latest = Unit::clone(members.iter().max_by_key(since)?);
+fn latest(members: &[&PlannedRequest]) -> Option<Request> {
+    let since =
+        |unit: &&&PlannedRequest| unit.analysis.as_ref().map_or(0, |analysis| analysis.since);
+    let mut latest = Request::clone(members.iter().max_by_key(since)?);
     if let Some(analysis) = &mut latest.analysis {
         // Not what its own `Parse` has left there.
         analysis.parse = 0;
@@ -57,7 +61,7 @@ fn latest(members: &[&Unit]) -> Option<Unit> {
 
 /// A shared read on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ShareBatch {
     form: Form,
     members: usize,
     injected: Injected,
@@ -67,52 +71,8 @@ pub struct Batch {
     failed: bool,
 }
 
-/// An answer whose rows are coming in, for a member that takes it over with the connection.
-#[derive(Debug)]
-pub struct Underway {
-    /// How the member asked.
-    pub form: Form,
-    /// What has come so far, in whole messages.
-    pub answer: BytesMut,
-}
-
-impl Batch {
-    pub(super) fn build(
-        members: &[&Unit],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
-        let (first, others) = members.split_first()?;
-        let question = Question::of(first);
-        // Two questions may have the same hash.
-        if others.iter().any(|unit| Question::of(unit) != question) {
-            return None;
-        }
-        let mut injected = Injected::default();
-        let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
-        match members.iter().all(|unit| server.serves(unit)) {
-            true => ask(first, server, &mut injected, out),
-            false => ask(&latest(members)?, server, &mut injected, out),
-        }
-        if !members.iter().all(|unit| server.serves(unit)) {
-            return None;
-        }
-        Some(Self {
-            form: first.form,
-            members: members.len(),
-            injected,
-            answer,
-            rows: false,
-            failed: false,
-        })
-    }
-
-    /// Bytes of the answer so far.
-    pub(super) fn kept(&self) -> usize {
-        self.answer.len()
-    }
-
-    pub(super) fn receive(
+impl Batch for ShareBatch {
+    fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
@@ -149,6 +109,59 @@ impl Batch {
         true
     }
 
+    /// Bytes of the answer so far.
+    fn kept(&self) -> usize {
+        self.answer.len()
+    }
+
+    /// Gives the answer up to one member. `rest` is what has come and was not received. `None`: that can be done only
+    /// while rows are coming in.
+    fn hand_over(&mut self, rest: &[u8]) -> Option<Underway> {
+        let next = Header::read(rest).ok().flatten();
+        let row_next = next.is_some_and(|header| header.tag == tag::DATA_ROW);
+        let coming = (self.rows || row_next) && !self.failed;
+        coming.then(|| Underway {
+            form: self.form,
+            answer: self.answer.split(),
+        })
+    }
+
+    fn may_draw(&self) -> bool {
+        false
+    }
+}
+
+impl ShareBatch {
+    pub(super) fn build(
+        members: &[&PlannedRequest],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let (first, others) = members.split_first()?;
+        let question = Question::of(first);
+        // Two questions may have the same hash.
+        if others.iter().any(|unit| Question::of(unit) != question) {
+            return None;
+        }
+        let mut injected = Injected::default();
+        let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
+        match members.iter().all(|unit| server.serves(unit)) {
+            true => ask(first, server, &mut injected, out),
+            false => ask(&latest(members)?, server, &mut injected, out),
+        }
+        if !members.iter().all(|unit| server.serves(unit)) {
+            return None;
+        }
+        Some(Self {
+            form: first.form,
+            members: members.len(),
+            injected,
+            answer,
+            rows: false,
+            failed: false,
+        })
+    }
+
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         if self.failed {
             return dealt.extend(again(0..self.members, Again::Alone, Fallback::Error));
@@ -158,17 +171,5 @@ impl Batch {
             member,
             verdict: Verdict::Answer(answer.clone()),
         }));
-    }
-
-    /// Gives the answer up to one member. `rest` is what has come and was not received. `None`: that can be done only
-    /// while rows are coming in.
-    pub(super) fn hand_over(&mut self, rest: &[u8]) -> Option<Underway> {
-        let next = Header::read(rest).ok().flatten();
-        let row_next = next.is_some_and(|header| header.tag == tag::DATA_ROW);
-        let coming = (self.rows || row_next) && !self.failed;
-        coming.then(|| Underway {
-            form: self.form,
-            answer: self.answer.split(),
-        })
     }
 }

@@ -3,7 +3,8 @@
 use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::tally::Fallback::{self, *};
 use crate::template::Templates;
 use crate::testing::folding::{Folding, INT4, INT8, table};
@@ -11,12 +12,11 @@ use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 
 /// What became of a group: who came back and why, and the rows that were written.
 type Outcome = (Vec<(usize, Fallback)>, u64);
 
-fn outcome(strategy: Strategy, members: &[Unit], answers: &[Wire]) -> Outcome {
+fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> Outcome {
     let prelude = Prelude::new(&Templates::default());
     let mut server = ServerSide::new(SettingsBook::default().none(), 100);
     let mut trip = Trip::leave(strategy, members, &prelude, &mut server).expect("it travels");
@@ -40,7 +40,7 @@ fn fold_of(set: &str, rows: &[&str], answers: &[Wire]) -> Outcome {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE t SET {set} WHERE id = $2");
     let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
-    let members: Vec<Unit> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
+    let members: Vec<PlannedRequest> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     outcome(Strategy::Fold, &members, answers)
 }
 

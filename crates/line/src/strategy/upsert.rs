@@ -1,22 +1,23 @@
 //! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
 //! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
+use super::batch::Batch;
 use super::course::{Came, Course, refusal};
 use super::fold::{FoldPlan, Sheet};
-use super::probe::ProbePlan;
-use super::row::{RowKey, RowKeys};
-use super::row_lock::LockPlan;
-use super::wary::Wary;
-use super::{
-    Again, Dealt, FORMATS_MAX, Verdict, again, halves, is_lock_timeout, is_refusal, nobodys,
-    parameter_bits, result_bits, why, write_columns, write_head, write_tail,
+use super::messages::{
+    FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
 };
-use crate::learned::Learned;
-use crate::line::{GroupId, Key, Strategy};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why};
+use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
+use super::prelude::Prelude;
+use super::row::{RowKey, RowKeys};
+use super::wary::Wary;
+use crate::line::{GroupId, Keys, Strategy};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
 use crate::template::{Template, Templates};
-use crate::unit::{Form, Unit};
+use crate::unit::{Form, Request};
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_sql::TableFacts;
@@ -86,8 +87,29 @@ impl UpsertPlan {
         })
     }
 
-    /// The row and the companions of a unit. `None`: this one must run alone.
-    pub fn fits(&self, unit: &Unit) -> Option<(GroupId, Key)> {
+    /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
+    /// follows; if the conflict may be with some other key, it goes another time.
+    fn inserts(&self, number: usize, first: usize) -> bool {
+        match self.upsert.then {
+            Then::Nothing { same_key: true } => true,
+            Then::Nothing { same_key: false } | Then::Fold(_) => number == first,
+        }
+    }
+
+    fn is_partitioned(&self) -> bool {
+        match &self.upsert.then {
+            Then::Nothing { .. } => false,
+            Then::Fold(fold) => fold.partitioned,
+        }
+    }
+}
+
+impl GroupPlan for UpsertPlan {
+    fn strategy(&self) -> Strategy {
+        Strategy::Merge
+    }
+
+    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -113,56 +135,48 @@ impl UpsertPlan {
                 false => 0,
             },
         };
-        Some((group, key))
+        Some((group, Keys::One(key)))
     }
 
-    /// The statements that a group becomes.
-    pub fn upsert(&self) -> &Upsert {
-        &self.upsert
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        _prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Box<dyn Batch>> {
+        Some(Box::new(UpsertBatch::build(self, members, server, out)?))
     }
 
-    pub(super) fn probe(&self) -> Option<&ProbePlan> {
+    fn rewritten(&self) -> Rewritten<'_> {
+        Rewritten::Upsert(&self.upsert)
+    }
+
+    fn probe(&self) -> Option<&ProbePlan> {
         self.probe.as_ref()
     }
 
     /// A row is locked before DO UPDATE; without DO UPDATE there is nothing to lock.
-    pub(super) fn lock(&self) -> Option<&LockPlan> {
-        self.fold.as_ref().map(|fold| fold.lock())
+    fn lock(&self) -> Option<&LockPlan> {
+        self.fold.as_ref().and_then(|fold| fold.lock())
     }
 
-    pub(super) fn row_of(&self, unit: &Unit) -> Option<RowKey> {
+    fn row_of(&self, unit: &Request) -> Option<RowKey> {
         self.rows.of(unit)
     }
 
-    /// What tells rows apart (a unit has one), OIDs of parameters, and the fingerprint.
-    pub(super) fn keys(&self) -> (&[RowKeys], &[u32], &str) {
-        (
-            std::slice::from_ref(&self.rows),
-            &self.parameters,
-            &self.fingerprint,
-        )
-    }
-
-    /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
-    /// follows; if the conflict may be with some other key, it goes another time.
-    fn inserts(&self, number: usize, first: usize) -> bool {
-        match self.upsert.then {
-            Then::Nothing { same_key: true } => true,
-            Then::Nothing { same_key: false } | Then::Fold(_) => number == first,
-        }
-    }
-
-    fn is_partitioned(&self) -> bool {
-        match &self.upsert.then {
-            Then::Nothing { .. } => false,
-            Then::Fold(fold) => fold.partitioned,
-        }
+    fn rows(&self) -> Option<PlanRows<'_>> {
+        Some(PlanRows {
+            keys: std::slice::from_ref(&self.rows),
+            parameters: &self.parameters,
+            fingerprint: &self.fingerprint,
+        })
     }
 }
 
 /// A group on its way.
 #[derive(Debug)]
-pub struct Batch {
+pub struct UpsertBatch {
     plan: Arc<UpsertPlan>,
     members: Vec<Member>,
     /// The first member of each row.
@@ -191,14 +205,53 @@ struct Member {
     answer: Option<BytesMut>,
 }
 
-impl Batch {
-    pub(super) fn build(
-        members: &[&Unit],
+impl Batch for UpsertBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        let came = self.course.receive(frame, server);
+        match (came, &mut self.sheet) {
+            (Came::Row, Some(sheet)) if self.inserted => {
+                self.fold_moved |= !sheet.receive_row(frame.body());
+                self.course.facts_moved |= self.fold_moved;
+            }
+            (Came::Row, _) => self.receive_inserted(frame.body()),
+            (Came::End, _) => self.settle(dealt),
+            (Came::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
+        }
+        frame.tag == tag::READY_FOR_QUERY
+    }
+
+    /// The table has changed, or the statements are refused.
+    fn invalidation(&self) -> Option<Invalidation> {
+        let refused = |sqlstate: &str, _: &[u8]| {
+            let refused = is_refusal(sqlstate) && !self.one_each;
+            refused.then(|| refusal(sqlstate))
+        };
+        self.course.invalidation(refused)
+    }
+
+    fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// Rows that were inserted, and rows that a member has changed.
+    fn rows_written(&self) -> u64 {
+        self.inserted_rows + self.sheet.as_ref().map_or(0, Sheet::rows_written)
+    }
+}
+
+impl UpsertBatch {
+    fn build(
+        plan: Arc<UpsertPlan>,
+        members: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
         let first = members.first()?;
-        let plan = Arc::clone(first.plan.as_ref()?.upsert()?);
         let mut firsts = HashMap::new();
         let mut all = Vec::with_capacity(members.len());
         for (number, unit) in members.iter().enumerate() {
@@ -214,7 +267,7 @@ impl Batch {
         }
         let inserting = members.iter().zip(&all);
         let inserting = inserting.filter_map(|(unit, member)| member.inserts.then_some(*unit));
-        let inserting: Vec<&Unit> = inserting.collect();
+        let inserting: Vec<&PlannedRequest> = inserting.collect();
         let mut injected = Injected::default();
         let alone = firsts.len() == 1;
         let one_each = !alone
@@ -246,43 +299,6 @@ impl Batch {
             course: Course::new(injected),
             fields,
         })
-    }
-
-    /// The table has changed, or the statements are refused.
-    pub(super) fn void(&self) -> Option<Option<Learned>> {
-        let refused = |sqlstate: &str, _: &[u8]| {
-            let refused = is_refusal(sqlstate) && !self.one_each;
-            refused.then(|| refusal(sqlstate))
-        };
-        self.course.void(refused)
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.course.error().is_some()
-    }
-
-    /// Rows that were inserted, and rows that a member has changed.
-    pub(super) fn rows_written(&self) -> u64 {
-        self.inserted_rows + self.sheet.as_ref().map_or(0, Sheet::rows_written)
-    }
-
-    pub(super) fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        let came = self.course.receive(frame, server);
-        match (came, &mut self.sheet) {
-            (Came::Row, Some(sheet)) if self.inserted => {
-                self.fold_moved |= !sheet.receive_row(frame.body());
-                self.course.facts_moved |= self.fold_moved;
-            }
-            (Came::Row, _) => self.receive_inserted(frame.body()),
-            (Came::End, _) => self.settle(dealt),
-            (Came::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
-        }
-        frame.tag == tag::READY_FOR_QUERY
     }
 
     /// A row of the INSERT's result: facts unchanged?, key, RETURNING.

@@ -3,8 +3,6 @@
 //! under a name stays there until nobody has the name any more, so no sum ever falls. No value that a text holds is in
 //! its name.
 
-use super::table::shortened;
-use super::{OTHER, Tally};
 use crate::template::Template;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +12,9 @@ pub const NAMES_MAX: usize = 1_000;
 
 /// A template that travels alone has a name after this many units; one that travels with others, after the first group.
 pub const NAMED_AFTER_UNITS: u64 = 100;
+
+/// What metrics call the templates that have no name.
+pub const OTHER: &str = "other";
 
 /// Most characters of a template's text in its name.
 pub(super) const NAME_CHARS_MAX: usize = 120;
@@ -65,15 +66,18 @@ impl Template {
     }
 }
 
-impl Tally {
-    /// What metrics call its template, or all that have no name.
-    pub fn name(&self) -> &str {
-        self.template().map_or(OTHER, |template| template.name())
-    }
-}
-
 /// FNV-1a, 32 bits: the standard library's hash may be another one in the next release.
 pub(super) fn text_id(text: &str) -> u32 {
     let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     text.bytes().fold(0x811c_9dc5, step)
+}
+
+/// A text on one line, not too long.
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
+    let line: Vec<&str> = text.split_whitespace().collect();
+    let line = line.join(" ");
+    match line.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
 }

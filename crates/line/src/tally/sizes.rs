@@ -1,6 +1,6 @@
 //! How large groups were, by strategy, in buckets: one addition per group, without a lock.
 
-use super::{add, load};
+use super::counts::{add, load};
 use crate::line::Strategy;
 use std::sync::atomic::AtomicU64;
 

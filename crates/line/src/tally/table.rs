@@ -1,5 +1,6 @@
 //! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
 
+use super::names::shortened;
 use super::{Counted, Tally};
 use crate::line::Strategy;
 use crate::show::Table;
@@ -175,14 +176,4 @@ fn fallbacks(counted: &Counted) -> String {
         .map(|(name, count)| format!("{name}={count}"))
         .collect();
     parts.join(" ")
-}
-
-/// A text on one line, not too long.
-pub(super) fn shortened(text: &str, chars_max: usize) -> String {
-    let line: Vec<&str> = text.split_whitespace().collect();
-    let line = line.join(" ");
-    match line.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
 }

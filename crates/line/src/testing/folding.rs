@@ -5,10 +5,10 @@ use crate::session::{Plan, Session};
 use crate::settings::SettingsBook;
 use crate::show::{Console, Table};
 use crate::strategy::GroupPlan;
-use crate::strategy::chain::Silence;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use crate::template::{Template, Templates};
-use crate::unit::Unit;
 use bytes::Bytes;
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
@@ -132,7 +132,11 @@ impl Folding {
     }
 
     /// `Parse Bind Describe Execute Sync` with these values: binary?, bytes.
-    pub(crate) fn bound(&mut self, values: &[(bool, Option<&[u8]>)], results: &[i16]) -> Unit {
+    pub(crate) fn bound(
+        &mut self,
+        values: &[(bool, Option<&[u8]>)],
+        results: &[i16],
+    ) -> PlannedRequest {
         let messages = [
             parse("", &self.text),
             bind_values("", values, results),
@@ -144,19 +148,19 @@ impl Folding {
     }
 
     /// As [`Folding::bound`], all in text.
-    pub(crate) fn texts(&mut self, values: &[&str]) -> Unit {
+    pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
         let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
         self.bound(&values, &[])
     }
 
     /// A simple query.
-    pub(crate) fn query(&mut self, text: &str) -> Unit {
+    pub(crate) fn query(&mut self, text: &str) -> PlannedRequest {
         self.unit(query(text))
     }
 
-    fn unit(&mut self, messages: Vec<u8>) -> Unit {
+    fn unit(&mut self, messages: Vec<u8>) -> PlannedRequest {
         let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.plan = Some(GroupPlan::Fold(Arc::clone(&self.plan)));
+        unit.plan = Some(Arc::clone(&self.plan) as Arc<dyn GroupPlan>);
         unit
     }
 }
@@ -171,11 +175,15 @@ pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
 }
 
 /// The unit that these messages are.
-pub(crate) fn single(session: &mut Session, templates: &Templates, messages: Vec<u8>) -> Unit {
+pub(crate) fn single(
+    session: &mut Session,
+    templates: &Templates,
+    messages: Vec<u8>,
+) -> PlannedRequest {
     let bytes = Bytes::from(messages);
     loop {
         match session.plan(&bytes, templates, &Board) {
-            Plan::Single(unit) => return *unit,
+            Plan::Single(unit) => return unit.into(),
             Plan::Unparsed(unparsed) => templates.parse(&unparsed),
             other => panic!("not a unit that may travel with others: {other:?}"),
         }

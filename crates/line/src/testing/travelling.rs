@@ -5,11 +5,11 @@ use super::messages::client::{bind_values, describe_portal, execute, parse, sync
 use crate::session::Session;
 use crate::settings::SettingsBook;
 use crate::strategy::GroupPlan;
+use crate::strategy::PlannedRequest;
 use crate::strategy::dealing::DealPlan;
 use crate::strategy::several::SeveralPlan;
 use crate::strategy::upsert::UpsertPlan;
 use crate::template::{Template, Templates};
-use crate::unit::Unit;
 use paceline_sql::TypeName;
 use paceline_sql::dealing::Dealing;
 use paceline_sql::function::FunctionFacts;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(crate) struct Travelling {
     templates: Templates,
     session: Session,
-    pub(crate) plan: GroupPlan,
+    pub(crate) plan: Arc<dyn GroupPlan>,
     text: String,
 }
 
@@ -38,11 +38,11 @@ struct Described<'a> {
 }
 
 impl Described<'_> {
-    fn dealing(self, dealing: Dealing) -> GroupPlan {
+    fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
         let prints = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
         let plan = DealPlan::new(self.template, dealing, prints, oids, fields, self.templates);
-        GroupPlan::Deal(Arc::new(plan.expect("few parameters and columns")))
+        Arc::new(plan.expect("few parameters and columns"))
     }
 }
 
@@ -92,7 +92,7 @@ impl Travelling {
             let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
             let several = several.expect("it travels");
             let plan = SeveralPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
-            GroupPlan::Several(Arc::new(plan.expect("few parameters and columns")))
+            Arc::new(plan.expect("few parameters and columns"))
         })
     }
 
@@ -109,7 +109,7 @@ impl Travelling {
             let upsert = upsert::rewrite(insert, change.as_ref(), table, &d.types, &d.returning);
             let upsert = upsert.expect("it travels");
             let plan = UpsertPlan::new(d.template, upsert, table, d.oids, d.fields, d.templates);
-            GroupPlan::Upsert(Arc::new(plan.expect("few parameters and columns")))
+            Arc::new(plan.expect("few parameters and columns"))
         })
     }
 
@@ -117,7 +117,7 @@ impl Travelling {
         text: &str,
         parameters: &[Type],
         fields: Vec<Field>,
-        plan: impl FnOnce(Described<'_>) -> GroupPlan,
+        plan: impl FnOnce(Described<'_>) -> Arc<dyn GroupPlan>,
     ) -> Self {
         let templates = Templates::default();
         let template = templates.prepared(text, &[0, 0]);
@@ -139,7 +139,7 @@ impl Travelling {
     }
 
     /// `Parse Bind Describe Execute Sync` with these values: binary?, bytes.
-    pub(crate) fn bound(&mut self, values: &[(bool, Option<&[u8]>)]) -> Unit {
+    pub(crate) fn bound(&mut self, values: &[(bool, Option<&[u8]>)]) -> PlannedRequest {
         let messages = [
             parse("", &self.text),
             bind_values("", values, &[]),
@@ -153,7 +153,7 @@ impl Travelling {
     }
 
     /// The same, all in text.
-    pub(crate) fn texts(&mut self, values: &[&str]) -> Unit {
+    pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
         let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
         self.bound(&values)
     }

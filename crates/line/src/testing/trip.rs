@@ -4,16 +4,16 @@ use super::messages::Wire;
 use super::read_out;
 use crate::line::Strategy;
 use crate::server::ServerSide;
-use crate::strategy::chain::Prelude;
-use crate::strategy::{Batch, Dealt, Verdict};
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
+use crate::strategy::{self, Batch, Dealt, Verdict};
 use crate::tally::Fallback;
-use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::Frames;
 
 /// A batch, and the server that it went to.
 pub(crate) struct Trip<'a> {
-    pub(crate) batch: Batch,
+    pub(crate) batch: Box<dyn Batch>,
     server: &'a mut ServerSide,
     /// What was sent.
     pub(crate) sent: Vec<u8>,
@@ -26,13 +26,13 @@ impl<'a> Trip<'a> {
     /// A group leaves. `None`: it cannot travel together.
     pub(crate) fn leave(
         strategy: Strategy,
-        members: &[Unit],
+        members: &[PlannedRequest],
         prelude: &Prelude,
         server: &'a mut ServerSide,
     ) -> Option<Self> {
-        let members: Vec<&Unit> = members.iter().collect();
+        let members: Vec<&PlannedRequest> = members.iter().collect();
         let mut out = BytesMut::new();
-        let batch = Batch::build(strategy, &members, prelude, server, &mut out)?;
+        let batch = strategy::build(strategy, &members, prelude, server, &mut out)?;
         Some(Self {
             batch,
             server,

@@ -6,7 +6,7 @@ use crate::config::PoolMode;
 use crate::shared_listen::{ListeningClient, MailEnd, mail};
 use bytes::BytesMut;
 use paceline_line::ride::ListenMode;
-use paceline_line::unit::Unit;
+use paceline_line::unit::Request;
 use paceline_sql::Listening;
 use paceline_wire::backend::Status;
 use tokio::io::Interest;
@@ -49,7 +49,11 @@ impl Client {
     }
 
     /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
-    pub(super) async fn listen_alone(&mut self, change: Listening, unit: &Unit) -> Result<(), End> {
+    pub(super) async fn listen_alone(
+        &mut self,
+        change: Listening,
+        unit: &Request,
+    ) -> Result<(), End> {
         let outcome = match &change {
             Listening::Listen(channel) => self.join_listening().listen(channel).await,
             Listening::Unlisten(_) | Listening::UnlistenAll => {

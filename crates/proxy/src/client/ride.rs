@@ -18,10 +18,9 @@ use bytes::{Bytes, BytesMut};
 use meter::Meter;
 use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, ListenNeed, Ride, Wrap};
-use paceline_line::strategy::GroupPlan;
-use paceline_line::strategy::share::Underway;
+use paceline_line::strategy::{PlannedRequest, Underway};
 use paceline_line::template::{Template, Unparsed};
-use paceline_line::unit::{Form, Unit};
+use paceline_line::unit::Form;
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
@@ -41,7 +40,7 @@ const NAMES_BYTES: usize = 128;
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 
 /// A unit whose template is measured, and what is to be found out about it.
-type Watched = (Arc<Unit>, Option<Question>);
+type Watched = (Arc<PlannedRequest>, Option<Question>);
 
 /// A ride under way.
 struct Relay<'a> {
@@ -238,10 +237,10 @@ impl Client {
 
 /// How long a unit keeps its rows while it rides alone; `None`: to the end, as all that it may wait for is of concern to those
 /// who wait for it.
-fn held_max(unit: &Unit) -> Option<Duration> {
+fn held_max(unit: &PlannedRequest) -> Option<Duration> {
     match unit.plan.as_ref()? {
         plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
-        GroupPlan::Several(_) => Some(ROW_AWAITED_MAX),
+        plan if plan.is_of_several_rows() => Some(ROW_AWAITED_MAX),
         _ => None,
     }
 }
@@ -275,7 +274,7 @@ impl<'a> Relay<'a> {
         client: &'a mut Client,
         conn: &'a mut ServerConn,
         unit: &Bytes,
-        known: Option<&Arc<Unit>>,
+        known: Option<&Arc<PlannedRequest>>,
         wrap: Wrap,
         start: Instant,
     ) -> Self {

@@ -2,7 +2,7 @@
 
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::prospect::{Outlook, Prospect};
-use paceline_line::strategy::GroupPlan;
+use paceline_line::strategy::Rewritten;
 use paceline_line::template::{Simple, Template};
 use paceline_sql::dealing::{Dealing, OwnParameter};
 use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
@@ -81,11 +81,11 @@ pub(super) fn of_learned(
     let mut lines = Lines::about(simple);
     lines.say("catalog", format!("asked at {place}"));
     prospects(&mut lines, &simple.template, learned.into(), policy);
-    match &learned.plan {
-        Ok(GroupPlan::Fold(plan)) => of_fold(&mut lines, plan.fold(), verbose),
-        Ok(GroupPlan::Deal(plan)) => of_dealing(&mut lines, plan.dealing(), verbose),
-        Ok(GroupPlan::Upsert(plan)) => of_upsert(&mut lines, plan.upsert(), verbose),
-        Ok(GroupPlan::Several(plan)) => of_several(&mut lines, plan.several(), verbose),
+    match learned.plan.as_ref().map(|plan| plan.rewritten()) {
+        Ok(Rewritten::Fold(fold)) => of_fold(&mut lines, fold, verbose),
+        Ok(Rewritten::Deal(dealing)) => of_dealing(&mut lines, dealing, verbose),
+        Ok(Rewritten::Upsert(upsert)) => of_upsert(&mut lines, upsert, verbose),
+        Ok(Rewritten::Several(several)) => of_several(&mut lines, several, verbose),
         Err(_) => {}
     }
     lines.finish()

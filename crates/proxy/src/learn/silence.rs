@@ -4,7 +4,7 @@
 use super::catalog::{first, read_oids};
 use crate::config::Declared;
 use crate::server::{ServerConn, ServerError};
-use paceline_line::strategy::chain::Silence;
+use paceline_line::strategy::Silence;
 use paceline_line::template::Templates;
 use paceline_sql::chain::{Member, Reach};
 use paceline_sql::facts::Added;

@@ -5,8 +5,8 @@ use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
 use paceline_line::line::{Entry, Keys, Ticket};
-use paceline_line::strategy::share::Underway;
-use paceline_line::unit::Unit;
+use paceline_line::strategy::PlannedRequest;
+use paceline_line::strategy::Underway;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -15,7 +15,7 @@ pub(crate) struct Waiter {
     /// For what a connection is needed.
     pub(crate) asks: Asks,
     /// `None`: its client carries it out itself.
-    pub(crate) unit: Option<Arc<Unit>>,
+    pub(crate) unit: Option<Arc<PlannedRequest>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<Delivery>,
     /// It knows that it has waited for long.

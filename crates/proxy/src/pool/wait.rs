@@ -3,8 +3,8 @@
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Slip, Ticket, TimeOut};
+use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe;
-use paceline_line::unit::Unit;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) enum Work {
     /// Carries out a group.
     Group(Departure<Waiter>),
     /// Probes these requests, which stay in the line.
-    Probe(Vec<(Ticket, Arc<Unit>)>),
+    Probe(Vec<(Ticket, Arc<PlannedRequest>)>),
     /// Waits for a row lock.
     Lock(Box<LockWait>),
 }
@@ -26,7 +26,7 @@ pub(crate) struct LockWait {
     /// The row, which is in flight.
     pub(crate) key: Key,
     /// The first request that waits for it. It stays in the line.
-    pub(crate) unit: Arc<Unit>,
+    pub(crate) unit: Arc<PlannedRequest>,
     /// What the line knows of that request.
     pub(crate) slip: Slip,
     /// Start of the wait.
@@ -47,7 +47,7 @@ pub(crate) type Probed = (Ticket, probe::Probed);
 
 impl Inner {
     /// The requests to be probed.
-    pub(super) fn units(&self, tickets: Vec<Ticket>) -> Vec<(Ticket, Arc<Unit>)> {
+    pub(super) fn units(&self, tickets: Vec<Ticket>) -> Vec<(Ticket, Arc<PlannedRequest>)> {
         let unit = |ticket: Ticket| {
             let (_, waiter) = self.line.get(ticket)?;
             Some((ticket, Arc::clone(waiter.unit.as_ref()?)))

@@ -2,7 +2,7 @@
 //! alone, and took as long as the trip until it was answered. Added up for all who are answered together.
 
 use crate::stats::{Prepared, Stats, state_of};
-use paceline_line::unit::{Form, Unit};
+use paceline_line::unit::{Form, Request};
 use std::time::Instant;
 
 /// Members that are answered together.
@@ -16,7 +16,7 @@ pub(super) struct Fares {
 
 impl Fares {
     /// A member is answered.
-    pub(super) fn take(&mut self, unit: &Unit, answer: &[u8], stats: &Stats) {
+    pub(super) fn take(&mut self, unit: &Request, answer: &[u8], stats: &Stats) {
         self.units += 1;
         self.received += unit.bytes.len() as u64;
         self.sent += answer.len() as u64;

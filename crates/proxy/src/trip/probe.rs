@@ -6,15 +6,15 @@ use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_line::line::Ticket;
+use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe::Probe;
 use paceline_line::tally::Served;
-use paceline_line::unit::Unit;
 use paceline_wire::Frames;
 use std::sync::Arc;
 
 /// Probes requests on `conn`. Returns what the connection does next, or `None` if it is lost.
 pub(super) async fn ask(
-    units: Vec<(Ticket, Arc<Unit>)>,
+    units: Vec<(Ticket, Arc<PlannedRequest>)>,
     owed: Owed,
     mut conn: Box<ServerConn>,
     out: &mut BytesMut,
@@ -37,7 +37,7 @@ pub(super) async fn ask(
 }
 
 async fn run(
-    units: &[(Ticket, Arc<Unit>)],
+    units: &[(Ticket, Arc<PlannedRequest>)],
     pool: &Arc<Pool>,
     conn: &mut ServerConn,
     out: &mut BytesMut,
@@ -51,7 +51,7 @@ async fn run(
     let mut parts = vec![units];
     while let Some(part) = parts.pop() {
         out.clear();
-        let asked: Vec<&Unit> = part.iter().map(|(_, unit)| &**unit).collect();
+        let asked: Vec<&PlannedRequest> = part.iter().map(|(_, unit)| &**unit).collect();
         let Some(mut probe) = Probe::build(&asked, &mut conn.side, out) else {
             return Ok(());
         };
@@ -85,7 +85,7 @@ fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError
 }
 
 /// Counts the answered requests as a group that wrote nothing.
-fn count(units: &[(Ticket, Arc<Unit>)], answered: &[Ticket]) {
+fn count(units: &[(Ticket, Arc<PlannedRequest>)], answered: &[Ticket]) {
     let mut served = Served::default();
     let mut strategy = None;
     for (ticket, unit) in units {

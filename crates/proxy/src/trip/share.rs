@@ -6,8 +6,8 @@ use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_line::line::{Entry, Strategy};
-use paceline_line::strategy::share::{ANSWER_BYTES_MAX, Underway};
-use paceline_line::strategy::{Again, Dealt, Verdict};
+use paceline_line::strategy::share::ANSWER_BYTES_MAX;
+use paceline_line::strategy::{Again, Dealt, Underway, Verdict};
 use paceline_line::tally::Fallback;
 use std::io;
 
@@ -25,7 +25,7 @@ impl Trip {
         let mut room = Room::new(&pool.proxy.rooms);
         let mut dealt = Vec::new();
         let mut given_up = false;
-        while !receive(&mut batch, conn, &mut dealt)? {
+        while !receive(&mut *batch, conn, &mut dealt)? {
             let kept = batch.kept() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && room.grow_to(kept)) {

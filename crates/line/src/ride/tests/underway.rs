@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::ride::Ride;
-use crate::strategy::share::Underway;
+use crate::strategy::Underway;
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::unit::Form;

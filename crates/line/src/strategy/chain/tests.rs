@@ -5,6 +5,8 @@ use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
 use crate::tally::Fallback;
 use crate::template::Templates;
 use crate::testing::folding::{silence, single};
@@ -12,7 +14,6 @@ use crate::testing::messages::Wire;
 use crate::testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
 use crate::testing::messages::server::*;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 use std::sync::Arc;
 
 const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
@@ -37,13 +38,13 @@ impl Scene {
         }
     }
 
-    fn unit(&mut self, messages: Wire) -> Unit {
+    fn unit(&mut self, messages: Wire) -> PlannedRequest {
         let mut unit = single(&mut self.session, &self.templates, messages);
         unit.silence = Some(Arc::clone(&self.silence));
         unit
     }
 
-    fn extended(&mut self, text: &str) -> Unit {
+    fn extended(&mut self, text: &str) -> PlannedRequest {
         self.unit(
             [
                 parse("", text),
@@ -56,13 +57,13 @@ impl Scene {
         )
     }
 
-    fn leave(&mut self, members: &[Unit]) -> Trip<'_> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
         let trip = Trip::leave(Strategy::Chain, members, &self.prelude, &mut self.server);
         trip.expect("a chain always travels")
     }
 
     /// Two by the extended protocol and a simple query between them.
-    fn three(&mut self) -> [Unit; 3] {
+    fn three(&mut self) -> [PlannedRequest; 3] {
         [
             self.extended(INSERT),
             self.unit(query("DELETE FROM t WHERE id = 7")),
@@ -248,7 +249,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
     let dealt = trip.answer(answers);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
     assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
-    assert!(trip.batch.void().is_some_and(|learned| learned.is_none()));
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
     // The same words from a member are its own error.
     let mut trip = scene.leave(&members);
     let dealt = trip.answer([
@@ -262,7 +263,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         ready('I'),
     ]);
     assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
-    assert!(trip.batch.void().is_none());
+    assert!(trip.batch.invalidation().is_none());
 }
 
 #[test]

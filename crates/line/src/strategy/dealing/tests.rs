@@ -3,14 +3,15 @@
 use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::{INT4, INT8, TEXT, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 use paceline_sql::function::FunctionFacts;
 use paceline_wire::Frames;
 use paceline_wire::frontend::{BindNames, BindValues, tag};
@@ -50,7 +51,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[Unit], server: &'a mut ServerSide) -> Trip<'a> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
     let prelude = Prelude::new(&Templates::default());
     Trip::leave(Strategy::Take, members, &prelude, server).expect("it travels")
 }
@@ -123,7 +124,7 @@ fn rows_are_dealt_in_order_until_there_are_no_more() {
         "2: parsed, bound, columns id, UPDATE 0, ready I",
     ];
     assert_eq!(dealt, expected);
-    assert!(!trip.batch.failed() && trip.batch.void().is_none());
+    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn tables_that_have_changed_void_the_plan() {
         ready('I'),
     ]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert!(matches!(trip.batch.void(), Some(None)));
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 #[test]
@@ -202,8 +203,8 @@ fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on(
         let mut trip = leave(&members, &mut server);
         assert_eq!(trip.answer([error, ready('I')]), dealt);
         assert!(trip.batch.failed());
-        let learned = trip.batch.void().flatten();
-        assert_eq!(learned.is_some_and(|learned| learned.plan.is_err()), void);
+        let refused = matches!(trip.batch.invalidation(), Some(Invalidation::Refused(_)));
+        assert_eq!(refused, void);
     }
 }
 
@@ -260,9 +261,9 @@ fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
     let mut trip = leave(&members, &mut server);
     let dealt = trip.answer([parsed(), bound(), refused(), ready('I')]);
     assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
-    assert!(trip.batch.void().is_none());
+    assert!(trip.batch.invalidation().is_none());
     let mut trip = leave(&members, &mut server);
     let dealt = trip.answer([refused(), ready('I')]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert!(trip.batch.void().is_some());
+    assert!(trip.batch.invalidation().is_some());
 }

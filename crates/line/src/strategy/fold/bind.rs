@@ -1,13 +1,15 @@
 //! The members' values as arrays: what a group binds.
 
 use super::super::array::Array;
-use super::super::result_formats;
-use super::sheet::Rows;
-use super::{FoldPlan, Spread};
-use crate::unit::Unit;
+use super::super::messages::result_formats;
+use super::super::plan::PlannedRequest;
+use super::super::row::RowKey;
+use super::plan::{FoldPlan, Spread};
 use bytes::BytesMut;
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::frontend;
+
+pub(super) type Rows = Vec<(RowKey, Vec<usize>)>;
 
 /// Writes the `Bind`: keys, where the members of each key begin and end, the fingerprint, parameters.
 pub(super) fn write_bind(
@@ -15,7 +17,7 @@ pub(super) fn write_bind(
     spread: Spread,
     rows: &Rows,
     order: &[usize],
-    members: &[&Unit],
+    members: &[&PlannedRequest],
     name: String,
     out: &mut BytesMut,
 ) -> Option<()> {

@@ -1,13 +1,16 @@
 //! The members of a fold in the order in which its statement numbers them, and what the statement says of each.
 
-use super::super::row::RowKey;
-use super::super::{
-    Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why, write_columns,
+use super::super::messages::write_columns;
+use super::super::outcome::{
+    Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why,
 };
-use super::{FoldPlan, Spread, bind};
+use super::super::plan::PlannedRequest;
+use super::super::row::RowKey;
+use super::bind::{self, Rows};
+use super::plan::{FoldPlan, Spread};
 use crate::server::{Injected, ServerSide};
 use crate::tally::Fallback;
-use crate::unit::{Form, Unit};
+use crate::unit::Form;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_sql::fold::RESULT_COLUMNS;
@@ -41,7 +44,7 @@ impl Sheet {
     /// Writes the statement of a group, without `Sync`.
     pub(in crate::strategy) fn write(
         plan: Arc<FoldPlan>,
-        members: &[&Unit],
+        members: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
@@ -188,10 +191,8 @@ impl Sheet {
     }
 }
 
-pub(super) type Rows = Vec<(RowKey, Vec<usize>)>;
-
 /// The members of each row, in order of arrival; rows in order of their first member.
-fn sort_by_row(plan: &FoldPlan, members: &[&Unit]) -> Option<Rows> {
+fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<Rows> {
     let mut rows: Rows = Vec::new();
     let mut places: HashMap<RowKey, usize> = HashMap::new();
     for (n, unit) in members.iter().enumerate() {

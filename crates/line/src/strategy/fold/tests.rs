@@ -7,12 +7,12 @@ mod fitting;
 use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use crate::testing::messages::server::column;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 
 /// `qty = qty - $1` on a bigint key, guarded, with one RETURNING column.
 fn stock() -> Folding {
@@ -36,7 +36,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[Unit], server: &'a mut ServerSide) -> Option<Trip<'a>> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {
     Trip::leave(
         Strategy::Fold,
         members,

@@ -4,7 +4,8 @@ use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::single;
 use crate::testing::messages::Wire;
@@ -13,7 +14,6 @@ use crate::testing::messages::client::{
 };
 use crate::testing::messages::server::*;
 use crate::testing::trip::{Trip, line};
-use crate::unit::Unit;
 
 const FIRST: &str = "SELECT a FROM t WHERE id = 1";
 const SECOND: &str = "SELECT b FROM t";
@@ -35,7 +35,7 @@ impl Scene {
     }
 
     /// A simple query, an extended unit with everything, and one that leaves out what it can.
-    fn three(&mut self) -> [Unit; 3] {
+    fn three(&mut self) -> [PlannedRequest; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
         self.session.prepare(b"p", prepared);
         let full = [
@@ -50,7 +50,7 @@ impl Scene {
             .map(|messages| single(&mut self.session, &self.templates, messages))
     }
 
-    fn leave(&mut self, members: &[Unit]) -> Trip<'_> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
         let prelude = Prelude::new(&self.templates);
         let trip = Trip::leave(Strategy::Pipeline, members, &prelude, &mut self.server);
         trip.expect("a pipeline always travels")

@@ -3,11 +3,11 @@
 use super::{Probe, Probed};
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
+use crate::strategy::PlannedRequest;
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::testing::read_out;
-use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_wire::Frames;
 
@@ -32,8 +32,8 @@ fn met(same: bool, number: Option<u32>) -> Wire {
 }
 
 /// What a probe of these units says when the server answers so.
-fn probed(units: &[Unit], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
-    let units: Vec<&Unit> = units.iter().collect();
+fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
+    let units: Vec<&PlannedRequest> = units.iter().collect();
     let probe = Probe::build(&units, server, &mut BytesMut::new());
     let mut probe = probe.expect("they can be asked about");
     let mut over = false;
@@ -111,7 +111,7 @@ fn who_might_fail_without_a_row_leaves() {
 fn what_is_asked_has_a_key_and_the_parameters_of_each_unit() {
     let mut folding = folding(TAKE);
     let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "8"])];
-    let units: Vec<&Unit> = units.iter().collect();
+    let units: Vec<&PlannedRequest> = units.iter().collect();
     let mut out = BytesMut::new();
     Probe::build(&units, &mut a_server(), &mut out).unwrap();
     let sent = read_out::to_server(&out);

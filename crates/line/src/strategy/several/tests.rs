@@ -3,14 +3,15 @@
 use crate::line::{GroupId, Keys, Strategy};
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::{INT4, INT8, TEXT, Type, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 
 /// Two rows; the fifth parameter is added to those that are there.
 const ADD: &str = "INSERT INTO t (id, n) VALUES ($1, $2), ($3, $4) \
@@ -34,7 +35,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[Unit], server: &'a mut ServerSide) -> Option<Trip<'a>> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {
     let prelude = Prelude::new(&Templates::default());
     Trip::leave(Strategy::Merge, members, &prelude, server)
 }
@@ -126,7 +127,7 @@ fn each_member_gets_its_rows_and_their_number() {
     ];
     assert_eq!(dealt, expected);
     assert_eq!(trip.batch.rows_written(), 3);
-    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.void().is_none());
+    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
 /// The line lets nobody leave so; two rows or companies may have the same hash.
@@ -182,7 +183,12 @@ fn errors_and_ddl_send_all_again() {
             .collect();
         assert_eq!(dealt, expected);
         assert_eq!(trip.batch.failed(), failed);
-        assert_eq!(trip.batch.void().map(|known| known.is_some()), void);
+        assert_eq!(
+            trip.batch
+                .invalidation()
+                .map(|now| now != Invalidation::Changed),
+            void
+        );
     }
 }
 

@@ -7,7 +7,8 @@ use crate::line::{GroupId, Strategy};
 use crate::server::ServerSide;
 use crate::session::Session;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::single;
 use crate::testing::messages::Wire;
@@ -15,7 +16,6 @@ use crate::testing::messages::client::{bind_values, describe_portal, execute, pa
 use crate::testing::messages::server::*;
 use crate::testing::read_out;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 
 const TEXT: &str = "SELECT b FROM t WHERE id = $1";
 const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
@@ -42,7 +42,7 @@ impl Scene {
         }
     }
 
-    fn ask(&mut self, Ask(text, value, binary, results, describe): Ask<'_>) -> Unit {
+    fn ask(&mut self, Ask(text, value, binary, results, describe): Ask<'_>) -> PlannedRequest {
         let describe = match describe {
             true => describe_portal(),
             false => Wire::new(),
@@ -52,22 +52,22 @@ impl Scene {
         single(&mut self.session, &self.templates, messages.concat())
     }
 
-    fn query(&mut self, text: &str) -> Unit {
+    fn query(&mut self, text: &str) -> PlannedRequest {
         single(&mut self.session, &self.templates, query(text))
     }
 
-    fn leave(&mut self, members: &[Unit]) -> Option<Trip<'_>> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> Option<Trip<'_>> {
         let prelude = Prelude::new(&self.templates);
         Trip::leave(Strategy::Share, members, &prelude, &mut self.server)
     }
 
     fn twins(&mut self, count: usize) -> Trip<'_> {
-        let members: Vec<Unit> = (0..count).map(|_| self.ask(PLAIN)).collect();
+        let members: Vec<PlannedRequest> = (0..count).map(|_| self.ask(PLAIN)).collect();
         self.leave(&members).expect("twins travel together")
     }
 }
 
-fn group(unit: &Unit) -> GroupId {
+fn group(unit: &PlannedRequest) -> GroupId {
     fits(unit).expect("a plain read may be shared")
 }
 

@@ -1,10 +1,10 @@
 //! The INSERT of a group: the members' values as arrays.
 
 use super::super::array::Array;
-use super::super::result_formats;
+use super::super::messages::result_formats;
+use super::super::plan::PlannedRequest;
 use super::UpsertPlan;
 use crate::server::{Injected, Preparable, ServerSide};
-use crate::unit::Unit;
 use bytes::BytesMut;
 use paceline_sql::UNCHECKED_WAIT_MS;
 use paceline_sql::merge::upsert::RESULT_COLUMNS;
@@ -19,7 +19,7 @@ impl UpsertPlan {
     /// Writes the statement for these units, without `Sync`. `alone`: all are on one row; `one_each`: each is on one of its own.
     pub(super) fn write_insert(
         &self,
-        units: &[&Unit],
+        units: &[&PlannedRequest],
         alone: bool,
         one_each: bool,
         server: &mut ServerSide,

@@ -3,14 +3,15 @@
 use crate::line::Strategy;
 use crate::server::ServerSide;
 use crate::settings::SettingsBook;
-use crate::strategy::chain::Prelude;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
 use crate::template::Templates;
 use crate::testing::folding::{INT4, INT8, NUMERIC, TEXT, Type, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::server::*;
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
 
 const COLUMNS: [(&str, Type); 2] = [("id", INT8), ("n", INT4)];
 
@@ -28,7 +29,7 @@ fn nothing(target: &str) -> Travelling {
     Travelling::upserting(&text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
-fn group(travelling: &mut Travelling, keys: &[&str]) -> Vec<Unit> {
+fn group(travelling: &mut Travelling, keys: &[&str]) -> Vec<PlannedRequest> {
     keys.iter()
         .map(|key| travelling.texts(&[key, "1"]))
         .collect()
@@ -38,7 +39,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[Unit], server: &'a mut ServerSide) -> Trip<'a> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
     let prelude = Prelude::new(&Templates::default());
     Trip::leave(Strategy::Merge, members, &prelude, server).expect("it travels")
 }
@@ -107,7 +108,7 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
         "3: parsed, bound, columns n, row 3, INSERT 0 1, ready I",
     ];
     assert_eq!(dealt, expected);
-    assert!(!trip.batch.failed() && trip.batch.void().is_none());
+    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
 #[test]
@@ -184,14 +185,14 @@ fn errors_undo_all_and_send_them_again() {
         let mut server = a_server();
         let mut trip = leave(&members, &mut server);
         assert_eq!(trip.answer([error, ready('I')]), expected);
-        assert_eq!(trip.batch.void().is_some(), void);
+        assert_eq!(trip.batch.invalidation().is_some(), void);
         assert!(trip.batch.failed());
     }
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
     let dealt = trip.answer([none(0), complete("SELECT 1"), ready('I')]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert!(matches!(trip.batch.void(), Some(None)));
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn who_was_inserted_is_answered_even_if_facts_move_before_the_fold() {
         "1: again Alone",
     ];
     assert_eq!(dealt, expected);
-    assert!(matches!(trip.batch.void(), Some(None)));
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 /// The same, with the proposed value.

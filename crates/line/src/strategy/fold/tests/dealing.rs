@@ -4,12 +4,14 @@ use super::{a_server, counter, leave, stock};
 use crate::analysis::{Analysis, Shape};
 use crate::server::ServerSide;
 use crate::strategy::GroupPlan;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
 use crate::testing::folding::{Folding, INT4, INT8, single, table};
 use crate::testing::messages::Wire;
 use crate::testing::messages::client;
 use crate::testing::messages::server::*;
 use crate::testing::trip::Trip;
-use crate::unit::Unit;
+use std::sync::Arc;
 
 const MISSED: &str =
     "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
@@ -71,7 +73,7 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         "2: parsed, bound, columns qty, row 39, UPDATE 1, ready I",
     ];
     assert_eq!(dealt, expected);
-    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.void().is_none());
+    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn the_answer_has_the_form_of_the_question() {
 #[test]
 fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
     let mut folding = stock();
-    let template = folding.texts(&["1", "7"]).template;
+    let template = folding.texts(&["1", "7"]).request.template;
     folding.session.prepare(b"p", template);
     let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
     let messages = [
@@ -103,7 +105,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
         client::sync(),
     ];
     let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
-    unit.plan = Some(GroupPlan::Fold(folding.plan.clone()));
+    unit.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
     let dealt = trip.answer([
@@ -120,7 +122,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
 fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
     let mut folding = stock();
     let mut unit = folding.texts(&["1", "7"]);
-    let own = folding.plan.fields().iter();
+    let own = folding.plan.fields.iter();
     let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
     for (shape, fits) in [
         (Some(own), true),
@@ -225,7 +227,7 @@ fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
     let dealt = trip.answer([parsed(), bound(), nobody(false), end()]);
     assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
     assert!(
-        matches!(trip.batch.void(), Some(None)),
+        trip.batch.invalidation() == Some(Invalidation::Changed),
         "the facts must be read again"
     );
     assert!(!trip.batch.failed());
@@ -251,7 +253,7 @@ fn an_error_sends_the_group_again_in_halves() {
         "4: again SecondHalf",
     ];
     assert_eq!(dealt, expected);
-    assert!(trip.batch.failed() && trip.batch.void().is_none());
+    assert!(trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
 #[test]
@@ -263,8 +265,8 @@ fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
         dealt,
         ["0: again Alone", "1: again Alone", "2: again Alone"]
     );
-    let learned = trip.batch.void().flatten().expect("something was learned");
-    assert!(learned.plan.is_err());
+    let invalidation = trip.batch.invalidation();
+    assert!(matches!(invalidation, Some(Invalidation::Refused(_))));
     // The Parse did not take place.
     let mut trip = group(&["7", "8", "7"], &mut server);
     assert!(trip.sent()[0].starts_with("Parse"));
@@ -320,7 +322,7 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
         let dealt = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
         assert_eq!(dealt, ["0: again Line", "1: again Line"]);
         assert!(
-            trip.batch.void().is_none(),
+            trip.batch.invalidation().is_none(),
             "the fold itself is not refused"
         );
         let again = leave(&members, &mut server).expect("it travels").sent();
@@ -329,7 +331,7 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
 }
 
 /// An update of which PostgreSQL may evaluate a part even when there is no row.
-fn fails_unseen(rows: &[&str]) -> (Folding, Vec<Unit>) {
+fn fails_unseen(rows: &[&str]) -> (Folding, Vec<PlannedRequest>) {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = qty + (1 / $1) WHERE id = $2 AND qty > 0";
     let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
