@@ -3,8 +3,8 @@
 use super::key::{Key, Kind};
 use std::path::PathBuf;
 
-/// The most that `verbose` can ask for.
-const VERBOSE_MAX: usize = 2;
+/// The most that `verbose` may say, an `int` of PgBouncer's. From 2 on it logs everything.
+const VERBOSE_MAX: usize = i32::MAX as usize;
 
 /// The words for `syslog_facility`, and the code of each (RFC 5424, section 6.2.1).
 const FACILITIES: [(&str, u8); 12] = [
@@ -21,10 +21,15 @@ const FACILITIES: [(&str, u8); 12] = [
     ("local6", 22),
     ("local7", 23),
 ];
-const FACILITY_WORDS: &[&str] = &[
-    "user", "daemon", "auth", "authpriv", "local0", "local1", "local2", "local3", "local4",
-    "local5", "local6", "local7",
-];
+const FACILITY_WORDS: &[&str] = &{
+    let mut words = [""; FACILITIES.len()];
+    let mut next = 0;
+    while next < words.len() {
+        words[next] = FACILITIES[next].0;
+        next += 1;
+    }
+    words
+};
 
 /// What is logged, and where.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +50,7 @@ pub(crate) struct Logging {
     pub(crate) log_pooler_errors: bool,
     /// Log statistics every `stats_period`.
     pub(crate) log_stats: bool,
-    /// 0 logs what matters, 1 debugging, 2 everything.
+    /// 0 logs what matters, 1 debugging, 2 and more everything.
     pub(crate) verbose: usize,
 }
 
@@ -141,7 +146,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "verbose",
-        meaning: "How much is logged: 0 is the level info, 1 debug, 2 trace; --log-level and PACELINE_LOG go before it",
+        meaning: "How much is logged: 0 is the level info, 1 debug, 2 and more trace; --log-level and PACELINE_LOG go before it",
         kind: Kind::Count {
             unit: "level",
             limits: 0..=VERBOSE_MAX,
