@@ -85,7 +85,7 @@ pub(crate) struct Pool {
     pub(crate) learned: Learned,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
-    /// What clients call it, since one has logged in.
+    /// What clients call it, since one has been admitted.
     pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
