@@ -353,17 +353,19 @@ impl Pool {
         land(&mut inner, now, keys);
         let mut worn_out = None;
         match conn {
-            Some(mut conn) if self.is_worn_out(&mut inner, &conn, now) => {
-                // Its successor may need its place.
-                conn.place = None;
-                conn.closes_because("server lifetime over");
-                worn_out = Some(conn);
-                self.lost(&mut inner);
-            }
-            Some(mut conn) => {
-                conn.idle_since = now;
-                self.take_in(&mut inner, conn);
-            }
+            Some(mut conn) => match self.is_worn_out(&mut inner, &conn, now) {
+                Some(why) => {
+                    // Its successor may need its place.
+                    conn.place = None;
+                    conn.closes_because(why);
+                    worn_out = Some(conn);
+                    self.lost(&mut inner);
+                }
+                None => {
+                    conn.idle_since = now;
+                    self.take_in(&mut inner, conn);
+                }
+            },
             None => self.lost(&mut inner),
         }
         self.dispatch(&mut inner, now);
