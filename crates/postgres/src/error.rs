@@ -12,19 +12,19 @@ use crate::version::Version;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused something that none of the other variants explains.
-    #[error("could not {action} {}: {source}", path.display())]
+    #[error("could not {action} {}: {reason}", path.display())]
     Io {
         /// What was being done, as in "could not …".
         action: &'static str,
         /// The file or program it was done to.
         path: PathBuf,
         /// The operating system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
 
     /// The data folder cannot be created or written to.
     #[error(
-        "data folder {} is not writable for user {user} ({source}); choose another folder or change its permissions",
+        "data folder {} is not writable for user {user} ({reason}); choose another folder or change its permissions",
         folder.display()
     )]
     NotWritable {
@@ -33,7 +33,7 @@ pub enum Error {
         /// Who tried to write.
         user: String,
         /// The operating system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
 
     /// The data folder's path, or a part of it, is a file.
@@ -237,10 +237,10 @@ impl Error {
         path: impl AsRef<Path>,
     ) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
-        move |source| Self::Io {
+        move |reason| Self::Io {
             action,
             path,
-            source,
+            reason,
         }
     }
 }

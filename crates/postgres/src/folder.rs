@@ -91,13 +91,13 @@ impl Folder {
     }
 }
 
-fn refusal(path: &Path, source: io::Error) -> Error {
+fn refusal(path: &Path, reason: io::Error) -> Error {
     let folder = path.to_path_buf();
-    match source.kind() {
+    match reason.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::NotWritable {
             folder,
             user: Account::own_name(),
-            source,
+            reason,
         },
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             Error::NotAFolder { path: folder }
@@ -105,7 +105,7 @@ fn refusal(path: &Path, source: io::Error) -> Error {
         _ => Error::Io {
             action: "create",
             path: folder,
-            source,
+            reason,
         },
     }
 }

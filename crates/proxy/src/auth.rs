@@ -28,6 +28,7 @@ pub(crate) use refusal::Refusal;
 use secret::Secret;
 use visitor::Visitor;
 
+use crate::cancel::{Doing, Whereabouts};
 use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
@@ -317,10 +318,28 @@ impl Attempt<'_> {
 struct InLine<'a> {
     pool: &'a Arc<Pool>,
     ticket: Ticket,
+    /// The client whose login this is, if it is its own pool: the console shows that it waits.
+    client: Option<&'a Whereabouts>,
+}
+
+impl<'a> InLine<'a> {
+    fn new(pool: &'a Arc<Pool>, ticket: Ticket, client: Option<&'a Whereabouts>) -> Self {
+        if let Some(client) = client {
+            client.now(Doing::Waiting(Arc::clone(pool), ticket));
+        }
+        Self {
+            pool,
+            ticket,
+            client,
+        }
+    }
 }
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
+        if let Some(client) = self.client {
+            client.now(Doing::Nothing);
+        }
         // Usually it has departed.
         self.pool.withdraw(self.ticket);
     }
@@ -328,11 +347,21 @@ impl Drop for InLine<'_> {
 
 /// A connection of a pool, for work of Paceline's own in the course of a login.
 pub(crate) async fn seat(pool: &Arc<Pool>) -> Result<Box<Seat>, Refusal> {
+    seat_in(pool, None).await
+}
+
+/// The same of the client's own pool.
+pub(crate) async fn client_seat(client: &Whereabouts) -> Result<Box<Seat>, Refusal> {
+    seat_in(&client.presence.pool, Some(client)).await
+}
+
+async fn seat_in(pool: &Arc<Pool>, client: Option<&Whereabouts>) -> Result<Box<Seat>, Refusal> {
     let (mut delivery, _in_line) = match pool.submit_login() {
         Submitted::Seat(seat) => (Delivery::Seat(seat), None),
         Submitted::Refused(told) => (Delivery::Fatal(told), None),
         Submitted::Waiting(ticket, waits) => {
-            (Delivery::Queued(waits), Some(InLine { pool, ticket }))
+            let in_line = InLine::new(pool, ticket, client);
+            (Delivery::Queued(waits), Some(in_line))
         }
     };
     // Who is not welcomed yet gets no NOTICE.

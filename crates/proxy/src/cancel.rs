@@ -14,6 +14,7 @@ use crate::server::BackendKey;
 use crate::within::within;
 use paceline_line::line::Ticket;
 use paceline_line::settings::Settings;
+use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,6 +54,9 @@ struct State {
     /// Its settings, as of its last ride.
     settings: Option<Arc<Settings>>,
 }
+
+/// What a client is told that an operator ends while it waits for its login.
+const DISCONNECTED: &str = "admin forced disconnect";
 
 /// A cancel request that comes so soon after the statement was sent is repeated after this long.
 const REPEATED_AFTER: Duration = Duration::from_millis(50);
@@ -293,10 +297,17 @@ impl Whereabouts {
         }
     }
 
-    /// Its unit leaves the line, if it is still there: what an operator has ended must not be carried out.
+    /// Its unit leaves the line, if it is still there: what an operator has ended must not be carried out. A client that waits for
+    /// its login has no task of its own yet.
     fn kill(&self) -> bool {
-        if let Doing::Waiting(pool, ticket) = &self.lock().doing {
-            pool.withdraw(*ticket);
+        match &self.lock().doing {
+            Doing::Waiting(pool, ticket) if !self.presence.has_begun() => {
+                return pool.refuse(*ticket, ErrorResponse::fatal("08P01", DISCONNECTED));
+            }
+            Doing::Waiting(pool, ticket) => {
+                pool.withdraw(*ticket);
+            }
+            Doing::Nothing | Doing::Starting | Doing::Riding(_) => {}
         }
         self.presence.kill()
     }

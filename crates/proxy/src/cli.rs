@@ -28,7 +28,7 @@ pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
-use crate::config::{Config, ConfigError, Declared, Remark, Settings, Upstream};
+use crate::config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
 use crate::control::{Outfit, OutfitError};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -297,6 +297,7 @@ impl ServeArguments {
         let source = Source {
             upstream: self.upstream,
             file: self.config,
+            format: Format::Guessed,
             environment: machine.environment.clone(),
             set: self.set,
             listen: self.listen,
@@ -333,7 +334,8 @@ impl ServeArguments {
 /// # Errors
 /// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
-    let (config, mut remarks) = Config::load_with_remarks(file)?;
+    let (config, mut remarks) = Config::load_with_remarks(file, Format::Guessed)?;
+    remarks.retain(|remark| remark.holds(&config));
     remarks.extend(config.remarks());
     config.check_access(&file.display().to_string())?;
     let outfit = Outfit::read(Arc::new(config))?;

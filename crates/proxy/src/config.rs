@@ -122,10 +122,20 @@ impl Database {
     }
 }
 
+/// How a configuration file is written.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// As its name or its text suggests.
+    #[default]
+    Guessed,
+    /// As a `pgbouncer.ini`.
+    Ini,
+}
+
 fn read_to_string(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    std::fs::read_to_string(path).map_err(|reason| ConfigError::Unreadable {
         file: path.display().to_string(),
-        source,
+        reason,
     })
 }
 
@@ -151,8 +161,8 @@ impl Config {
     /// [`ConfigError::Unreadable`] when the file cannot be read, [`ConfigError::Invalid`] with
     /// every problem that was found, each with its line.
     pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-        let (config, remarks) = Config::load_with_remarks(path)?;
-        for remark in remarks {
+        let (config, remarks) = Config::load_with_remarks(path, Format::Guessed)?;
+        for remark in remarks.iter().filter(|remark| remark.holds(&config)) {
             tracing::warn!("{remark}");
         }
         Ok(config)
@@ -162,10 +172,13 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub(crate) fn load_with_remarks(path: &Path) -> Result<(Config, Vec<Remark>), ConfigError> {
+    pub(crate) fn load_with_remarks(
+        path: &Path,
+        format: Format,
+    ) -> Result<(Config, Vec<Remark>), ConfigError> {
         let file = path.display().to_string();
         let text = read_to_string(path)?;
-        if ini::is_ini(path, &text) {
+        if format == Format::Ini || ini::is_ini(path, &text) {
             return ini::read(&text, &file)?.config();
         }
         file::read(&text, &|line| format!("{file}:{line}"))
@@ -216,6 +229,20 @@ impl Config {
         settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
             ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
         })
+    }
+
+    /// Whether every pool pools sessions, so that nothing travels together.
+    fn pools_only_sessions(&self) -> bool {
+        let general = self.paceline.pooling.pool_mode;
+        let others = self
+            .users
+            .values()
+            .chain(self.databases.values().flat_map(|database| {
+                let of_users = database.users.values().map(|user| &user.differs);
+                of_users.chain([&database.differs])
+            }));
+        let said = others.filter_map(|differs| differs.pool_mode);
+        said.chain([general]).all(|mode| mode == PoolMode::Session)
     }
 
     /// What is valid, but cannot be done as it is written.

@@ -8,9 +8,11 @@ use anyhow::{Context, bail};
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// What the background process says when it listens.
@@ -55,13 +57,12 @@ pub(crate) fn start_child(config: &Config) -> anyhow::Result<ExitCode> {
         bail!("daemon needs logfile or syslog configured");
     }
     let mut arguments = std::env::args_os();
-    let mut command = Command::new(std::env::current_exe()?);
-    if let Some(program) = arguments.next() {
-        command.arg0(program);
-    }
-    let mut child = command
-        .args(arguments)
+    let name = arguments.next().unwrap_or_default();
+    let mut child = Command::new(program(&name)?)
+        .arg0(name)
+        // First: behind "--" nothing is an option.
         .arg(format!("--{}", Daemon::CHILD))
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -75,6 +76,25 @@ pub(crate) fn start_child(config: &Config) -> anyhow::Result<ExitCode> {
     let status = child.wait()?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The path of this program as it was called, by a symbolic link perhaps: the system names the process after it, and `pgrep` finds
+/// it by that name. If the name leads to another program, the path is the program's own.
+fn program(called: &OsStr) -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let called = Path::new(called);
+    let is_path = called
+        .parent()
+        .is_some_and(|folder| !folder.as_os_str().is_empty());
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = match is_path {
+        true => vec![called.to_owned()],
+        false => std::env::split_paths(&search_path)
+            .map(|folder| folder.join(called))
+            .collect(),
+    };
+    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == own);
+    Ok(found.into_iter().find(is_own).unwrap_or(own))
 }
 
 /// The background process leaves the session and the terminal that it was started from.

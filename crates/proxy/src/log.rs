@@ -6,13 +6,16 @@
 //! full pipe at standard error or as `logfile` holds up the process, as it does PgBouncer.
 
 mod connections;
+pub(crate) mod reasons;
 mod standard_error;
 mod syslog;
 mod targets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connections::{ClientNames, ServerLog, client_closed, login_attempt, pooler_error};
+pub(crate) use connections::{
+    ClientNames, Replaced, ServerLog, client_closed, login_attempt, pooler_error,
+};
 pub(crate) use targets::{LogError, Targets};
 
 use crate::config::Logging;

@@ -107,12 +107,13 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 }
 
 fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
-    daemon::change_user(&serve.config, &serve.service)?;
     match serve.service.daemon {
+        // The process in the background reads the configuration again, and changes user then.
         Daemon::Asked => return daemon::start_child(&serve.config),
         Daemon::Child => daemon::leave_session()?,
         Daemon::No => {}
     }
+    daemon::change_user(&serve.config, &serve.service)?;
     let manner = log::Manner {
         filter: serve.log_filter.as_deref(),
         quiet: serve.service.quiet,

@@ -88,7 +88,7 @@ pub(crate) struct Pool {
     pub(crate) learned: Learned,
     /// What metrics call it, since a client has logged in.
     pub(crate) labels: OnceLock<PoolLabels>,
-    /// What clients call it, since one has logged in.
+    /// What clients call it, since one has been admitted.
     pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
@@ -361,17 +361,19 @@ impl Pool {
         land(&mut inner, now, keys);
         let mut worn_out = None;
         match conn {
-            Some(mut conn) if self.is_worn_out(&mut inner, &conn, now) => {
-                // Its successor may need its place.
-                conn.place = None;
-                conn.closes_because("server lifetime over");
-                worn_out = Some(conn);
-                self.lost(&mut inner);
-            }
-            Some(mut conn) => {
-                conn.idle_since = now;
-                self.take_in(&mut inner, conn);
-            }
+            Some(mut conn) => match self.is_worn_out(&mut inner, &conn, now) {
+                Some(why) => {
+                    // Its successor may need its place.
+                    conn.place = None;
+                    conn.closes_because(why);
+                    worn_out = Some(conn);
+                    self.lost(&mut inner);
+                }
+                None => {
+                    conn.idle_since = now;
+                    self.take_in(&mut inner, conn);
+                }
+            },
             None => self.lost(&mut inner),
         }
         self.dispatch(&mut inner, now);

@@ -38,7 +38,7 @@ impl Clock {
     }
 }
 
-/// A client that is logged in.
+/// A client that is logged in, or waits for its login.
 pub(crate) struct Presence {
     /// Its pool.
     pub(crate) pool: Arc<Pool>,
@@ -110,6 +110,11 @@ impl Presence {
         if let Err(task) = self.task.set(task) {
             tracing::debug!(id = ?task.id(), "a client has two tasks");
         }
+    }
+
+    /// It has a task of its own: it is logged in.
+    pub(super) fn has_begun(&self) -> bool {
+        self.task.get().is_some()
     }
 
     /// Ends its task wherever it is. False: it has none yet, or none any more.

@@ -12,7 +12,7 @@ use crate::control::{Origin, Outfit, Phase, Standings, Token};
 use crate::log;
 use crate::metrics::{LetIn, PoolLabels};
 use crate::peers::Peers;
-use crate::pool::{Hold, Place, Pool, PoolName, QuotaBook, Shape, Use};
+use crate::pool::{Hold, Place, Pool, QuotaBook, Shape, Use};
 use crate::presence::Clock;
 use crate::room::Rooms;
 use crate::server::Address;
@@ -388,13 +388,9 @@ impl Proxy {
         *self.phase.borrow() != Phase::Serving
     }
 
-    /// A client that named this database and user has logged in to its pool: from now on metrics and the console show it.
+    /// A client that named this database and user has logged in to its pool: from now on metrics show it.
     pub(crate) fn label(&self, pool: &Pool, database: &str, user: &str) {
         self.let_in.add(pool.address());
-        pool.name.get_or_init(|| PoolName {
-            database: database.to_owned(),
-            user: user.to_owned(),
-        });
         pool.labels.get_or_init(|| {
             let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
             PoolLabels::new(earlier, database, user)

@@ -12,7 +12,7 @@ pub(crate) use error::ServerError;
 use crate::auth::{Pass, random};
 use crate::cancel::CancelKey;
 use crate::config::{Tcp, Upstream};
-use crate::log::ServerLog;
+use crate::log::{ServerLog, reasons};
 use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::Keyring;
@@ -454,7 +454,9 @@ impl ServerConn {
 
     /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)
     pub(crate) fn say_goodbye(mut self) {
-        self.closes_because("no longer needed");
+        if let Some(log) = &mut self.log {
+            log.closes_unless_replaced(reasons::NOT_NEEDED);
+        }
         let mut out = BytesMut::new();
         frontend::write_terminate(&mut out);
         // If the server does not hear it, the end of the connection says the same.

@@ -76,6 +76,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
                 owed.depart(&group);
                 let mut trip = Trip::new(group);
                 if let Err(error) = trip.set_out(&pool, &mut conn, &mut out).await {
+                    conn.failed(&error);
                     drop(conn);
                     return trip.wreck(owed, &error);
                 }
@@ -111,6 +112,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
                     return trip.hand_over(owed, conn, underway, room);
                 }
                 Err(error) => {
+                    conn.failed(&error);
                     drop(conn);
                     return trip.wreck(owed, &error);
                 }
@@ -140,6 +142,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
             last.into_iter().for_each(|last| trip.deal(last));
             trip = following;
             if let Err(error) = set_out {
+                conn.failed(&error);
                 drop(conn);
                 return trip.wreck(owed, &error);
             }

@@ -24,7 +24,7 @@ pub(crate) struct Records {
 pub(crate) enum RecordsError {
     /// It cannot be read at all.
     #[error(
-        "cannot read {key} {file}: {source}; check the path and that the user who runs paceline may read it"
+        "cannot read {key} {file}: {reason}; check the path and that the user who runs paceline may read it"
     )]
     Unreadable {
         /// The key that names it.
@@ -32,7 +32,7 @@ pub(crate) enum RecordsError {
         /// Its path.
         file: String,
         /// What the operating system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A line of it is wrong.
     #[error("{file}:{line}: {why}")]
@@ -119,7 +119,7 @@ fn read_file<T, W: Display>(
                 why: why.to_string(),
             }),
         },
-        Err(source) => Err(RecordsError::Unreadable { key, file, source }),
+        Err(reason) => Err(RecordsError::Unreadable { key, file, reason }),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::source::Source;
 use super::{CliError, Command, Daemon, Machine, Serve, Service};
+use crate::config::Format;
 use crate::console;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 use std::ffi::{OsStr, OsString};
@@ -76,6 +77,7 @@ pub(super) fn resolve(
     let arguments = arguments.map_err(CliError::PgBouncerUsage)?;
     let mut source = Source {
         file: Some(arguments.config),
+        format: Format::Ini,
         environment: machine.environment.clone(),
         ..Source::default()
     };

@@ -1,7 +1,7 @@
 //! Where the configuration of `serve` comes from: arguments, environment, and the file that they name. A reload
 //! reads it again.
 
-use crate::config::{Config, ConfigError, Remark};
+use crate::config::{Config, ConfigError, Format, Remark};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ pub(crate) struct Source {
     pub(super) upstream: Option<String>,
     /// `--config`.
     pub(super) file: Option<PathBuf>,
+    /// How that file is written.
+    pub(super) format: Format,
     /// Variables that begin with `PACELINE_`.
     pub(super) environment: BTreeMap<String, String>,
     /// `--set`, in order.
@@ -49,7 +51,7 @@ impl Source {
                 let remark = Config::remark_of_upstream(source, url);
                 (Config::passing_on(source, url)?, Vec::from_iter(remark))
             }
-            Place::File(file) => Config::load_with_remarks(file)?,
+            Place::File(file) => Config::load_with_remarks(file, self.format)?,
             Place::Defaults => Default::default(),
         };
         remarks.extend(config.apply_environment(&self.environment)?);
@@ -60,6 +62,7 @@ impl Source {
             config.set(&format!("listen={address}"))?;
         }
         config.check_access(&self.name())?;
+        remarks.retain(|remark| remark.holds(&config));
         remarks.extend(config.remarks());
         Ok((config, remarks))
     }

@@ -534,3 +534,38 @@ fn check_takes_both_kinds_of_file() {
         format!("{ini}:3: max_client_conn: many is not a whole number; write digits only")
     );
 }
+
+/// The remark that nothing travels together is about what holds in the end, not about the file alone.
+#[test]
+fn sessions_are_remarked_if_they_are_all_that_is_pooled() {
+    let folder = Folder::new("sessions");
+    let remarked = |settings: &str, parameters: &str, variables: &[(&str, &str)], set: &[&str]| {
+        let file = folder.0.join("p.ini");
+        let text = format!(
+            "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n{settings}\n[databases]\nx = host=db {parameters}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let machine = Machine {
+            environment: environment(variables),
+            ..machine()
+        };
+        let line = ["paceline", "--config", file.to_str().unwrap()];
+        let line = line.iter().chain(set).map(OsString::from);
+        let Ok(Command::Serve(serve)) = Command::resolve(line, &machine) else {
+            panic!("{settings} {parameters}");
+        };
+        let remarks = serve.remarks.iter().map(ToString::to_string);
+        remarks
+            .filter(|remark| remark.contains("nothing travels together"))
+            .count()
+    };
+    let transaction = [("PACELINE_POOL_MODE", "transaction")];
+    let session = [("PACELINE_POOL_MODE", "session")];
+    assert_eq!(remarked("", "", &[], &[]), 1);
+    assert_eq!(remarked("pool_mode = session", "", &session, &[]), 1);
+    assert_eq!(remarked("", "", &transaction, &[]), 0);
+    assert_eq!(remarked("", "", &[], &["--set", "pool_mode=statement"]), 0);
+    assert_eq!(remarked("pool_mode = transaction", "", &[], &[]), 0);
+    assert_eq!(remarked("", "pool_mode=transaction", &[], &[]), 0);
+    assert_eq!(remarked("", "pool_mode=session", &transaction, &[]), 0);
+}

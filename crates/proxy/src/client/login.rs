@@ -6,7 +6,7 @@ use super::Client;
 use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
 use crate::auth::{self, Aim, Identity, Refusal};
-use crate::cancel::{CancelKey, Cancels, Registration};
+use crate::cancel::{CancelKey, Cancels, Registration, Whereabouts};
 use crate::config::State;
 use crate::console;
 use crate::control::Phase;
@@ -37,8 +37,7 @@ const APPLICATION_NAME: &str = "application_name";
 /// Bytes of a name that PostgreSQL keeps (`NAMEDATALEN` - 1).
 const NAME_MAX: usize = 63;
 
-/// Counts a client as long as it lives: among all, when it is admitted among those of its database and user, and once it is
-/// logged in among those of its pool.
+/// Counts a client as long as it lives: among all, and from when it is admitted among those of its database, user and pool.
 pub(crate) struct Place {
     proxy: Arc<Proxy>,
     stage: Stage,
@@ -47,7 +46,6 @@ pub(crate) struct Place {
 enum Stage {
     Connected,
     Admitted(Arc<Pool>),
-    LoggedIn(Arc<Pool>),
     Replicating(Arc<Pool>),
 }
 
@@ -77,6 +75,7 @@ impl Place {
     fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
         let message = match pool.quotas.enter(&pool.terms()) {
             Ok(()) => {
+                pool.clients.fetch_add(1, Ordering::Relaxed);
                 self.stage = Stage::Admitted(Arc::clone(pool));
                 return Ok(());
             }
@@ -86,14 +85,8 @@ impl Place {
         Err(ErrorResponse::fatal("08P01", message).into())
     }
 
-    fn enter(&mut self, pool: &Arc<Pool>) {
-        pool.clients.fetch_add(1, Ordering::Relaxed);
-        self.stage = Stage::LoggedIn(Arc::clone(pool));
-    }
-
     /// A replication client, from when it may wait for its server connection.
     fn replicates(&mut self, pool: &Arc<Pool>) {
-        pool.clients.fetch_add(1, Ordering::Relaxed);
         pool.replication_clients.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::Replicating(Arc::clone(pool));
     }
@@ -104,8 +97,7 @@ impl Drop for Place {
         self.proxy.clients.fetch_sub(1, Ordering::Relaxed);
         match &self.stage {
             Stage::Connected => {}
-            Stage::Admitted(pool) => pool.quotas.leave(),
-            Stage::LoggedIn(pool) => {
+            Stage::Admitted(pool) => {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
             }
@@ -278,6 +270,8 @@ async fn attempt(
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
+    // The console shows a client that waits for its login, and its pool.
+    pool.is_called(database, &identity.user);
     if let Some(kind) = kind {
         place.replicates(&pool);
         awaits_server.store(true, Ordering::Relaxed);
@@ -298,25 +292,27 @@ async fn attempt(
         })));
     }
     let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
+    let presence = Presence::new(&pool, stream.peer(), stream.cipher());
+    let registration = Cancels::register(proxy, presence)
+        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
+    let client = &registration.whereabouts;
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
         // Boxed: it is rare, and every login would pay for its state.
-        let read = stream.while_it_waits(&mut input, Box::pin(read_idle_timeout(&pool, sql)));
+        let read = stream.while_it_waits(&mut input, Box::pin(read_idle_timeout(client, sql)));
         *sql = read.await.ok_or(Refusal::Left)??;
     }
     let settings = proxy.book.intern(sets.clone());
+    client.has_settings(&settings);
     awaits_server.store(true, Ordering::Relaxed);
     let welcomed = async {
         match own_name(&startup, &sets) {
-            None => welcome(&pool, &settings).await,
-            Some(name) => welcome_by(name, proxy, &pool, sets).await,
+            None => welcome(client, &settings).await,
+            Some(name) => welcome_by(name, client, sets).await,
         }
     };
     let parameters = stream.while_it_waits(&mut input, welcomed).await;
     let parameters = parameters.ok_or(Refusal::Left)??;
     awaits_server.store(false, Ordering::Relaxed);
-    let presence = Presence::new(&pool, stream.peer(), stream.cipher());
-    let registration = Cancels::register(proxy, presence)
-        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let mut out = BytesMut::new();
     backend::write_authentication_ok(&mut out);
     for (name, value) in &parameters {
@@ -328,10 +324,8 @@ async fn attempt(
         ErrorResponse::notice(notice.as_str()).write(&mut out);
     }
     Status::Idle.write(&mut out);
-    place.enter(&pool);
     pool.stats.logged_in();
     proxy.label(&pool, database, &identity.user);
-    registration.whereabouts.has_settings(&settings);
     stream.write_all(&mut out).await?;
     let mut session = Session::new(settings);
     session.listening.process = registration.process;
@@ -490,12 +484,11 @@ fn own_name<'a>(startup: &'a Startup, sets: &BTreeMap<String, String>) -> Option
 /// As [`welcome`], for a client that has this name beside its other settings.
 async fn welcome_by(
     name: &str,
-    proxy: &Arc<Proxy>,
-    pool: &Arc<Pool>,
+    client: &Whereabouts,
     mut sets: BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     sets.remove(APPLICATION_NAME);
-    let mut parameters = welcome(pool, &proxy.book.intern(sets)).await?;
+    let mut parameters = welcome(client, &client.presence.pool.proxy.book.intern(sets)).await?;
     for (known, value) in &mut parameters {
         if known == APPLICATION_NAME {
             name.clone_into(value);
@@ -505,11 +498,11 @@ async fn welcome_by(
 }
 
 /// What stands for the `idle_session_timeout` that this SQL sets: the server reads it, and does not keep it.
-async fn read_idle_timeout(pool: &Arc<Pool>, sql: &str) -> Result<String, Refusal> {
+async fn read_idle_timeout(client: &Whereabouts, sql: &str) -> Result<String, Refusal> {
     let local = sql.replacen("SET", "SET LOCAL", 1);
     // One text is one transaction.
     let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
-    let mut seat = auth::seat(pool).await?;
+    let mut seat = auth::client_seat(client).await?;
     let Some(conn) = seat.conn() else {
         return Err(Refusal::Left);
     };
@@ -530,14 +523,15 @@ async fn read_idle_timeout(pool: &Arc<Pool>, sql: &str) -> Result<String, Refusa
 
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.
 async fn welcome(
-    pool: &Arc<Pool>,
+    client: &Whereabouts,
     settings: &Arc<Settings>,
 ) -> Result<Vec<(String, String)>, Refusal> {
+    let pool = &client.presence.pool;
     if let Some(known) = pool.welcome(settings.id) {
         return Ok(known);
     }
     loop {
-        let mut seat = auth::seat(pool).await?;
+        let mut seat = auth::client_seat(client).await?;
         let Some(conn) = seat.conn() else {
             return Err(Refusal::Left);
         };

@@ -12,13 +12,13 @@ use super::value::ValueError;
 pub(crate) enum ConfigError {
     /// The file could not be read at all.
     #[error(
-        "cannot read {file}: {source}; check the path and that the user who runs paceline may read it"
+        "cannot read {file}: {reason}; check the path and that the user who runs paceline may read it"
     )]
     Unreadable {
         /// The path as it was given.
         file: String,
         /// What the operating system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// Two configurations in the environment.
     #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]

@@ -29,12 +29,12 @@ pub(crate) enum ImportError {
     #[error("{0} is no pgbouncer.ini; paceline reads it as it is")]
     NoIni(String),
     /// A file for a password cannot be written.
-    #[error("cannot write {file}: {source}")]
+    #[error("cannot write {file}: {reason}")]
     Password {
         /// The file.
         file: String,
         /// What the operating system said.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -50,7 +50,8 @@ pub(crate) fn import(path: &Path, passwords: Option<&Path>) -> Result<Imported, 
     }
     let ini = ini::read(&text, &file)?;
     // Values that do not fit are better told with their lines in the old file than in the new one.
-    let (_, mut remarks) = ini.config()?;
+    let (config, mut remarks) = ini.config()?;
+    remarks.retain(|remark| remark.holds(&config));
     let files = match passwords {
         Some(folder) => write_passwords(folder, ini.passwords())?,
         None => Vec::new(),
@@ -82,7 +83,7 @@ fn write_passwords<'a>(
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let failed = |path: &Path| {
         let file = path.display().to_string();
-        move |source| ImportError::Password { file, source }
+        move |reason| ImportError::Password { file, reason }
     };
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);

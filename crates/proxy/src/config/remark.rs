@@ -1,6 +1,7 @@
 //! What an operator should know about a configuration that is valid. Remarks go to the log at the start, and to the answer of
 //! `paceline check` and `paceline import`. None repeats a value: it might be a secret.
 
+use super::Config;
 use std::fmt;
 
 /// One thing to know, and where it comes from.
@@ -9,6 +10,15 @@ pub(crate) struct Remark {
     /// `file:line`, or the variable of the environment.
     place: String,
     text: String,
+    condition: Condition,
+}
+
+/// When a remark is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    /// If every pool pools sessions: the environment and the command line may say otherwise than the file.
+    OnlySessions,
 }
 
 impl Remark {
@@ -17,6 +27,23 @@ impl Remark {
         Remark {
             place: place.into(),
             text: text.into(),
+            condition: Condition::Always,
+        }
+    }
+
+    /// The same, if every pool of the configuration that results pools sessions.
+    pub(super) fn if_only_sessions(self) -> Remark {
+        Remark {
+            condition: Condition::OnlySessions,
+            ..self
+        }
+    }
+
+    /// Whether it is true of this configuration.
+    pub(crate) fn holds(&self, config: &Config) -> bool {
+        match self.condition {
+            Condition::Always => true,
+            Condition::OnlySessions => config.pools_only_sessions(),
         }
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! Each line begins with `C` for a client or `S` for a server, the database, the user and the other end.
 
+use super::reasons;
 use crate::config::Logging;
 use crate::proxy::Proxy;
-use crate::server::Address;
 use crate::stream::Peer;
 use crate::tls::Cipher;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What is known of a client.
@@ -67,22 +67,48 @@ pub(crate) fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str
 /// Logs that a connection to a server was opened, and when it is dropped, that and why it was closed.
 pub(crate) struct ServerLog {
     proxy: Arc<Proxy>,
-    address: Arc<Address>,
+    /// The database and user of its pool.
+    database: String,
+    user: String,
     peer: Peer,
     opened: Instant,
     /// Why it is closed.
-    pub(crate) why: Option<&'static str>,
+    why: Option<&'static str>,
+    /// Why it is replaced, if an operator or a reload has ordered that.
+    replaced: Replaced,
+}
+
+/// Why the connections of a pool that were opened up to now are replaced or cut, if they are. The last order counts.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Replaced(Arc<Mutex<Option<&'static str>>>);
+
+impl Replaced {
+    /// They are, for this reason.
+    pub(crate) fn set(&self, why: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    fn get(&self) -> Option<&'static str> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ServerLog {
     /// A connection has been opened.
-    pub(crate) fn begin(proxy: &Arc<Proxy>, address: &Arc<Address>, peer: &Peer) -> Self {
+    pub(crate) fn begin(
+        proxy: &Arc<Proxy>,
+        (database, user): (&str, &str),
+        peer: &Peer,
+        replaced: &Replaced,
+    ) -> Self {
         let log = Self {
             proxy: Arc::clone(proxy),
-            address: Arc::clone(address),
+            database: database.to_owned(),
+            user: user.to_owned(),
             peer: peer.clone(),
             opened: Instant::now(),
             why: None,
+            replaced: replaced.clone(),
         };
         if proxy.config().paceline.logging.log_connections {
             match peer.local() {
@@ -91,6 +117,16 @@ impl ServerLog {
             }
         }
         log
+    }
+
+    /// It is about to be closed for this reason, or for another one that was given before.
+    pub(crate) fn closes_because(&mut self, why: &'static str) {
+        self.why.get_or_insert(why);
+    }
+
+    /// The same, unless it was to be replaced or cut: then that is the reason.
+    pub(crate) fn closes_unless_replaced(&mut self, why: &'static str) {
+        self.closes_because(self.replaced.get().unwrap_or(why));
     }
 }
 
@@ -102,8 +138,7 @@ impl fmt::Debug for ServerLog {
 
 impl fmt::Display for ServerLog {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Address { database, user, .. } = &*self.address;
-        write!(out, "S: {database}/{user}@{}", self.peer)
+        write!(out, "S: {}/{}@{}", self.database, self.user, self.peer)
     }
 }
 
@@ -111,7 +146,7 @@ impl Drop for ServerLog {
     fn drop(&mut self) {
         if self.proxy.config().paceline.logging.log_disconnections {
             let age = self.opened.elapsed().as_secs();
-            let why = self.why.unwrap_or("server connection lost or not clean");
+            let why = self.why.or(self.replaced.get()).unwrap_or(reasons::UNCLEAN);
             tracing::info!("{self} closing because: {why} (age={age}s)");
         }
     }

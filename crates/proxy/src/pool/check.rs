@@ -4,6 +4,7 @@
 //! that becomes free serves them first.
 
 use super::{Inner, Pool};
+use crate::log::reasons;
 use crate::server::ServerConn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ impl Pool {
     ) -> Option<Box<ServerConn>> {
         while let Some(mut conn) = inner.idle.pop() {
             if !conn.is_alive() {
+                conn.is_lost();
                 inner.open -= 1;
             } else if self.must_be_checked(&conn, now) {
                 // The others have been idle for longer.
@@ -61,7 +63,7 @@ impl Pool {
             let answers = conn.answers(query, limit).await;
             conn.checked = Some(Instant::now());
             if !answers {
-                conn.closes_because("test query failed");
+                conn.closes_because(reasons::CHECK_FAILED);
             }
             // A lost one gives its place up before its successor asks for one.
             pool.checked(answers.then_some(conn));

@@ -3,6 +3,7 @@
 //! An order to reconnect begins another era; connections of an earlier one are closed when they come back. An era is
 //! over when its last connection is closed, whoever closed it: that is all that has to be counted.
 
+use crate::log::Replaced;
 use crate::server::{Address, ServerConn};
 use crate::stream::Stream;
 use std::os::fd::OwnedFd;
@@ -16,6 +17,8 @@ pub(crate) struct Era {
     pub(crate) address: Arc<Address>,
     /// To those who wait for its end.
     over: Arc<Notify>,
+    /// Why another one has begun.
+    pub(super) replaced: Replaced,
     /// To cut connections that are in other hands.
     sockets: Mutex<Vec<Weak<OwnedFd>>>,
 }
@@ -51,6 +54,7 @@ impl Era {
         Arc::new(Self {
             address,
             over: Arc::clone(over),
+            replaced: Replaced::default(),
             sockets: Mutex::default(),
         })
     }

@@ -5,6 +5,7 @@
 //! at.
 
 use super::{Era, Inner, Pool, Waiter};
+use crate::log::reasons;
 use crate::server::ServerConn;
 use bytes::{Bytes, BytesMut};
 use paceline_line::line::Entry;
@@ -88,11 +89,14 @@ impl Inner {
 
 impl Pool {
     /// A connection comes back that may not serve the next: it is kept for later, or closed.
-    pub(super) fn put_aside(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>) {
+    pub(super) fn put_aside(self: &Arc<Self>, inner: &mut Inner, mut conn: Box<ServerConn>) {
         if inner.hold == Hold::Suspended && inner.keeps(&conn) && !inner.is_excluded() {
             inner.parked.push(conn);
             self.over.notify_waiters();
         } else {
+            if inner.open > inner.open_max && inner.is_of_this_era(&conn) {
+                conn.closes_because(reasons::TOO_MANY);
+            }
             conn.say_goodbye();
             self.lost(inner);
         }
@@ -122,9 +126,10 @@ impl Pool {
         self.tell_all(dead, &Summons::Killed.farewell());
     }
 
-    /// From now on connections of this era count; earlier ones are closed when they are free.
-    pub(super) fn begin_era(&self, inner: &mut Inner, next: Arc<Era>) {
+    /// From now on connections of this era count; earlier ones are closed when they are free, for this reason.
+    pub(super) fn begin_era(&self, inner: &mut Inner, next: Arc<Era>, why: &'static str) {
         let last = std::mem::replace(&mut inner.era, next);
+        last.replaced.set(why);
         inner.past.retain(|era| era.strong_count() > 0);
         inner.past.push(Arc::downgrade(&last));
         let free = inner.idle.drain(..).chain(inner.parked.drain(..));
@@ -134,15 +139,15 @@ impl Pool {
         inner.welcomes_are_old = true;
     }
 
-    fn renew_era(&self, inner: &mut Inner) {
+    fn renew_era(&self, inner: &mut Inner, why: &'static str) {
         let next = Era::new(Arc::clone(&inner.era.address), &self.over);
-        self.begin_era(inner, next);
+        self.begin_era(inner, next, why);
     }
 
     /// Every connection is replaced when it is free (RECONNECT).
     pub(crate) fn reconnect(self: &Arc<Self>) {
         let mut inner = self.lock();
-        self.renew_era(&mut inner);
+        self.renew_era(&mut inner, reasons::CONFIGURATION_CHANGED);
         inner.replication.replace();
         self.dispatch(&mut inner, Instant::now());
     }
@@ -166,9 +171,9 @@ impl Pool {
                 let Inner { idle, parked, .. } = &mut *inner;
                 parked.append(idle);
             }
-            Hold::Paused => self.renew_era(&mut inner),
+            Hold::Paused => self.renew_era(&mut inner, reasons::PAUSE_MODE),
             Hold::Closing => {
-                self.renew_era(&mut inner);
+                self.renew_era(&mut inner, reasons::SHUTTING_DOWN);
                 inner.summons.send_replace(Summons::Closing);
             }
         }
@@ -182,7 +187,7 @@ impl Pool {
     pub(crate) fn kill(self: &Arc<Self>) {
         let now = Instant::now();
         let mut inner = self.lock();
-        self.renew_era(&mut inner);
+        self.renew_era(&mut inner, reasons::DATABASE_REMOVED);
         inner.killed_at = Some(now);
         // Later clients listen to another one. These know why before their connections are cut.
         let summons = std::mem::take(&mut inner.summons);
@@ -191,7 +196,10 @@ impl Pool {
         self.tell_all(waiting, &Summons::Killed.farewell());
         inner.replication.refuse(&Summons::Killed.farewell());
         let eras = inner.past.iter().filter_map(Weak::upgrade);
-        eras.for_each(|era| era.cut());
+        eras.for_each(|era| {
+            era.replaced.set(reasons::DATABASE_REMOVED);
+            era.cut();
+        });
     }
 
     /// Asks clients that do nothing to go, now and later.

@@ -36,7 +36,7 @@ impl Pool {
         let oldest = inner.line.oldest();
         let census = inner.tallies.census();
         drop(inner);
-        // Those who are logging in may wait, too.
+        // A login that looks a user up waits here, too, and is no client of this pool.
         let clients = self.clients.load(Ordering::Relaxed).max(waiting);
         let load = Load {
             clients_active: (clients - waiting) as u64,

@@ -7,6 +7,7 @@
 use super::failing::{FIRST_PAUSE, PAUSE_MIN};
 use super::quota::ServerPlace;
 use super::{Era, Hold, Inner, Pool};
+use crate::log::reasons;
 use crate::replication::Replication;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
@@ -267,6 +268,7 @@ impl Pool {
         let mut conn = inner.idle.remove(0);
         conn.place = None;
         inner.open -= 1;
+        conn.closes_because(reasons::EVICTED);
         conn.say_goodbye();
         Some(())
     }
@@ -284,6 +286,7 @@ impl Pool {
         let mut conn =
             ServerConn::open_for_replication(limit, address, &pass, none, kind, parameters).await?;
         conn.place = place.quota.take();
+        conn.log = Some(self.server_log(&conn, &place.era));
         Arc::clone(&place.era).bind(&mut conn);
         self.roster.enter(&self.proxy, &conn);
         Ok(ReplicationServer {

@@ -4,6 +4,7 @@
 use super::quota::{Full, ServerPlace};
 use super::{Inner, Pool};
 use crate::config::Terms;
+use crate::log::reasons;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
 use std::sync::Arc;
@@ -78,7 +79,8 @@ impl Pool {
         if inner.idle.is_empty() {
             return false;
         }
-        let conn = inner.idle.remove(0);
+        let mut conn = inner.idle.remove(0);
+        conn.closes_because(reasons::EVICTED);
         inner.open -= 1;
         drop(inner);
         conn.say_goodbye();

@@ -120,6 +120,14 @@ impl Roster {
 }
 
 impl Pool {
+    /// A client that named this database and user has been admitted: from now on the console shows the pool.
+    pub(crate) fn is_called(&self, database: &str, user: &str) {
+        self.name.get_or_init(|| PoolName {
+            database: database.to_owned(),
+            user: user.to_owned(),
+        });
+    }
+
     /// Its server connections.
     pub(crate) fn servers(&self) -> Vec<ServerSeen> {
         let inner = self.lock();

@@ -158,7 +158,10 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if let Some(conn) = self.conn.take() {
+        if let Some(mut conn) = self.conn.take() {
+            if self.used {
+                conn.is_left_unfinished();
+            }
             self.pool.release((!self.used).then_some(conn), &self.keys);
         }
     }

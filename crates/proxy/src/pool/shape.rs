@@ -2,6 +2,7 @@
 
 use super::{Era, Inner, Pool};
 use crate::config::Terms;
+use crate::log::reasons;
 use crate::server::Address;
 use paceline_line::learned::Policy;
 use paceline_line::line::Limits;
@@ -93,9 +94,10 @@ impl Pool {
             self.move_to(&mut inner, shape.address);
         }
         while inner.open > open_max
-            && let Some(conn) = inner.idle.pop().or_else(|| inner.parked.pop())
+            && let Some(mut conn) = inner.idle.pop().or_else(|| inner.parked.pop())
         {
             inner.open -= 1;
+            conn.closes_because(reasons::TOO_MANY);
             conn.say_goodbye();
         }
         self.dispatch(&mut inner, now);
@@ -109,7 +111,8 @@ impl Pool {
         self.proxy.quotas.move_to(&self.quotas, &address.user);
         inner.learned.clear();
         inner.accepted.clear();
-        self.begin_era(inner, Era::new(Arc::new(address), &self.over));
+        let next = Era::new(Arc::new(address), &self.over);
+        self.begin_era(inner, next, reasons::CONFIGURATION_CHANGED);
         inner.replication.replace();
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{Inner, Pool};
 use crate::config::Terms;
+use crate::log::reasons;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
@@ -81,9 +82,17 @@ impl Pool {
         }
     }
 
-    /// Is it time for a connection that comes back to be closed?
-    pub(super) fn is_worn_out(&self, inner: &mut Inner, conn: &ServerConn, now: Instant) -> bool {
-        retire(inner, &self.terms(), conn, now) || self.gives_way(inner, conn, now)
+    /// Why it is time for a connection that comes back to be closed; `None`: it is not.
+    pub(super) fn is_worn_out(
+        &self,
+        inner: &mut Inner,
+        conn: &ServerConn,
+        now: Instant,
+    ) -> Option<&'static str> {
+        if retire(inner, &self.terms(), conn, now) {
+            return Some(reasons::LIFETIME_OVER);
+        }
+        self.gives_way(inner, conn, now).then_some(reasons::EVICTED)
     }
 }
 
@@ -92,11 +101,13 @@ fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<Box<ServerConn>>
     let mut idle = std::mem::take(&mut inner.idle);
     let goes = |conn: &mut Box<ServerConn>| {
         let is_idle = is_idle_for_too_long(inner, terms, conn, now);
-        let goes = inner.open > inner.open_max || is_idle || retire(inner, terms, conn, now);
+        let too_many = inner.open > inner.open_max;
+        let goes = too_many || is_idle || retire(inner, terms, conn, now);
         if goes {
-            conn.closes_because(match is_idle {
-                true => "server idle timeout",
-                false => "server lifetime over",
+            conn.closes_because(match (is_idle, too_many) {
+                (true, _) => reasons::IDLE_TIMEOUT,
+                (false, true) => reasons::TOO_MANY,
+                (false, false) => reasons::LIFETIME_OVER,
             });
             inner.open -= 1;
             // Others need not wait for its goodbye.

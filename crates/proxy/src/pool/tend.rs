@@ -68,10 +68,18 @@ impl Pool {
             ServerConn::open_within(limit, &era.address, &pass, none, prepared_max).await?;
         conn.place = Some(place);
         conn.checked = Some(Instant::now());
-        let peer = conn.stream.peer();
-        conn.log = Some(ServerLog::begin(&self.proxy, &era.address, &peer));
+        conn.log = Some(self.server_log(&conn, era));
         Arc::clone(era).bind(&mut conn);
         Ok(Box::new(conn))
+    }
+
+    /// Begins to log a connection under the names of its pool. A pool in which Paceline looks users up has none.
+    pub(super) fn server_log(&self, conn: &ServerConn, era: &Era) -> ServerLog {
+        let names = match self.name.get() {
+            Some(name) => (name.database.as_str(), name.user.as_str()),
+            None => (era.address.database.as_str(), era.address.user.as_str()),
+        };
+        ServerLog::begin(&self.proxy, names, &conn.stream.peer(), &era.replaced)
     }
 
     pub(super) fn opened(
@@ -158,7 +166,7 @@ impl Pool {
         }
         if !std::mem::replace(&mut inner.tended, true) {
             tokio::spawn(tend(Arc::clone(self)));
-        } else if due(inner).is_some_and(|due| due < inner.wakes_at) {
+        } else if inner.line.due().is_some_and(|due| due < inner.wakes_at) {
             self.look_again.notify_one();
         }
     }
@@ -188,7 +196,7 @@ impl Pool {
             wake = wake.min(due.max(now + GROW_AFTER));
         }
         wake = waits_end_at(&inner, &terms, now).map_or(wake, |end| end.min(wake));
-        inner.wakes_at = due(&inner).map_or(wake, |due| due.min(wake));
+        inner.wakes_at = inner.line.due().map_or(wake, |due| due.min(wake));
         Some(inner.wakes_at)
     }
 
@@ -281,11 +289,6 @@ fn waits_end_at(inner: &Inner, terms: &Terms, now: Instant) -> Option<Instant> {
     let since = inner.line.oldest_ready()?;
     let ends = limits_of_waits(terms).map(|limit| since + limit);
     ends.filter(|end| *end > now).min()
-}
-
-/// When the line has something to do by itself.
-fn due(inner: &Inner) -> Option<Instant> {
-    inner.line.due()
 }
 
 /// Watches a line's clock until nobody waits.

@@ -87,6 +87,18 @@ impl Pool {
         true
     }
 
+    /// Ends the client of a request in line with this error. False: the request is not in the line.
+    pub(crate) fn refuse(self: &Arc<Self>, ticket: Ticket, error: ErrorResponse) -> bool {
+        let Some(entry) = self.take_out(ticket) else {
+            return false;
+        };
+        let mut out = BytesMut::new();
+        error.write(&mut out);
+        // A client that has gone needs no answer.
+        let _ = entry.unit.answer.send(Delivery::Fatal(out.freeze()));
+        true
+    }
+
     pub(super) fn is_unwanted(&self, ticket: Ticket, why: Unwanted) {
         self.lock().unwanted.insert(ticket, why);
     }

@@ -106,8 +106,14 @@ fn listen(address: SocketAddr, settings: &Listening, setting: &str) -> anyhow::R
     socket.set_reuseport(settings.so_reuseport)?;
     let backlog = u32::try_from(settings.listen_backlog).unwrap_or(u32::MAX);
     let bound = socket.bind(address).and_then(|()| socket.listen(backlog));
+    let remedy = match &bound {
+        Err(error) if settings.so_reuseport && error.kind() == io::ErrorKind::AddrInUse => {
+            "the process that listens there runs without so_reuseport, or as another user; stop it"
+        }
+        _ => "stop what listens there",
+    };
     bound.with_context(|| {
-        format!("cannot listen on {address}: stop what listens there, or choose another {setting}")
+        format!("cannot listen on {address}: {remedy}, or choose another {setting}")
     })
 }
 

@@ -47,12 +47,27 @@ fn holder(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The process that the file names, if it runs and is a Paceline or PgBouncer.
+/// The process that the file names, if it runs and is a Paceline or PgBouncer: it is called so, or as this process is. (A process id
+/// that has been given to another program since must not get a signal.)
 pub(crate) fn running_process(path: &Path) -> Option<Pid> {
     let pid = holder(path).filter(|pid| runs(*pid))?;
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    let found = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    found.filter(|_| matches!(name.trim_end(), "paceline" | "pgbouncer"))
+    let own = name_of("self");
+    let name = name_of(&pid.to_string())?;
+    let is_known = matches!(name.as_str(), "paceline" | "pgbouncer") || own == Some(name.clone());
+    if !is_known {
+        let file = path.display();
+        tracing::warn!(
+            "the pidfile {file} names process {pid}, which is called {name}: it is no Paceline or PgBouncer, and is not asked to end"
+        );
+        return None;
+    }
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// What the system calls a process: the first 15 bytes of the file name of its program.
+fn name_of(process: &str) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
 }
 
 /// Another process has this id. (In a container the id may have been this one's own, too.)

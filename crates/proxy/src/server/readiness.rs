@@ -2,6 +2,7 @@
 //! when it has been idle), and what the server has said meanwhile.
 
 use super::{ServerConn, ServerError};
+use crate::log::reasons;
 use crate::within::within;
 use bytes::BytesMut;
 use paceline_wire::backend::{Status, tag};
@@ -94,7 +95,33 @@ impl ServerConn {
     /// It is about to be closed for this reason, or for another one that was given before.
     pub(crate) fn closes_because(&mut self, why: &'static str) {
         if let Some(log) = &mut self.log {
-            log.why.get_or_insert(why);
+            log.closes_because(why);
+        }
+    }
+
+    /// It is about to be closed because of this error.
+    pub(crate) fn failed(&mut self, error: &ServerError) {
+        match error {
+            ServerError::Io(_) => self.is_lost(),
+            ServerError::QueryTimeout => self.closes_because(reasons::QUERY_TIMEOUT),
+            ServerError::Wire(_) | ServerError::Refused(_) | ServerError::Timeout(_) => {
+                self.closes_because(reasons::UNCLEAN);
+            }
+        }
+    }
+
+    /// It is about to be closed in the middle of what a client has begun, because one of both has left.
+    pub(crate) fn is_left_unfinished(&mut self) {
+        match self.stream.read_now(&mut self.input) {
+            Ok(_) => self.closes_because(reasons::CLIENT_LEFT),
+            Err(_) => self.is_lost(),
+        }
+    }
+
+    /// The server or the network has ended it, unless an operator has.
+    pub(crate) fn is_lost(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.closes_unless_replaced(reasons::LOST);
         }
     }
 

@@ -38,6 +38,7 @@ pub(super) async fn wait(
             Some(trip) => match end(lock, &mut conn, out).await {
                 Ok(()) => return Some((owed, conn, Locked::Group(trip))),
                 Err(error) => {
+                    conn.failed(&error);
                     drop(conn);
                     trip.wreck(owed, &error);
                     return None;
@@ -56,6 +57,7 @@ pub(super) async fn wait(
         }
         Err(error) => {
             tracing::debug!(%error, "a wait for a row has lost its connection");
+            conn.failed(&error);
             drop(conn);
             owed.wreck(Vec::new());
             None

@@ -28,6 +28,7 @@ pub(super) async fn ask(
         Err(error) => {
             tracing::debug!(%error, "a probe has lost its connection");
             let tickets: Vec<Ticket> = units.iter().map(|(ticket, _)| *ticket).collect();
+            conn.failed(&error);
             drop(conn);
             owed.wreck(Vec::new());
             pool.probe_failed(&tickets);

@@ -6,6 +6,7 @@ use crate::client::clock::{IDLE_SESSION, Phase};
 use crate::client::silence::idle_session;
 use crate::client::{Client, End};
 use crate::config::PoolMode;
+use crate::log::reasons;
 use crate::pool::Seat;
 use crate::server;
 use crate::within::within;
@@ -28,7 +29,11 @@ impl Client {
                 return;
             };
             let query = proxy.config().paceline.pooling.server_reset_query.clone();
-            match within(RESET_MAX, conn.reset(&query, proxy.book.none())).await {
+            let reset = within(RESET_MAX, conn.reset(&query, proxy.book.none())).await;
+            if !matches!(reset, Some(Ok(()))) {
+                conn.closes_because(reasons::RESET_FAILED);
+            }
+            match reset {
                 Some(Ok(())) => seat.leave(),
                 Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
                 None => tracing::warn!("server_reset_query took too long"),
@@ -89,7 +94,10 @@ impl Relay<'_> {
     }
 
     /// The server is told, too: it would notice only when it has something to say.
-    pub(super) fn time_is_up(&mut self, phase: Phase, why: &str) -> End {
+    pub(super) fn time_is_up(&mut self, phase: Phase, why: &'static str) -> End {
+        if phase != Phase::Idle {
+            self.conn.closes_because(why);
+        }
         if phase == Phase::Running {
             let config = self.client.proxy.config();
             let limit = config.paceline.timeouts.cancel_wait_timeout;

@@ -249,7 +249,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "suspend_timeout",
         "10",
         Sort::Seconds,
-        "there is no online restart with -R",
+        "an online restart (-R) hands no connections over: the old process serves its clients until they leave",
     ),
     // TLS
     same("client_tls_sslmode", "disable", Sort::Text),

@@ -11,7 +11,7 @@ use crate::config::suggest;
 #[derive(Default)]
 pub(super) struct Notes {
     problems: Vec<(Place, Wrong)>,
-    remarks: Vec<(Place, String)>,
+    remarks: Vec<(Place, Remark)>,
 }
 
 impl Notes {
@@ -19,8 +19,8 @@ impl Notes {
     pub(super) fn verdict(mut self) -> Result<Vec<Remark>, ConfigError> {
         if self.problems.is_empty() {
             self.remarks.sort_by(|one, other| one.0.cmp(&other.0));
-            let remark = |(place, text): (Place, String)| Remark::new(place.to_string(), text);
-            return Ok(self.remarks.into_iter().map(remark).collect());
+            let remarks = self.remarks.into_iter();
+            return Ok(remarks.map(|(_, remark)| remark).collect());
         }
         self.problems.sort_by(|one, other| one.0.cmp(&other.0));
         let problem = |(place, wrong): (Place, Wrong)| Problem::at(place.to_string(), wrong);
@@ -39,7 +39,14 @@ impl Notes {
     }
 
     pub(super) fn remark(&mut self, place: &Place, text: impl Into<String>) {
-        self.remarks.push((place.clone(), text.into()));
+        let remark = Remark::new(place.to_string(), text);
+        self.remarks.push((place.clone(), remark));
+    }
+
+    /// A remark that is true only if every pool pools sessions.
+    pub(super) fn remark_of_sessions(&mut self, place: &Place, text: impl Into<String>) {
+        let remark = Remark::new(place.to_string(), text).if_only_sessions();
+        self.remarks.push((place.clone(), remark));
     }
 
     pub(super) fn unknown_key<'a>(

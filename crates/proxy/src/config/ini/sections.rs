@@ -84,10 +84,12 @@ fn first_host<'a>(hosts: &'a str, place: &Place, notes: &mut Notes) -> &'a str {
     let Some((first, _)) = hosts.split_once(',') else {
         return hosts;
     };
-    let text =
-        "host names several hosts, which PgBouncer uses in turn: Paceline uses the first one only";
-    notes.remark(place, text);
-    first.trim()
+    let first = first.trim();
+    if !first.is_empty() {
+        let text = "host names several hosts, which PgBouncer uses in turn: Paceline uses the first one only";
+        notes.remark(place, text);
+    }
+    first
 }
 
 /// Where a database is. `None`: it cannot be said, and why not has been noted.
@@ -99,9 +101,14 @@ fn server(
     notes: &mut Notes,
 ) -> Option<Server> {
     let (folder, _) = main.value("unix_socket_dir");
-    let host = first_host(value(pairs, "host").unwrap_or(folder), place, notes);
+    let said_host = value(pairs, "host");
+    let host = said_host.map_or(folder, |hosts| first_host(hosts, place, notes));
     let dbname = value(pairs, "dbname");
     let refusal = match host {
+        "" if said_host.is_some() => Some((
+            "host",
+            "the list begins with an empty name; write the name of the server first",
+        )),
         "" => Some((
             "host",
             "there is none, and unix_socket_dir is empty; add host=",

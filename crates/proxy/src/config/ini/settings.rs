@@ -152,7 +152,7 @@ impl Main {
         );
     }
 
-    /// Who comes from PgBouncer's default mode may wonder why nothing travels together.
+    /// A user of PgBouncer's default mode may wonder why nothing travels together.
     fn warn_of_sessions(&self, notes: &mut Notes) {
         let (mode, place) = self.value("pool_mode");
         if here("pool_mode").is_some() && mode.eq_ignore_ascii_case("session") {
@@ -163,7 +163,7 @@ impl Main {
             };
             let text =
                 format!("{said}: nothing travels together; write pool_mode = transaction for that");
-            notes.remark(place, text);
+            notes.remark_of_sessions(place, text);
         }
     }
 }

@@ -183,6 +183,13 @@ fn the_first_of_several_hosts_is_used() {
     let remarked = |words: &str| remarks.iter().any(|remark| remark.contains(words));
     assert!(remarked("p.ini:5: host names several hosts"), "{remarks:?}");
     assert!(remarked("load_balance_hosts is ignored"), "{remarks:?}");
+    for hosts in [",db2", "' ,db2'"] {
+        let refusal = refused(&format!("[databases]\nx = host={hosts}\n"));
+        assert_eq!(
+            refusal,
+            "p.ini:5: host: the list begins with an empty name; write the name of the server first"
+        );
+    }
 }
 
 #[test]
@@ -190,7 +197,7 @@ fn keys_of_checks_and_the_log_are_read() {
     let config = config(
         "server_check_query = select 1\nserver_check_delay = 7\nlogin_notify_message = hello\n\
          client_tls_protocols = all\nlogfile = /tmp/p.log\nsyslog = 1\nsyslog_facility = local3\n\
-         log_connections = 0\nverbose = 2\n[databases]\nx = host=a connect_query='set jit to ''off'''\n",
+         log_connections = 0\nverbose = 3\n[databases]\nx = host=a connect_query='set jit to ''off'''\n",
     );
     let settings = &config.paceline;
     assert_eq!(settings.pooling.check_query(), Some("select 1"));
@@ -199,7 +206,7 @@ fn keys_of_checks_and_the_log_are_read() {
     assert_eq!(settings.logging.syslog_facility.code(), 19);
     assert_eq!(settings.logging.syslog_ident, "pgbouncer");
     assert!(settings.logging.syslog && !settings.logging.log_connections);
-    assert_eq!(settings.logging.verbose, 2);
+    assert_eq!(settings.logging.verbose, 3);
     assert_eq!(config.databases["x"].connect_query, "set jit to 'off'");
     let remarks = config.remarks();
     assert_eq!(remarks.len(), 1);

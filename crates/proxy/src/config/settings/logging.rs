@@ -3,28 +3,53 @@
 use super::key::{Key, Kind};
 use std::path::PathBuf;
 
-/// The most that `verbose` can ask for.
-const VERBOSE_MAX: usize = 2;
+/// The most that `verbose` may say, an `int` of PgBouncer's. From 2 on it logs everything.
+const VERBOSE_MAX: usize = i32::MAX as usize;
 
-/// The words for `syslog_facility`, and the code of each (RFC 5424, section 6.2.1).
-const FACILITIES: [(&str, u8); 12] = [
-    ("user", 1),
-    ("daemon", 3),
-    ("auth", 4),
-    ("authpriv", 10),
-    ("local0", 16),
-    ("local1", 17),
-    ("local2", 18),
-    ("local3", 19),
-    ("local4", 20),
-    ("local5", 21),
-    ("local6", 22),
-    ("local7", 23),
-];
-const FACILITY_WORDS: &[&str] = &[
-    "user", "daemon", "auth", "authpriv", "local0", "local1", "local2", "local3", "local4",
-    "local5", "local6", "local7",
-];
+/// Makes [`Facility`], so that each word is written once.
+macro_rules! facilities {
+    ($($name:ident = $code:literal, $word:literal;)*) => {
+        /// A facility of syslog, with its code (RFC 5424, section 6.2.1).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Facility {
+            $(#[doc = $word] $name = $code,)*
+        }
+
+        impl Facility {
+            /// The words for `syslog_facility`.
+            const WORDS: &[&str] = &[$($word),*];
+
+            fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+
+            /// `None`: there is no such word.
+            fn named(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+facilities! {
+    User = 1, "user";
+    Daemon = 3, "daemon";
+    Auth = 4, "auth";
+    AuthPriv = 10, "authpriv";
+    Local0 = 16, "local0";
+    Local1 = 17, "local1";
+    Local2 = 18, "local2";
+    Local3 = 19, "local3";
+    Local4 = 20, "local4";
+    Local5 = 21, "local5";
+    Local6 = 22, "local6";
+    Local7 = 23, "local7";
+}
 
 /// What is logged, and where.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,24 +70,14 @@ pub(crate) struct Logging {
     pub(crate) log_pooler_errors: bool,
     /// Log statistics every `stats_period`.
     pub(crate) log_stats: bool,
-    /// 0 logs what matters, 1 debugging, 2 everything.
+    /// 0 logs what matters, 1 debugging, 2 and more everything.
     pub(crate) verbose: usize,
 }
-
-/// A facility of syslog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facility(&'static str);
 
 impl Facility {
     /// Its code.
     pub(crate) fn code(self) -> u8 {
-        let found = FACILITIES.iter().find(|(word, _)| *word == self.0);
-        found.map_or(3, |(_, code)| *code)
-    }
-
-    fn named(name: &str) -> Self {
-        let found = FACILITY_WORDS.iter().find(|word| **word == name);
-        Self(found.copied().unwrap_or("daemon"))
+        self as u8
     }
 }
 
@@ -83,7 +98,7 @@ impl Default for Logging {
             logfile: None,
             syslog: false,
             syslog_ident: "paceline".to_owned(),
-            syslog_facility: Facility("daemon"),
+            syslog_facility: Facility::Daemon,
             log_connections: true,
             log_disconnections: true,
             log_pooler_errors: true,
@@ -114,9 +129,12 @@ pub(super) static KEYS: &[Key] = &[
         name: "syslog_facility",
         meaning: "The facility in the system's log",
         kind: Kind::Choice {
-            among: FACILITY_WORDS,
-            show: |settings| settings.logging.syslog_facility.0,
-            choose: |settings, word| settings.logging.syslog_facility = Facility::named(word),
+            among: Facility::WORDS,
+            show: |settings| settings.logging.syslog_facility.word(),
+            choose: |settings, word| {
+                settings.logging.syslog_facility =
+                    Facility::named(word).unwrap_or(Facility::Daemon);
+            },
         },
     },
     Key {
@@ -141,7 +159,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "verbose",
-        meaning: "How much is logged: 0 is the level info, 1 debug, 2 trace; --log-level and PACELINE_LOG go before it",
+        meaning: "How much is logged: 0 is the level info, 1 debug, 2 and more trace; --log-level and PACELINE_LOG go before it",
         kind: Kind::Count {
             unit: "level",
             limits: 0..=VERBOSE_MAX,

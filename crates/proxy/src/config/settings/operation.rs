@@ -58,7 +58,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "user",
-        meaning: "The system's user as whom the process runs, if root starts it; \"\" for the one who starts it",
+        meaning: "The system's user as whom the process runs, if root starts it. This user must be able to read the files that the configuration names, and to write logfile and pidfile; \"\" for the one who starts it",
         kind: Kind::Text(|settings| &mut settings.operation.user),
     },
     Key {

@@ -149,7 +149,7 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "server_check_delay",
-        meaning: "A server connection that has been idle for less than this is not checked; 0 checks it each time",
+        meaning: "Time for which a server connection may be idle and then serve without a check (server_check_query); 0 is a check before each use. A connection that was opened or checked within the last second is not checked",
         kind: timeout(|settings| &mut settings.pooling.server_check_delay),
     },
     Key {

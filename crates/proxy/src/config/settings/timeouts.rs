@@ -22,7 +22,7 @@ pub(crate) struct Timeouts {
     pub(crate) server_connect_timeout: Duration,
     /// Longest pause between two attempts to open a connection while a pool has none.
     pub(crate) server_login_retry: Duration,
-    /// A server connection of this age is closed when nobody uses it; zero: it is used once.
+    /// A server connection of this age is closed as soon as no client uses it; zero: after its first use.
     pub(crate) server_lifetime: Duration,
     /// An unused server connection is closed after this time; zero is never.
     pub(crate) server_idle_timeout: Duration,
@@ -90,12 +90,12 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "server_login_retry",
-        meaning: "Longest pause between two attempts to open a connection while a pool has none; clients wait meanwhile. If the server refuses the login, clients that come within this time are refused without another attempt. 0 attempts each time",
+        meaning: "Longest pause between two attempts to open a connection while a pool has none; clients wait meanwhile. If the server refuses the login, clients that connect within this time get the server's error without another attempt. 0 is a pause of 10 ms, and another attempt for each client that connects after a refusal",
         kind: timeout(|settings| &mut settings.timeouts.server_login_retry),
     },
     Key {
         name: "server_lifetime",
-        meaning: "A server connection older than this is closed when nobody uses it; 0 uses it once",
+        meaning: "Age from which a server connection is closed as soon as no client uses it; 0 closes each after its first use",
         kind: timeout(|settings| &mut settings.timeouts.server_lifetime),
     },
     Key {

@@ -2,8 +2,9 @@
 
 use super::{operator, row, stage, table};
 use crate::harness::cluster;
+use crate::harness::message::{self, query};
 use crate::harness::paceline::Paceline;
-use crate::harness::raw::RawClient;
+use crate::harness::raw::{PROTOCOL, RawClient};
 use crate::harness::stage::Target;
 use crate::harness::{Stage, until};
 
@@ -86,4 +87,65 @@ fn a_connection_that_is_to_be_replaced_needs_to_be_closed() {
         let (id, close_needed) = close_needed();
         id != first && close_needed == "0"
     });
+}
+
+/// As in PgBouncer, a client that waits for a server connection while it logs in is a waiting client of its pool.
+#[test]
+fn logins_that_wait_are_shown() {
+    let Some(stage) = stage(Stage::on_shared()) else {
+        return;
+    };
+    let mut operator = operator(&stage);
+    operator.ok("PAUSE");
+    let login = |name: &str, date_style: &str| {
+        let mut client = RawClient::open(stage.port());
+        let parameters = [
+            ("user", "postgres"),
+            ("database", stage.database.as_str()),
+            ("application_name", name),
+            ("datestyle", date_style),
+        ];
+        client.send(&message::startup(PROTOCOL, &parameters));
+        client
+    };
+    let (mut first, mut second) = (login("first", "ISO"), login("second", "ISO"));
+    let in_pools = |operator: &mut RawClient| {
+        let pools = table(&operator.ok("SHOW POOLS"));
+        let pool = pools
+            .into_iter()
+            .find(|row| row["database"] == stage.database);
+        pool.map(|row| [row["cl_active"].clone(), row["cl_waiting"].clone()])
+    };
+    let counts = |active: &str, waiting: &str| Some([active.to_owned(), waiting.to_owned()]);
+    until("both wait", || in_pools(&mut operator) == counts("0", "2"));
+    let seen = row(&mut operator, "SHOW CLIENTS", "application_name", "first");
+    assert_eq!(
+        ["state", "user", "database"].map(|column| seen[column].as_str()),
+        ["waiting", "postgres", stage.database.as_str()]
+    );
+    // An operator can end them as he can others.
+    assert_eq!(
+        operator.ok(&format!("KILL_CLIENT {}", seen["id"])).tag(),
+        "KILL_CLIENT"
+    );
+    let last = first.receive_to_end();
+    assert_eq!(
+        last.last().unwrap().fields().text(),
+        "admin forced disconnect"
+    );
+    until("one waits", || in_pools(&mut operator) == counts("0", "1"));
+    operator.ok("RESUME");
+    second.receive_until(b"Z");
+    assert_eq!(in_pools(&mut operator), counts("1", "0"));
+    // Of two clients one is idle, and one logs in. What a server says to its settings is not known yet.
+    operator.ok("PAUSE");
+    let mut third = login("third", "German");
+    until("one waits, one does not", || {
+        in_pools(&mut operator) == counts("1", "1")
+    });
+    operator.ok("RESUME");
+    third.receive_until(b"Z");
+    second.send(&query("SELECT 1"));
+    second.reply();
+    assert_eq!(in_pools(&mut operator), counts("2", "0"));
 }

@@ -5,7 +5,7 @@ use crate::harness::caretaker::{self, Adopted};
 use crate::harness::message::terminate;
 use crate::harness::until;
 use crate::harness::wait::LIMIT;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Site {
         if !link.exists() {
             symlink(env!("CARGO_BIN_EXE_paceline"), &link).unwrap();
             // Another user writes its files there.
-            let permissions = std::fs::Permissions::from_mode(0o777);
+            let permissions = Permissions::from_mode(0o777);
             std::fs::set_permissions(&self.folder, permissions).unwrap();
         }
         let mut command = Command::new(link);
@@ -173,6 +173,79 @@ fn it_goes_to_the_background() {
     assert_eq!(site.process(), None);
 }
 
+/// The configuration may be in a file that the user cannot read, as without `-d`. The process is found by the name that it was
+/// called by, and an option is one in front of `--` only.
+#[test]
+fn in_the_background_it_reads_as_root_and_keeps_its_name() {
+    let Some(site) = Site::new("", "") else {
+        return;
+    };
+    let (port, settings) = site.in_background("");
+    site.write(&settings, "");
+    std::fs::set_permissions(&site.ini, Permissions::from_mode(0o600)).unwrap();
+    let (pid, _adopted) = site.started(&["-d", "--"]);
+    site.client(port).ok("SELECT 1");
+    assert_eq!(state(pid, "Name:"), "pgbouncer");
+    caretaker::signal("QUIT", pid);
+    until("it has ended", || !runs(pid));
+    // Found by the search path.
+    let mut command = Command::new("pgbouncer");
+    let path = format!("{}:/usr/sbin:/usr/bin:/bin", site.folder.display());
+    command.env("PATH", path).arg("-d").arg(&site.ini);
+    if is_root() {
+        command.args(["-u", USER]);
+    }
+    let output = finished(command.stdin(Stdio::null()));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    let pid = site.process().unwrap();
+    let _adopted = caretaker::adopt("KILL", pid);
+    assert_eq!(state(pid, "Name:"), "pgbouncer");
+    caretaker::signal("QUIT", pid);
+    until("it has ended", || !runs(pid));
+}
+
+/// Called as PgBouncer, a file is a `pgbouncer.ini` whatever its name and its first lines are.
+#[test]
+fn the_file_is_a_pgbouncer_ini_by_any_name() {
+    let Some(site) = Site::new("", "") else {
+        return;
+    };
+    let (port, settings) = site.in_background("verbose = 3\n");
+    for name in ["pgbouncer.toml", "pgbouncer.conf"] {
+        site.write(&settings, "");
+        let text = text_of(&site.ini).replace("[pgbouncer]", "  [pgbouncer] ; all of it");
+        let file = site.folder.join(name);
+        std::fs::write(&file, format!("# no other section\n{text}")).unwrap();
+        let output = finished(site.as_user().arg("-d").arg(&file));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{name}: {told}");
+        let pid = site.process().unwrap();
+        let _adopted = caretaker::adopt("KILL", pid);
+        site.client(port).ok("SELECT 1");
+        // A reload reads the same kind of file.
+        super::console(port).ok("RELOAD");
+        caretaker::signal("QUIT", pid);
+        until("it has ended", || !runs(pid));
+    }
+}
+
+#[test]
+fn a_cause_is_told_once() {
+    let Some(site) = Site::new("auth_file = /nonexistent/users.txt", "") else {
+        return;
+    };
+    let output = finished(site.as_user().arg(&site.ini));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let line = error.lines().find(|line| line.starts_with("paceline: "));
+    let line = line.unwrap_or_else(|| panic!("{error}"));
+    assert!(
+        line.contains("cannot read auth_file /nonexistent/users.txt"),
+        "{line}"
+    );
+    assert_eq!(line.matches("No such file").count(), 1, "{line}");
+}
+
 #[test]
 fn what_the_background_needs_is_told() {
     let Some(site) = Site::new("", "") else {
@@ -251,6 +324,41 @@ fn an_online_restart_lets_clients_of_the_old_process_stay() {
     site.client(port).ok("SELECT 1");
     caretaker::signal("QUIT", second);
     until("the second has ended", || !runs(second));
+}
+
+#[test]
+fn an_online_restart_says_what_stands_in_its_way() {
+    let Some(site) = Site::new("", "") else {
+        return;
+    };
+    let (port, settings) = site.in_background("");
+    site.write(&settings, "");
+    let (pid, _adopted) = site.started(&["-d"]);
+    // The old process does not share its port.
+    let output = finished(site.as_user().arg("-R").arg(&site.ini));
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains(&format!("cannot listen on 127.0.0.1:{port}: "))
+            && error.contains("without so_reuseport"),
+        "{error}"
+    );
+    site.client(port).ok("SELECT 1");
+    caretaker::signal("QUIT", pid);
+    until("it has ended", || !runs(pid));
+    // The process id has been given to another program meanwhile: it gets no signal.
+    let mut other = Running(Command::new("sleep").arg("600").spawn().unwrap());
+    let _other = caretaker::adopt("KILL", other.0.id());
+    let pidfile = site.folder.join("p.pid");
+    std::fs::write(&pidfile, format!("{}\n", other.0.id())).unwrap();
+    let all = Permissions::from_mode(0o666);
+    std::fs::set_permissions(&pidfile, all).unwrap();
+    let (pid, _adopted) = site.started(&["-dR"]);
+    let log = text_of(&site.folder.join("p.log"));
+    assert!(log.contains("which is called sleep: it is no "), "{log}");
+    assert!(other.0.try_wait().unwrap().is_none());
+    caretaker::signal("QUIT", pid);
+    until("it has ended", || !runs(pid));
 }
 
 /// A process in the foreground, which ends with the test.

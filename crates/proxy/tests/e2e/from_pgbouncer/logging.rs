@@ -53,6 +53,47 @@ fn connections_come_and_go_in_the_log() {
     hears(&paceline, "C: pgbouncer/boss@127.0.0.1:");
 }
 
+/// Under the names of the pool, as clients say them, and for the reasons that PgBouncer gives.
+#[test]
+fn connections_to_servers_say_whose_they_are_and_why_they_are_closed() {
+    let Some(site) = Site::new("", "") else {
+        return;
+    };
+    let settings = "pool_mode = transaction\nidle_transaction_timeout = 1";
+    site.write(settings, &format!("dbname={} user=postgres", site.database));
+    let text = text_of(&site.ini).replace(&format!("\n{} = ", site.database), "\nshop = ");
+    std::fs::write(&site.ini, text).unwrap();
+    let paceline = site.served();
+    let mut boss = console(paceline.port());
+    let web = || RawClient::connect(paceline.port(), &[("user", "web"), ("database", "shop")]);
+    let server = format!("S: shop/web@127.0.0.1:{} ", site.cluster.port());
+    let closed = |why: &str| hears(&paceline, &format!("{server}closing because: {why} (age="));
+    let mut client = web();
+    client.ok("SELECT 1");
+    boss.ok("RECONNECT");
+    closed("database configuration changed");
+    client.ok("SELECT 1");
+    boss.ok("PAUSE");
+    closed("pause mode");
+    boss.ok("RESUME");
+    let mut other = web();
+    other.ok("BEGIN");
+    other.hang_up();
+    closed("client disconnect while server was not ready");
+    let backend = client.value("SELECT pg_backend_pid()");
+    let mut direct = site.direct();
+    direct.ok(&format!("SELECT pg_terminate_backend({backend}, 10000)"));
+    client.ok("SELECT 1");
+    closed("server conn crashed?");
+    client.ok("BEGIN");
+    client.receive_to_end();
+    closed("idle transaction timeout");
+    let mut client = web();
+    client.ok("BEGIN");
+    boss.ok("KILL");
+    closed("database removed");
+}
+
 #[test]
 fn errors_of_paceline_are_in_the_log() {
     let Some(site) = Site::new("pool_mode = statement\nmax_client_conn = 1", "") else {
