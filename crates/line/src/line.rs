@@ -10,131 +10,31 @@
 //! [`probe`] and [`time_outs`].
 
 mod departing;
+mod entry;
 mod probe;
+mod probes;
+mod queue;
 mod row;
+mod rows;
 mod several;
 mod slip;
 #[cfg(test)]
 mod tests;
 mod time_outs;
 
-pub use row::{Landing, WAIT_UNCHECKED_MAX};
+pub use entry::{Departure, Entry, Limits, Next, Ticket};
+pub use queue::Line;
+pub use rows::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
 pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table, Timeouts};
 pub use time_outs::TimeOut;
 
-use foldhash::{HashMap, HashMapExt};
-use probe::Probes;
-use row::{Contention, Row};
-use rustc_hash::FxHashMap;
-use several::Several;
-use std::collections::{BTreeMap, BTreeSet};
+use entry::Clocks;
+use queue::Ready;
+use rows::Contention;
 use std::time::{Duration, Instant};
-use time_outs::Clocks;
-
-/// Place in the order of arrival; also names a waiting unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
-
-/// A unit in the line or on its way.
-#[derive(Debug)]
-pub struct Entry<T> {
-    /// Its place.
-    pub ticket: Ticket,
-    /// What the line knows of it.
-    pub slip: Slip,
-    /// When it came.
-    pub arrived: Instant,
-    /// The unit.
-    pub unit: T,
-    clocks: Clocks,
-    /// It is among those whose time is up then.
-    deadline: Option<Instant>,
-    /// When it was asked about last.
-    probed: Option<Instant>,
-}
-
-/// Those who leave together: one entry travels as it is, several by the strategy of their group.
-#[derive(Debug)]
-pub struct Departure<T> {
-    /// In order of arrival; never empty.
-    pub entries: Vec<Entry<T>>,
-}
-
-/// What a free server connection does next.
-#[derive(Debug)]
-pub enum Next<T> {
-    /// Carries out these requests. Their rows are in flight until [`Line::land`].
-    Group(Departure<T>),
-    /// Probes these requests, which stay in the line.
-    Probe(Vec<Ticket>),
-    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::land`].
-    Lock(Ticket),
-}
-
-/// Limits of a line.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Most units in a group; of units on several rows, so many that they have as many rows.
-    pub group_size_max: usize,
-    /// Most units in a pipeline: a few, because each waits for those in front of it.
-    pub pipeline_depth_max: usize,
-    /// How long a unit that could leave with others waits for them (`hotspot_update_max_wait_time`).
-    pub max_wait: Duration,
-    /// Longest wait for a row (`query_timeout`); zero: for ever.
-    pub query_timeout: Duration,
-}
-
-/// A unit that may leave.
-#[derive(Debug, Clone, Copy)]
-struct Ready {
-    /// The group that it may lead.
-    group: Option<GroupId>,
-    /// A server connection waits for its row lock first.
-    locks: bool,
-    since: Instant,
-}
-
-/// The line of one pool.
-#[derive(Debug)]
-pub struct Line<T> {
-    limits: Limits,
-    next_ticket: u64,
-    next_cohort: u64,
-    /// Boxed: the map moves its entries when one leaves.
-    waiting: BTreeMap<Ticket, Box<Entry<T>>>,
-    /// Units that may leave now: not keyed, or the first of a row that is not in flight.
-    ready: BTreeMap<Ticket, Ready>,
-    mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
-    /// Units that would be ready but wait for mates until then.
-    held: BTreeSet<(Instant, Ticket)>,
-    /// By hashes of what clients say: so that nobody can make them collide, hashed with a secret once more.
-    rows: HashMap<Key, Row>,
-    barriers: BTreeSet<Ticket>,
-    several: Several,
-    probes: Probes,
-    deadlines: BTreeSet<(Instant, Ticket)>,
-}
 
 impl<T> Line<T> {
-    /// An empty line.
-    pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            next_ticket: 0,
-            next_cohort: 0,
-            waiting: BTreeMap::new(),
-            ready: BTreeMap::new(),
-            mates: FxHashMap::default(),
-            held: BTreeSet::new(),
-            rows: HashMap::new(),
-            barriers: BTreeSet::new(),
-            several: Several::default(),
-            probes: Probes::default(),
-            deadlines: BTreeSet::new(),
-        }
-    }
-
     /// Other limits hold from now on, for those who wait, too.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;

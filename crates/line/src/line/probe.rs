@@ -3,70 +3,9 @@
 //!
 //! A probe removes no request from the line. Each request is probed once per wait for its row.
 
-use super::{GroupId, Key, Keys, Line, Next, Ticket, WAIT_UNCHECKED_MAX};
-use rustc_hash::FxHashMap;
+use super::{Key, Keys, Line, Next, Ticket, WAIT_UNCHECKED_MAX};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::time::{Duration, Instant};
-
-/// Shortest time between two checks of rows.
-const CHECKED_EVERY: Duration = Duration::from_millis(5);
-
-/// Requests to be probed, and rows to be checked.
-#[derive(Debug, Default)]
-pub(super) struct Probes {
-    /// Rows by the time of their check.
-    checks: BinaryHeap<Reverse<(Instant, Key)>>,
-    /// Time of the last check.
-    checked: Option<Instant>,
-    due: BTreeMap<Ticket, (GroupId, Instant)>,
-    mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
-}
-
-impl Probes {
-    fn next_check(&self) -> Option<Instant> {
-        let Reverse((at, _)) = self.checks.peek()?;
-        let not_before = self.checked.map(|checked| checked + CHECKED_EVERY);
-        not_before.into_iter().chain([*at]).max()
-    }
-
-    fn insert(&mut self, now: Instant, ticket: Ticket, id: GroupId) {
-        self.due.insert(ticket, (id, now));
-        self.mates.entry(id).or_default().insert(ticket);
-    }
-
-    pub(super) fn remove(&mut self, ticket: Ticket) {
-        let Some((id, _)) = self.due.remove(&ticket) else {
-            return;
-        };
-        if let Some(mates) = self.mates.get_mut(&id) {
-            mates.remove(&ticket);
-            if mates.is_empty() {
-                self.mates.remove(&id);
-            }
-        }
-    }
-
-    /// The first request to be probed, and since when it is.
-    pub(super) fn first(&self) -> Option<(Ticket, Instant)> {
-        let first = self.due.first_key_value();
-        first.map(|(ticket, (_, since))| (*ticket, *since))
-    }
-
-    /// Number of different probes that are due.
-    pub(super) fn len(&self) -> usize {
-        self.mates.len()
-    }
-
-    fn take(&mut self, most: usize) -> Vec<Ticket> {
-        let first = self.due.first_key_value().map(|(_, (id, _))| *id);
-        let mates = first.and_then(|id| self.mates.get(&id));
-        let taken = mates.into_iter().flatten().take(most);
-        let taken: Vec<Ticket> = taken.copied().collect();
-        taken.iter().for_each(|ticket| self.remove(*ticket));
-        taken
-    }
-}
+use std::time::Instant;
 
 impl<T> Line<T> {
     /// Schedules probes for requests whose row has kept them waiting for [`WAIT_UNCHECKED_MAX`].

@@ -11,14 +11,6 @@ use std::time::{Duration, Instant};
 /// rows, too. Commits on a slow disk should be shorter.
 pub const ROW_AWAITED_MAX: Duration = Duration::from_millis(100);
 
-/// Units on several rows that wait.
-#[derive(Debug, Default)]
-pub(super) struct Several {
-    waiting: BTreeSet<Ticket>,
-    /// When to look what they wait for; `None`: nobody waits.
-    look_at: Option<Instant>,
-}
-
 impl<T> Line<T> {
     /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
     /// known.

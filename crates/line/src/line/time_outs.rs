@@ -6,6 +6,7 @@
 //! left the line. Time spent waiting for a server connection before that does not count. The time of a group that was
 //! undone for another reason than a lock does not count either.
 
+use super::entry::Clocks;
 use super::{Entry, Line, Ticket};
 use std::time::{Duration, Instant};
 
@@ -18,30 +19,6 @@ pub enum TimeOut {
     Statement,
     /// `query_timeout`
     Query,
-}
-
-/// Start of a request's time-outs, or an earlier time: [`Line::time_out`] corrects it when a time-out seems to have expired, by
-/// when the row was in flight.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Clocks {
-    /// PostgreSQL alone would have started the statement.
-    begun: Option<Instant>,
-    /// `begun` needs no correction.
-    has_begun: bool,
-    /// The wait for the row began.
-    blocked: Option<Instant>,
-}
-
-impl Clocks {
-    /// `busy` is the start of the flights of the row that the request waits for, if one is in flight.
-    fn correct(&mut self, now: Instant, busy: Option<Instant>) {
-        let since = busy.unwrap_or(now);
-        self.blocked = self.blocked.map(|blocked| blocked.max(since));
-        if !self.has_begun {
-            self.begun = self.begun.map(|begun| begun.max(since));
-            self.has_begun = busy.is_some();
-        }
-    }
 }
 
 impl<T> Entry<T> {

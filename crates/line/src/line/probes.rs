@@ -1,0 +1,67 @@
+//! Requests that are to be probed, and rows that are to be checked.
+
+use super::entry::Ticket;
+use super::slip::{GroupId, Key};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::{Duration, Instant};
+
+/// Shortest time between two checks of rows.
+const CHECKED_EVERY: Duration = Duration::from_millis(5);
+
+/// Requests to be probed, and rows to be checked.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    /// Rows by the time of their check.
+    pub(super) checks: BinaryHeap<Reverse<(Instant, Key)>>,
+    /// Time of the last check.
+    pub(super) checked: Option<Instant>,
+    pub(super) due: BTreeMap<Ticket, (GroupId, Instant)>,
+    pub(super) mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
+}
+
+impl Probes {
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        let Reverse((at, _)) = self.checks.peek()?;
+        let not_before = self.checked.map(|checked| checked + CHECKED_EVERY);
+        not_before.into_iter().chain([*at]).max()
+    }
+
+    pub(super) fn insert(&mut self, now: Instant, ticket: Ticket, id: GroupId) {
+        self.due.insert(ticket, (id, now));
+        self.mates.entry(id).or_default().insert(ticket);
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) {
+        let Some((id, _)) = self.due.remove(&ticket) else {
+            return;
+        };
+        if let Some(mates) = self.mates.get_mut(&id) {
+            mates.remove(&ticket);
+            if mates.is_empty() {
+                self.mates.remove(&id);
+            }
+        }
+    }
+
+    /// The first request to be probed, and since when it is.
+    pub(super) fn first(&self) -> Option<(Ticket, Instant)> {
+        let first = self.due.first_key_value();
+        first.map(|(ticket, (_, since))| (*ticket, *since))
+    }
+
+    /// Number of different probes that are due.
+    pub(super) fn len(&self) -> usize {
+        self.mates.len()
+    }
+
+    pub(super) fn take(&mut self, most: usize) -> Vec<Ticket> {
+        let first = self.due.first_key_value().map(|(_, (id, _))| *id);
+        let mates = first.and_then(|id| self.mates.get(&id));
+        let taken = mates.into_iter().flatten().take(most);
+        let taken: Vec<Ticket> = taken.copied().collect();
+        taken.iter().for_each(|ticket| self.remove(*ticket));
+        taken
+    }
+}

@@ -1,0 +1,69 @@
+//! The state of a line.
+
+use super::entry::{Entry, Limits, Ticket};
+use super::probes::Probes;
+use super::rows::Row;
+use super::slip::{GroupId, Key};
+use foldhash::{HashMap, HashMapExt};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// Units on several rows that wait.
+#[derive(Debug, Default)]
+pub(super) struct Several {
+    pub(super) waiting: BTreeSet<Ticket>,
+    /// When to look what they wait for; `None`: nobody waits.
+    pub(super) look_at: Option<Instant>,
+}
+
+/// A unit that may leave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ready {
+    /// The group that it may lead.
+    pub(super) group: Option<GroupId>,
+    /// A server connection waits for its row lock first.
+    pub(super) locks: bool,
+    pub(super) since: Instant,
+}
+
+/// The line of one pool.
+#[derive(Debug)]
+pub struct Line<T> {
+    pub(super) limits: Limits,
+    pub(super) next_ticket: u64,
+    pub(super) next_cohort: u64,
+    /// Boxed: the map moves its entries when one leaves.
+    pub(super) waiting: BTreeMap<Ticket, Box<Entry<T>>>,
+    /// Units that may leave now: not keyed, or the first of a row that is not in flight.
+    pub(super) ready: BTreeMap<Ticket, Ready>,
+    pub(super) mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
+    /// Units that would be ready but wait for mates until then.
+    pub(super) held: BTreeSet<(Instant, Ticket)>,
+    /// By hashes of what clients say: so that nobody can make them collide, hashed with a secret once more.
+    pub(super) rows: HashMap<Key, Row>,
+    pub(super) barriers: BTreeSet<Ticket>,
+    pub(super) several: Several,
+    pub(super) probes: Probes,
+    pub(super) deadlines: BTreeSet<(Instant, Ticket)>,
+}
+
+impl<T> Line<T> {
+    /// An empty line.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            next_ticket: 0,
+            next_cohort: 0,
+            waiting: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            mates: FxHashMap::default(),
+            held: BTreeSet::new(),
+            rows: HashMap::new(),
+            barriers: BTreeSet::new(),
+            several: Several::default(),
+            probes: Probes::default(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+}

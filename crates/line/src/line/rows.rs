@@ -1,0 +1,76 @@
+//! Rows that requests in the line or in flight change.
+
+use super::entry::Ticket;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Longest time that a request waits for a row before a probe checks whether it would wait alone: for the lock as a member of a
+/// group, and in the line behind a request in flight.
+pub const WAIT_UNCHECKED_MAX: Duration = Duration::from_millis(paceline_sql::UNCHECKED_WAIT_MS);
+
+/// A row that requests in the line or in flight change.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// A request on this row is in flight, or a server connection waits for its lock.
+    pub(super) in_flight: bool,
+    /// Start of that flight; after attempts that did not get the lock, start of the first one.
+    pub(super) since: Option<Instant>,
+    /// Start of the first flight since the row was last unused.
+    pub(super) busy_since: Option<Instant>,
+    /// A check is scheduled for when its requests will have waited for [`WAIT_UNCHECKED_MAX`].
+    pub(super) is_checked: bool,
+    /// How the next request leaves.
+    pub(super) contention: Contention,
+    /// Waiting requests in order of arrival; may name requests that were withdrawn.
+    pub(super) queue: VecDeque<Ticket>,
+    /// Number of waiting requests that also wait for other rows.
+    pub(super) several: usize,
+}
+
+/// How the next request on a row leaves the line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Contention {
+    /// With its group.
+    #[default]
+    None,
+    /// With its group, after a server connection has got the row lock.
+    Lock,
+    /// Alone.
+    Alone,
+}
+
+/// How a flight of a row ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landing {
+    /// The lock was granted at once, or not needed.
+    Free,
+    /// The lock was granted after a wait.
+    Contended,
+    /// The lock was not granted.
+    Blocked,
+}
+
+impl Row {
+    /// Its flight, or its attempts to get the lock, have lasted for `limit` or longer.
+    pub(super) fn has_kept_waiting(&self, now: Instant, limit: Duration) -> bool {
+        self.since
+            .is_some_and(|since| now.saturating_duration_since(since) >= limit)
+    }
+
+    pub(super) fn is_contended(&self) -> bool {
+        self.contention != Contention::None
+    }
+
+    pub(super) fn land(&mut self, landing: Landing) {
+        self.in_flight = false;
+        self.contention = match landing {
+            Landing::Free => Contention::None,
+            Landing::Contended => Contention::Lock,
+            Landing::Blocked if self.contention == Contention::None => Contention::Lock,
+            Landing::Blocked => Contention::Alone,
+        };
+        if landing != Landing::Blocked {
+            self.since = None;
+        }
+    }
+}
