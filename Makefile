@@ -54,6 +54,7 @@ test:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@echo 'the build for production: without the lab and the embedded PostgreSQL'
+	cargo clippy -p paceline --no-default-features -- -D warnings
 	cargo clippy -p paceline --no-default-features --all-targets -- -D warnings
 	cargo test -p paceline --no-default-features --test production
 	cargo test --workspace
