@@ -1,8 +1,6 @@
 //! Command lines and what they resolve to.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use super::*;
 
@@ -11,12 +9,12 @@ mod embedded;
 
 fn machine() -> Machine {
     Machine {
+        environment: BTreeMap::new(),
         #[cfg(feature = "embedded")]
         home: Home {
             home: Some("/home/rider".into()),
             ..Home::default()
         },
-        ..Machine::default()
     }
 }
 
@@ -292,10 +290,8 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
 
 /// What a line resolves to with these variables set.
 fn serve_in(variables: &[(&str, &str)], line: &[&str]) -> Result<Serve, String> {
-    let machine = Machine {
-        environment: environment(variables),
-        ..machine()
-    };
+    let mut machine = machine();
+    machine.environment = environment(variables);
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
     match Command::resolve(arguments, &machine) {
         Ok(Command::Serve(serve)) => Ok(*serve),

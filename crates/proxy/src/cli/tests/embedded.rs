@@ -1,5 +1,8 @@
 //! Command lines that lead to the embedded PostgreSQL.
 
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
 use super::*;
 
 #[test]
