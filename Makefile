@@ -7,19 +7,24 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
 # For each of the targets of make fuzz.
 FUZZ_SECONDS ?= 300
+# The lab is not needed to run.
+RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo test drivers regress soak fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo dist package check test drivers regress soak fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make demo    see five surges, before and after, in about a minute'
+	@echo 'make check   check the format, run clippy and the unit tests: for daily work'
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make fmt     format the sources'
+	@echo 'make dist    build with every optimisation, target/dist/paceline, its symbols beside it; the commands that measure use it'
+	@echo 'make package the same for production, in target/package: without the lab and the embedded PostgreSQL, it downloads nothing'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
 	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
@@ -30,19 +35,27 @@ setup:
 	@scripts/setup.sh build
 
 run: setup
-	@echo 'building the release'
-	@cargo build --release --bin paceline
+	@echo 'building with few optimisations'
+	@cargo build --profile quick --bin paceline $(RUN_FEATURES)
 	@scripts/run.sh $(ARGS)
 
 demo: setup
-	@echo 'building the release'
-	@cargo build --release --bin paceline
-	@target/release/paceline bench $(ARGS)
+	@scripts/dist.sh target/dist
+	@target/dist/paceline bench $(ARGS)
+
+check:
+	@scripts/setup.sh build
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --lib --bins
 
 test:
 	@scripts/setup.sh test
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@echo 'the build for production: without the lab and the embedded PostgreSQL'
+	cargo clippy -p paceline --no-default-features -- -D warnings
+	cargo test -p paceline --no-default-features --test production
 	cargo test --workspace
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
 	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
@@ -70,27 +83,29 @@ fmt:
 
 bench:
 	@scripts/setup.sh bench
-	@echo 'building the release'
-	@cargo build --release --bin paceline
+	@scripts/dist.sh target/dist
 	@scripts/bench.sh $(ARGS)
 
 pooler:
 	@scripts/setup.sh bench
-	@echo 'building the release'
-	@cargo build --release --bin paceline
+	@scripts/dist.sh target/dist
 	@scripts/pooler.sh
 
 neighbours:
 	@scripts/setup.sh bench
-	@echo 'building the release'
-	@cargo build --release --bin paceline
+	@scripts/dist.sh target/dist
 	@scripts/neighbours.sh
 
 cost:
 	@scripts/setup.sh bench
-	@echo 'building the release'
-	@cargo build --release --bin paceline
+	@scripts/dist.sh target/dist
 	@scripts/cost.sh
+
+dist: setup
+	@scripts/dist.sh target/dist
+
+package: setup
+	@scripts/dist.sh target/package --no-default-features
 
 clean:
 	cargo clean

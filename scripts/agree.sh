@@ -3,7 +3,7 @@
 # alternation, and prints the transactions per second of both and their ratio. Everything runs on this machine's loopback, in a
 # temporary folder, and ends with it. Figures of a busy machine say nothing.
 # Settings by environment: SECONDS_EACH (10), ROUNDS (3), CLIENTS (1 16 64), PROTOCOLS (simple extended prepared), SCALE (10), SCRIPT
-# (a file; a SELECT and an UPDATE of random accounts if empty), PACELINE (target/release/paceline).
+# (a file; a SELECT and an UPDATE of random accounts if empty), PACELINE (target/dist/paceline).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the release build with its embedded PostgreSQL, in the foreground, and says how to connect. Arguments are paceline's.
+# Starts the quick build with its embedded PostgreSQL, in the foreground, and says how to connect. Arguments are paceline's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,4 +19,4 @@ host=${host%]}
 echo "starting PostgreSQL and Paceline; Ctrl-C stops both"
 echo "connect from another terminal: psql -h $host -p ${address##*:} -U postgres postgres"
 # Cargo knows where the build is; it replaces itself by paceline, so that Ctrl-C and signals arrive there.
-exec cargo run --quiet --release --bin paceline -- "$@"
+exec cargo run --quiet --profile quick --bin paceline --no-default-features --features embedded -- "$@"

@@ -4,7 +4,7 @@
 PATH=$PATH:/usr/sbin
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
 bin=${bin:-$(pg_config --bindir)}
-paceline=${PACELINE:-target/release/paceline}
+paceline=${PACELINE:-target/dist/paceline}
 pgbouncer=${PGBOUNCER:-pgbouncer}
 work=$(mktemp -d)
 pids=()

@@ -4,10 +4,14 @@
 //! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
 
 mod arguments;
+#[cfg(feature = "bench")]
 mod bench;
+#[cfg(feature = "embedded")]
+mod home;
 mod machine;
 mod pgbouncer;
 mod question;
+#[cfg(feature = "bench")]
 mod records;
 mod source;
 
@@ -20,12 +24,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
-use paceline_lab::{Calibration, ScriptError};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
-pub(crate) use self::bench::Bench;
+#[cfg(feature = "bench")]
+use self::bench::BenchError;
+#[cfg(feature = "bench")]
+pub(crate) use self::bench::{Bench, LabCommand};
+#[cfg(all(test, feature = "embedded"))]
+use self::home::Home;
 use self::machine::Machine;
+#[cfg(feature = "bench")]
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
 use crate::config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
@@ -52,14 +61,9 @@ pub(crate) enum Command {
     Schema,
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),
-    /// Measure: see [`crate::bench`].
-    Bench(Box<Bench>),
-    /// Make a page of records: see [`crate::bench::report`].
-    Report(Report),
-    /// Compare records: see [`crate::bench::compare`].
-    Compare(Compare),
-    /// Measure the load generator itself.
-    Calibrate(Calibration),
+    /// Measure, or show what was measured: see [`crate::bench`].
+    #[cfg(feature = "bench")]
+    Lab(LabCommand),
 }
 
 /// What to explain.
@@ -88,6 +92,7 @@ pub(crate) struct Serve {
     pub(crate) remarks: Vec<Remark>,
     /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
     /// not exist. When this is `Some`, `config.databases` is empty.
+    #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<PathBuf>,
     /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` says it.
     pub(crate) log_filter: Option<String>,
@@ -144,57 +149,11 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Outfit(#[from] OutfitError),
     /// A data folder that would not be used.
+    #[cfg(feature = "embedded")]
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
     )]
     DataDirUnused(String),
-    /// No such scenario or variant of the lab.
-    #[error("there is no {what} {name:?}; there is {known}")]
-    Unknown {
-        /// What was named.
-        what: &'static str,
-        /// How.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// A size that a scenario of the lab cannot have.
-    #[error("--rows {rows}: {scenario} takes {least} to {most}")]
-    Rows {
-        /// What was asked for.
-        rows: u64,
-        /// Of which scenario.
-        scenario: &'static str,
-        /// The fewest that it takes.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// A size for a scenario that has none to choose.
-    #[error("--rows: {0} has none to choose, its variants say how many there are")]
-    NoRows(&'static str),
-    /// None of the variants that were named is one of this scenario.
-    #[error("{scenario} has none of the variants that --variant names; it has {known}")]
-    NoVariant {
-        /// The scenario.
-        scenario: &'static str,
-        /// What it has.
-        known: String,
-    },
-    /// Two targets of the lab with the same name.
-    #[error("--against names {0:?} twice; each target needs a name of its own")]
-    SameName(String),
-    /// A target of the lab without a name.
-    #[error(
-        "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-    )]
-    Unnamed,
-    /// A target of the lab without a user.
-    #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
-    NoUser,
-    /// A target that asks for what the lab cannot.
-    #[error("--against: the lab speaks no TLS; leave sslmode out, or write sslmode=prefer")]
-    NoTls,
     /// A database of the file must be chosen.
     #[error("{file} names {databases}; add --database NAME to say which one clients ask for")]
     WhichDatabase {
@@ -211,13 +170,23 @@ pub(crate) enum CliError {
         /// The name that was given.
         name: String,
     },
-    /// A script that cannot be read.
-    #[error("cannot read {0}: {1}")]
-    Unreadable(String, std::io::Error),
-    /// A script that is not understood.
+    /// The lab cannot carry out the order.
+    #[cfg(feature = "bench")]
     #[error(transparent)]
-    Script(#[from] ScriptError),
+    Bench(#[from] BenchError),
+    /// There is no lab in this build.
+    #[cfg(not(feature = "bench"))]
+    #[error("this paceline was built without its command bench (cargo feature \"bench\")")]
+    NoBench,
+    /// Nothing names a server, and there is no embedded PostgreSQL in this build.
+    #[cfg(not(feature = "embedded"))]
+    #[error(
+        "{0} names no database, and this paceline was built without an embedded PostgreSQL (cargo feature \"embedded\"); \
+         add --upstream URL, or --config FILE with [databases]"
+    )]
+    NoServer(String),
     /// Nowhere to keep the embedded PostgreSQL's data.
+    #[cfg(feature = "embedded")]
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
          add --data-dir DIR, or --upstream URL to use a PostgreSQL that is running"
@@ -226,15 +195,6 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    fn unknown(what: &'static str, name: &str, known: &[&str]) -> Self {
-        Self::Unknown {
-            what,
-            // A target without its --against is taken for a scenario.
-            name: bench::without_password(name),
-            known: known.join(", "),
-        }
-    }
-
     /// Prints the error, or the help that was asked for, and ends the process: with 0 after help, 2 after wrong arguments, else 1.
     pub(crate) fn exit(self) -> ! {
         match self {
@@ -268,6 +228,7 @@ impl Command {
         if pgbouncer::is_meant(arguments.first()) {
             return pgbouncer::resolve(arguments, machine);
         }
+        #[cfg(feature = "bench")]
         let command = bench::command(&arguments);
         let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
@@ -280,9 +241,12 @@ impl Command {
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
+            #[cfg(feature = "bench")]
             Some(CommandArguments::Bench(bench)) => {
-                return bench.resolve(machine, command);
+                return Ok(Command::Lab(bench.resolve(machine, command)?));
             }
+            #[cfg(not(feature = "bench"))]
+            Some(CommandArguments::Bench { .. }) => return Err(CliError::NoBench),
             Some(CommandArguments::Serve(serve)) => serve,
             None => arguments.serve,
         };
@@ -303,29 +267,50 @@ impl ServeArguments {
             listen: self.listen,
         };
         let (config, remarks) = source.read_with_remarks()?;
-        let embedded = match (config.databases.is_empty(), self.data_dir) {
-            (true, folder) => {
-                let folder = folder.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
-                // PostgreSQL is started from another working folder.
-                let folder = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
-                Some(
-                    folder
-                        .or_else(|| machine.data_folder())
-                        .ok_or(CliError::NoDataFolder)?,
-                )
-            }
-            (false, None) => None,
-            (false, Some(_)) => return Err(CliError::DataDirUnused(source.name())),
-        };
+        #[cfg(feature = "embedded")]
+        let embedded = embedded_folder(self.data_dir, &config, &source, machine)?;
+        #[cfg(not(feature = "embedded"))]
+        expect_databases(&config, || source.name())?;
         let log_filter = self.log_level.as_deref().or(machine.said("LOG"));
         Ok(Serve {
             config,
             source,
             remarks,
+            #[cfg(feature = "embedded")]
             embedded,
             log_filter: log_filter.map(str::to_owned),
             service: Service::default(),
         })
+    }
+}
+
+/// The data folder of the embedded PostgreSQL; `None` if the configuration names databases.
+#[cfg(feature = "embedded")]
+fn embedded_folder(
+    given: Option<PathBuf>,
+    config: &Config,
+    source: &Source,
+    machine: &Machine,
+) -> Result<Option<PathBuf>, CliError> {
+    if !config.databases.is_empty() {
+        return match given {
+            Some(_) => Err(CliError::DataDirUnused(source.name())),
+            None => Ok(None),
+        };
+    }
+    let folder = given.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
+    // PostgreSQL is started from another working folder.
+    let folder = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+    let folder = folder.or_else(|| machine.home.data_folder());
+    folder.map(Some).ok_or(CliError::NoDataFolder)
+}
+
+/// Without an embedded PostgreSQL there must be a server to connect to.
+#[cfg(not(feature = "embedded"))]
+fn expect_databases(config: &Config, name: impl FnOnce() -> String) -> Result<(), CliError> {
+    match config.databases.is_empty() {
+        true => Err(CliError::NoServer(name())),
+        false => Ok(()),
     }
 }
 
@@ -338,6 +323,8 @@ pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     remarks.retain(|remark| remark.holds(&config));
     remarks.extend(config.remarks());
     config.check_access(&file.display().to_string())?;
+    #[cfg(not(feature = "embedded"))]
+    expect_databases(&config, || file.display().to_string())?;
     let outfit = Outfit::read(Arc::new(config))?;
     let config = &outfit.config;
     let mut summary = format!("{} is valid\n", file.display());

@@ -28,7 +28,6 @@ mod value;
 mod tests;
 
 pub(crate) use declared::{Declared, Role};
-use duration::BareUnit;
 pub(crate) use environment::PREFIX;
 pub(crate) use error::{ConfigError, Problem};
 pub(crate) use import::import;
@@ -47,7 +46,6 @@ pub(crate) use upstream::{Host, Secret, Upstream, UpstreamTls};
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// The name under which `[databases]` holds the entry for every database that has none of its own.
 pub(crate) const ANY_DATABASE: &str = "*";
@@ -140,8 +138,9 @@ fn read_to_string(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// Reads a time as the configuration has it: a bare number is seconds.
-pub(crate) fn seconds(text: &str) -> Option<Duration> {
-    duration::parse(text, BareUnit::Seconds)
+#[cfg(feature = "bench")]
+pub(crate) fn seconds(text: &str) -> Option<std::time::Duration> {
+    duration::parse(text, duration::BareUnit::Seconds)
 }
 
 impl Config {

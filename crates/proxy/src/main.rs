@@ -1,6 +1,7 @@
 //! `paceline`: the command.
 
 mod auth;
+#[cfg(feature = "bench")]
 mod bench;
 mod busy_poll;
 mod cancel;
@@ -10,6 +11,8 @@ mod config;
 mod console;
 mod control;
 mod daemon;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod explain;
 mod files;
 mod learn;
@@ -35,11 +38,8 @@ mod within;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};
-use config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
 use control::Origin;
 use daemon::OnceListening;
-use paceline_postgres::{Options, Server};
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -57,14 +57,8 @@ fn main() -> ExitCode {
         Command::Import { file, password_dir } => import(&file, password_dir.as_deref()).map(done),
         Command::Schema => schema().map(done),
         Command::Explain(question) => explain(&question).map(done),
-        Command::Bench(order) => {
-            runtime(1).and_then(|runtime| runtime.block_on(bench::bench(*order)))
-        }
-        Command::Report(report) => bench::report(&report).map(done),
-        Command::Compare(compare) => bench::compare(&compare),
-        Command::Calibrate(calibration) => {
-            runtime(1).and_then(|runtime| runtime.block_on(bench::calibrate(&calibration)))
-        }
+        #[cfg(feature = "bench")]
+        Command::Lab(command) => lab(command),
         Command::Serve(serve) => run(*serve, started),
     };
     match ended {
@@ -106,7 +100,19 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
+#[cfg(feature = "bench")]
+fn lab(command: cli::LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        cli::LabCommand::Bench(order) => runtime(1)?.block_on(bench::bench(*order)),
+        cli::LabCommand::Report(report) => bench::report(&report).map(|()| ExitCode::SUCCESS),
+        cli::LabCommand::Compare(compare) => bench::compare(&compare),
+        cli::LabCommand::Calibrate(calibration) => {
+            runtime(1)?.block_on(bench::calibrate(&calibration))
+        }
+    }
+}
+
+fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
     match serve.service.daemon {
         // The process in the background reads the configuration again, and changes user then.
         Daemon::Asked => return daemon::start_child(&serve.config),
@@ -125,19 +131,24 @@ fn run(mut serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
     files::raise_limit(&serve.config);
     let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
     let signals = runtime.block_on(async { serve::Signals::new() })?;
-    let embedded = match &serve.embedded {
-        Some(data_dir) => Some(start_embedded(data_dir, &mut serve.config)?),
-        None => None,
-    };
-    let to_embedded = embedded
-        .as_ref()
-        .and_then(|_| serve.config.databases.get(ANY_DATABASE));
-    let origin = Origin::new(serve.source, to_embedded.cloned());
-    let listening = OnceListening::new(&serve.config, &serve.service);
-    let served = serve::serve(serve.config, origin, signals, started, || listening.run());
+    #[cfg(feature = "embedded")]
+    let (embedded, to_embedded) = embedded::start(serve.embedded.as_deref())?;
+    #[cfg(not(feature = "embedded"))]
+    let to_embedded = None;
+    let mut config = serve.config;
+    if let Some(database) = &to_embedded {
+        let any = config::ANY_DATABASE.to_owned();
+        config
+            .databases
+            .insert(any, config::Database::clone(database));
+    }
+    let origin = Origin::new(serve.source, to_embedded);
+    let listening = OnceListening::new(&config, &serve.service);
+    let served = serve::serve(config, origin, signals, started, || listening.run());
     let served = runtime.block_on(served);
     // Connections close before the server that they lead to.
     runtime.shutdown_background();
+    #[cfg(feature = "embedded")]
     if let Some(server) = embedded {
         server.stop()?;
     }
@@ -156,28 +167,4 @@ fn runtime(threads: usize) -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("the runtime could not be started")
-}
-
-/// Starts PostgreSQL and makes it the server of every database.
-fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Result<Server> {
-    tracing::info!(data_dir = %data_dir.display(), "starting PostgreSQL");
-    let server = Server::start(Options::new(data_dir))?;
-    // Clients keep their own user and database.
-    let upstream = Upstream {
-        host: Host::Tcp(Ipv4Addr::LOCALHOST.to_string()),
-        port: server.port(),
-        user: None,
-        password: None,
-        dbname: None,
-        // It was started without.
-        tls: UpstreamTls {
-            sslmode: Some(SslMode::Disable),
-            ..UpstreamTls::default()
-        },
-    };
-    tracing::info!(version = %server.version(), port = server.port(), "PostgreSQL is ready");
-    config
-        .databases
-        .insert(ANY_DATABASE.to_owned(), Database::at(upstream));
-    Ok(server)
 }

@@ -5,16 +5,22 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(feature = "bench")]
 use super::bench::BenchArguments;
 use crate::config::{Settings, keys};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and work that must wait for the database travels together";
 
-const EXAMPLES: &str = "\
-Examples:
+/// Of the embedded PostgreSQL.
+#[cfg(feature = "embedded")]
+const EMBEDDED_EXAMPLE: &str = "
   paceline
-      Starts a PostgreSQL of its own and listens on 127.0.0.1:6432.
+      Starts a PostgreSQL of its own and listens on 127.0.0.1:6432.";
+#[cfg(not(feature = "embedded"))]
+const EMBEDDED_EXAMPLE: &str = "";
+
+const EXAMPLES: &str = "
   paceline --upstream postgres://app:secret@10.0.0.5:5432/app
       Passes every database name on to that server, logging in as app.
   paceline --upstream 'postgres:///?host=/run/postgresql' --set default_pool_size=50 --set server_idle_timeout=5min
@@ -26,9 +32,15 @@ Examples:
   paceline check paceline.toml
       Reads the file, says what is wrong with it, starts nothing.
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
-      Says whether this statement would travel with others, and why not.
+      Says whether this statement would travel with others, and why not.";
+
+/// Of the lab.
+#[cfg(feature = "bench")]
+const BENCH_EXAMPLE: &str = "
   paceline bench
       Measures five systems that fall over, PostgreSQL alone and through Paceline, in about a minute.";
+#[cfg(not(feature = "bench"))]
+const BENCH_EXAMPLE: &str = "";
 
 /// The whole command line. Without a subcommand it is `serve`.
 #[derive(Debug, Parser)]
@@ -69,7 +81,15 @@ pub(super) enum CommandArguments {
     /// Say how a statement would travel and why, run nothing; exits with 1 when it cannot be told
     Explain(ExplainArguments),
     /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 when a check fails
+    #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),
+    /// Refused: this build has no lab
+    #[cfg(not(feature = "bench"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
 }
 
 /// The arguments of `explain`.
@@ -147,6 +167,7 @@ pub(super) struct ServeArguments {
     /// and keeps its data here between runs. Default: paceline in $XDG_DATA_HOME, else in
     /// ~/.local/share; for root, whose PostgreSQL must run as another user, /var/lib/paceline when
     /// that user could not reach the former.
+    #[cfg(feature = "embedded")]
     #[arg(
         verbatim_doc_comment,
         long,
@@ -165,7 +186,10 @@ pub(super) struct ServeArguments {
 
 /// Adds the list of settings and the examples to the help of `command` and of its `serve`.
 pub(super) fn described(command: clap::Command) -> clap::Command {
-    let details = format!("{}\n{EXAMPLES}", settings());
+    let details = format!(
+        "{}\nExamples:{EMBEDDED_EXAMPLE}{EXAMPLES}{BENCH_EXAMPLE}",
+        settings()
+    );
     command
         .after_help("More with --help.")
         .after_long_help(details.clone())

@@ -1,13 +1,15 @@
 //! The command line of `paceline bench`: what to run, against whom, what to keep.
 
+mod error;
 mod sql;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::error::BenchError;
 use self::sql::SqlArguments;
+use super::CliError;
 use super::machine::Machine;
-use super::records::RecordsArguments;
-use super::{CliError, Command};
+use super::records::{Compare, RecordsArguments, Report};
 use crate::config::{Config, Host, SslMode, Upstream};
 use clap::{Args, Subcommand, ValueEnum};
 use paceline_lab::{
@@ -18,7 +20,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the lab was asked to do.
+/// What `paceline bench` was asked to do.
+#[derive(Debug)]
+pub(crate) enum LabCommand {
+    /// Measure: see [`crate::bench::bench`].
+    Bench(Box<Bench>),
+    /// Make a page of records: see [`crate::bench::report`].
+    Report(Report),
+    /// Compare records: see [`crate::bench::compare`].
+    Compare(Compare),
+    /// Measure the load generator itself.
+    Calibrate(Calibration),
+}
+
+/// What the lab is to measure.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// What to run; without targets, those of the stand.
@@ -158,13 +173,17 @@ impl From<ProtocolArgument> for Protocol {
 }
 
 impl BenchArguments {
-    pub(super) fn resolve(self, machine: &Machine, command: String) -> Result<Command, CliError> {
+    pub(super) fn resolve(
+        self,
+        machine: &Machine,
+        command: String,
+    ) -> Result<LabCommand, CliError> {
         match self.command {
             Some(BenchCommand::Records(records)) => return Ok(records.resolve()),
             Some(BenchCommand::Sql(sql)) => {
-                return Ok(Command::Bench(Box::new(sql.resolve(machine, command)?)));
+                return Ok(LabCommand::Bench(Box::new(sql.resolve(machine, command)?)));
             }
-            None if self.calibrate => return Ok(Command::Calibrate(self.run.calibration())),
+            None if self.calibrate => return Ok(LabCommand::Calibrate(self.run.calibration())),
             None => {}
         }
         let choices = self.choices()?;
@@ -175,16 +194,16 @@ impl BenchArguments {
         bench.order.sizes.rows = self.rows;
         bench.order.sizes.full = self.full;
         bench.order.keep_tables = self.keep_tables;
-        Ok(Command::Bench(Box::new(bench)))
+        Ok(LabCommand::Bench(Box::new(bench)))
     }
 
     /// The variants of the scenarios, in the order of [`SCENARIOS`].
-    fn choices(&self) -> Result<Vec<Choice>, CliError> {
+    fn choices(&self) -> Result<Vec<Choice>, BenchError> {
         let names = SCENARIOS.map(|scenario| scenario.name);
         let all = self.scenarios.is_empty() || self.scenarios.iter().any(|name| name == "all");
         for name in &self.scenarios {
             if name != "all" && !names.contains(&name.as_str()) {
-                return Err(CliError::unknown("scenario", name, &names));
+                return Err(BenchError::unknown("scenario", name, &names));
             }
         }
         let chosen = SCENARIOS
@@ -198,7 +217,7 @@ impl BenchArguments {
             .collect();
         for name in &self.variant {
             if name != "all" && !known.contains(&name.as_str()) {
-                return Err(CliError::unknown("variant", name, &known));
+                return Err(BenchError::unknown("variant", name, &known));
             }
         }
         let mut choices = Vec::new();
@@ -221,15 +240,15 @@ impl BenchArguments {
     }
 
     /// Whether each of `choices` can have so many; who has none to choose must not be asked by name.
-    fn expect_rows(&self, rows: u64, choices: &[Choice]) -> Result<(), CliError> {
+    fn expect_rows(&self, rows: u64, choices: &[Choice]) -> Result<(), BenchError> {
         for Choice { scenario, .. } in choices {
             let name = scenario.name;
             match scenario.rows {
                 None if self.scenarios.iter().any(|asked| asked == name) => {
-                    return Err(CliError::NoRows(name));
+                    return Err(BenchError::NoRows(name));
                 }
                 Some((least, most)) if !(least..=most).contains(&rows) => {
-                    return Err(CliError::Rows {
+                    return Err(BenchError::Rows {
                         rows,
                         scenario: name,
                         least,
@@ -290,7 +309,7 @@ impl RunArguments {
                 Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
             }
             (false, None) => {
-                let folder = machine.data_folder().ok_or(CliError::NoDataFolder)?;
+                let folder = machine.home.data_folder().ok_or(CliError::NoDataFolder)?;
                 Some(folder.with_file_name("paceline-bench"))
             }
         };
@@ -321,20 +340,20 @@ impl RunArguments {
     }
 }
 
-fn no_variant(scenario: &Scenario) -> CliError {
+fn no_variant(scenario: &Scenario) -> BenchError {
     let known: Vec<&str> = scenario.variants.iter().map(|known| known.name).collect();
-    CliError::NoVariant {
+    BenchError::NoVariant {
         scenario: scenario.name,
         known: known.join(", "),
     }
 }
 
 /// Results are told apart by the target's name.
-fn distinct(targets: &[Arc<Target>]) -> Result<(), CliError> {
+fn distinct(targets: &[Arc<Target>]) -> Result<(), BenchError> {
     for (place, target) in targets.iter().enumerate() {
         let mut before = targets.iter().take(place);
         if before.any(|other| other.name == target.name) {
-            return Err(CliError::SameName(target.name.clone()));
+            return Err(BenchError::SameName(target.name.clone()));
         }
     }
     Ok(())
@@ -344,7 +363,7 @@ fn distinct(targets: &[Arc<Target>]) -> Result<(), CliError> {
 fn target(text: &str) -> Result<Arc<Target>, CliError> {
     let (name, url) = match text.split_once('=') {
         Some((name, url)) if !name.is_empty() && !name.contains("://") => (name, url),
-        _ => return Err(CliError::Unnamed),
+        _ => return Err(BenchError::Unnamed.into()),
     };
     let Upstream {
         host,
@@ -355,9 +374,9 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
         tls,
     } = Config::upstream("--against", url)?;
     if tls.sslmode.is_some_and(|mode| mode >= SslMode::Require) {
-        return Err(CliError::NoTls);
+        return Err(BenchError::NoTls.into());
     }
-    let user = user.ok_or(CliError::NoUser)?;
+    let user = user.ok_or(BenchError::NoUser)?;
     Ok(Arc::new(Target {
         name: name.to_owned(),
         host: match host {

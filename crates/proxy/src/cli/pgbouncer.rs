@@ -111,6 +111,7 @@ pub(super) fn resolve(
         config,
         source,
         remarks,
+        #[cfg(feature = "embedded")]
         embedded: None,
         log_filter: machine.said("LOG").map(str::to_owned),
         service: Service {

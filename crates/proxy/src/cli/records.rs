@@ -1,6 +1,6 @@
 //! The command line of what is made of records that `paceline bench --json` kept: `bench report` and `bench compare`.
 
-use super::Command;
+use super::LabCommand;
 use clap::Subcommand;
 use std::path::PathBuf;
 
@@ -58,14 +58,14 @@ pub(super) enum RecordsArguments {
 }
 
 impl RecordsArguments {
-    pub(super) fn resolve(self) -> Command {
+    pub(super) fn resolve(self) -> LabCommand {
         match self {
-            Self::Report { records, html } => Command::Report(Report { records, html }),
+            Self::Report { records, html } => LabCommand::Report(Report { records, html }),
             Self::Compare {
                 before,
                 after,
                 fail_on_slower,
-            } => Command::Compare(Compare {
+            } => LabCommand::Compare(Compare {
                 before,
                 after,
                 fail_on_slower,

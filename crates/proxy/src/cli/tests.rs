@@ -1,15 +1,20 @@
 //! Command lines and what they resolve to.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use super::*;
 
+#[cfg(feature = "embedded")]
+mod embedded;
+
 fn machine() -> Machine {
     Machine {
-        home: Some("/home/rider".into()),
-        ..Machine::default()
+        environment: BTreeMap::new(),
+        #[cfg(feature = "embedded")]
+        home: Home {
+            home: Some("/home/rider".into()),
+            ..Home::default()
+        },
     }
 }
 
@@ -63,19 +68,6 @@ fn clap_finds_no_contradiction() {
 }
 
 #[test]
-fn bare_is_serve_with_an_embedded_server() {
-    for line in [&[][..], &["serve"][..]] {
-        let serve = serve(line);
-        assert_eq!(serve.config, Config::default());
-        assert_eq!(
-            serve.embedded,
-            Some("/home/rider/.local/share/paceline".into())
-        );
-        assert_eq!(serve.log_filter, None);
-    }
-}
-
-#[test]
 fn every_option_works_with_and_without_the_word_serve() {
     let options = [
         "--upstream",
@@ -89,7 +81,7 @@ fn every_option_works_with_and_without_the_word_serve() {
     ];
     for prefix in [&[][..], &["serve"][..]] {
         let serve = serve(&[prefix, &options].concat());
-        assert!(serve.config.database("any").is_some() && serve.embedded.is_none());
+        assert!(serve.config.database("any").is_some());
         assert_eq!(
             serve.config.paceline.listening.listen,
             "[::1]:7000".parse().unwrap()
@@ -97,23 +89,6 @@ fn every_option_works_with_and_without_the_word_serve() {
         assert!(!serve.config.paceline.grouping.pipeline);
         assert_eq!(serve.log_filter.as_deref(), Some("debug"));
     }
-}
-
-#[test]
-fn the_last_set_counts_and_listen_goes_before_set() {
-    let line = [
-        "--set",
-        "query_wait_timeout=1",
-        "--set",
-        "query_wait_timeout=2",
-        "--listen",
-        "127.0.0.1:1",
-        "--set",
-        "listen=127.0.0.1:2",
-    ];
-    let settings = serve(&line).config.paceline;
-    assert_eq!(settings.timeouts.query_wait_timeout, Duration::from_secs(2));
-    assert_eq!(settings.listening.listen.port(), 1);
 }
 
 #[test]
@@ -129,35 +104,12 @@ fn a_file_with_databases_needs_no_embedded_server() {
         ),
         (2, 5)
     );
-    assert_eq!(serve.embedded, None);
-    assert!(
-        refused(&["--config", &file, "--data-dir", "/srv"])
-            .contains("names databases; remove one of the two")
-    );
-}
-
-#[test]
-fn a_file_without_databases_does() {
-    let folder = Folder::new("embedded");
-    let file = folder.file("[paceline]\nworker_threads = 2");
-    let serve = serve(&["--config", &file, "--data-dir", "/srv/data"]);
-    assert_eq!(serve.config.paceline.operation.worker_threads, 2);
-    assert_eq!(serve.embedded, Some("/srv/data".into()));
-    let relative = self::serve(&["--data-dir", "data"]);
-    assert_eq!(
-        relative.embedded,
-        Some(std::env::current_dir().unwrap().join("data"))
-    );
 }
 
 #[test]
 fn contradictions_are_refused() {
     assert!(
         refused(&["--upstream", "postgres://db", "--config", "x"]).contains("cannot be used with")
-    );
-    assert!(
-        refused(&["--upstream", "postgres://db", "--data-dir", "x"])
-            .contains("cannot be used with")
     );
     assert!(refused(&["--pipeline", "check", "x"]).contains("unexpected argument"));
     assert!(refused(&["check"]).contains("<FILE>"));
@@ -174,86 +126,6 @@ fn errors_of_the_configuration_come_through() {
 }
 
 #[test]
-fn the_log_level_comes_from_the_environment_unless_given() {
-    let machine = Machine {
-        environment: environment(&[("PACELINE_LOG", "paceline=trace")]),
-        ..machine()
-    };
-    for (line, expected) in [
-        (&["paceline"][..], "paceline=trace"),
-        (&["paceline", "--log-level=warn"][..], "warn"),
-    ] {
-        let resolved = Command::resolve(line.iter().map(OsString::from), &machine);
-        let Ok(Command::Serve(serve)) = resolved else {
-            panic!("{resolved:?}")
-        };
-        assert_eq!(serve.log_filter.as_deref(), Some(expected));
-    }
-}
-
-#[test]
-fn the_data_folder_follows_xdg() {
-    let xdg = |folder: &str| {
-        Machine {
-            data_home: Some(folder.into()),
-            ..machine()
-        }
-        .data_folder()
-    };
-    assert_eq!(xdg("/data"), Some("/data/paceline".into()));
-    assert_eq!(
-        xdg("data"),
-        Some("/home/rider/.local/share/paceline".into())
-    );
-    assert_eq!(Machine::default().data_folder(), None);
-    assert_eq!(
-        Machine {
-            home: Some("relative".into()),
-            ..Machine::default()
-        }
-        .data_folder(),
-        None
-    );
-}
-
-#[test]
-fn root_uses_a_folder_that_another_user_can_reach() {
-    let folder = Folder::new("root");
-    let home = folder.0.clone();
-    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let machine = Machine {
-        home: Some(home.clone()),
-        root: true,
-        ..Machine::default()
-    };
-    assert_eq!(machine.data_folder(), Some("/var/lib/paceline".into()));
-    assert_eq!(
-        Machine {
-            root: false,
-            ..machine.clone()
-        }
-        .data_folder(),
-        Some(home.join(".local/share/paceline"))
-    );
-    assert_eq!(
-        Machine {
-            home: Some("/usr".into()),
-            ..machine.clone()
-        }
-        .data_folder(),
-        Some("/usr/.local/share/paceline".into())
-    );
-    assert_eq!(
-        Machine {
-            home: None,
-            ..machine
-        }
-        .data_folder(),
-        Some("/var/lib/paceline".into())
-    );
-}
-
-#[test]
 fn check_sums_up_a_valid_file() {
     let folder = Folder::new("valid");
     let file = folder.file("[databases.app]\nprimary = \"postgres://svc:s3cret@db/shop\"\n[databases.\"*\"]\nprimary = \"postgres://db2\"");
@@ -266,12 +138,6 @@ fn check_sums_up_a_valid_file() {
             "{file} is valid\nlistens on 127.0.0.1:6432, 10000 clients at most, 20 server connections per pool\n\
              database *: db2:5432 as each client's own user\ndatabase app: db:5432/shop as svc"
         )
-    );
-    folder.file("");
-    assert!(
-        check(&checked)
-            .unwrap()
-            .ends_with("no databases: starts the embedded PostgreSQL")
     );
 }
 
@@ -424,51 +290,14 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
 
 /// What a line resolves to with these variables set.
 fn serve_in(variables: &[(&str, &str)], line: &[&str]) -> Result<Serve, String> {
-    let machine = Machine {
-        environment: environment(variables),
-        ..machine()
-    };
+    let mut machine = machine();
+    machine.environment = environment(variables);
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
     match Command::resolve(arguments, &machine) {
         Ok(Command::Serve(serve)) => Ok(*serve),
         Ok(other) => panic!("{line:?}: {other:?}"),
         Err(error) => Err(error.to_string()),
     }
-}
-
-#[test]
-fn the_environment_goes_behind_the_file_and_before_set() {
-    let folder = Folder::new("environment");
-    let file =
-        folder.file("[paceline]\nmax_client_conn = 1\ndefault_pool_size = 1\ngroup_size_max = 9");
-    let variables = [
-        ("PACELINE_CONFIG", file.as_str()),
-        ("PACELINE_MAX_CLIENT_CONN", "2"),
-        ("PACELINE_DEFAULT_POOL_SIZE", "2"),
-        ("PACELINE_LISTEN", "127.0.0.1:2"),
-        ("PACELINE_DATA_DIR", "/srv/data"),
-        ("PACELINE_MAX_CLIENT_CON", "3"),
-    ];
-    let line = ["--set", "max_client_conn=4", "--listen", "127.0.0.1:4"];
-    let serve = serve_in(&variables, &line).unwrap();
-    let settings = &serve.config.paceline;
-    assert_eq!(
-        (
-            settings.pooling.max_client_conn,
-            settings.pooling.default_pool_size
-        ),
-        (4, 2)
-    );
-    assert_eq!(settings.grouping.group_size_max, 9);
-    assert_eq!(settings.listening.listen.port(), 4);
-    assert_eq!(serve.embedded, Some("/srv/data".into()));
-    let remarks: Vec<String> = serve.remarks.iter().map(Remark::to_string).collect();
-    assert_eq!(
-        remarks,
-        [
-            "PACELINE_MAX_CLIENT_CON: there is no such setting; did you mean PACELINE_MAX_CLIENT_CONN?"
-        ]
-    );
 }
 
 #[test]
@@ -494,10 +323,6 @@ fn the_environment_may_say_where_the_databases_are() {
     assert_eq!(
         refused(&[upstream, ("PACELINE_CONFIG", "x")], &[]),
         "PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two"
-    );
-    assert!(
-        refused(&[upstream], &["--data-dir", "/srv"])
-            .contains("but PACELINE_UPSTREAM names databases")
     );
     let secret = refused(&[("PACELINE_UPSTREAM", "postgres://me:s3cret@db:x")], &[]);
     assert!(secret.starts_with("PACELINE_UPSTREAM: ") && !secret.contains("s3cret"));

@@ -2,7 +2,7 @@
 //!
 //! Whatever can be compared is compared with bare PostgreSQL, message by message. Groups are forced, not hoped for: see
 //! [`harness::gate`]. With `PACELINE_E2E_TARGET=bare` in the environment every client goes straight to PostgreSQL
-//! instead, which tests the tests. Failures print the server's and Paceline's logs where they help.
+//! instead, which tests the tests. A test that runs for longer than its limit ends the run: [`harness::watchdog`]. Failures print the server's and Paceline's logs where they help.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 mod authentication;
+#[cfg(feature = "bench")]
 mod benching;
 mod blocked_take;
 mod claims;
@@ -70,3 +71,4 @@ mod tidy;
 mod tls;
 mod upsert;
 mod upsert_rows;
+mod watchdog;

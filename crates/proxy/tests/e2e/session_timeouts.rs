@@ -273,7 +273,7 @@ fn a_transaction_timeout_ends_its_own_client() {
     let stage = stage(1);
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     if client.number("SELECT current_setting('server_version_num')") < 170_000 {
-        return println!("skipped: PostgreSQL has transaction_timeout from 17 on");
+        return crate::harness::skipped("PostgreSQL has transaction_timeout from 17 on");
     }
     client.ok("SET transaction_timeout = '1s'");
     assert_eq!(neighbour.value("SHOW transaction_timeout"), "0");
@@ -292,7 +292,7 @@ fn a_transaction_timeout_counts_for_one_transaction_alone() {
         .open();
     let mut direct = stage.direct();
     if direct.number("SELECT current_setting('server_version_num')") < 170_000 {
-        return println!("skipped: PostgreSQL has transaction_timeout from 17 on");
+        return crate::harness::skipped("PostgreSQL has transaction_timeout from 17 on");
     }
     direct.ok("CREATE TABLE stock (id int PRIMARY KEY, qty int NOT NULL); INSERT INTO stock VALUES (1, 0), (2, 0)");
     let slow = |id: usize| {

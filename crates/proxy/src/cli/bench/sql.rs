@@ -2,7 +2,7 @@
 
 use super::super::CliError;
 use super::super::machine::Machine;
-use super::{Bench, RunArguments};
+use super::{Bench, BenchError, RunArguments};
 use clap::Args;
 use paceline_lab::{Choice, Script};
 use std::path::{Path, PathBuf};
@@ -39,9 +39,9 @@ impl SqlArguments {
     }
 }
 
-fn read(file: &Path, definitions: &[(String, String)]) -> Result<Arc<Script>, CliError> {
+fn read(file: &Path, definitions: &[(String, String)]) -> Result<Arc<Script>, BenchError> {
     let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| CliError::Unreadable(file.display().to_string(), error))?;
+    let text = text.map_err(|error| BenchError::Unreadable(file.display().to_string(), error))?;
     let name = file.file_name().unwrap_or(file.as_os_str());
     let script = Script::parse(&name.to_string_lossy(), &text, definitions)?;
     Ok(Arc::new(script))

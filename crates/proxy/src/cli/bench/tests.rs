@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Bench;
+use super::{Bench, LabCommand};
 use crate::cli::Command;
 use crate::cli::tests::{Folder, refused, resolve};
 
 fn bench(line: &[&str]) -> Bench {
     match resolve(&[&["bench"], line].concat()) {
-        Ok(Command::Bench(bench)) => *bench,
+        Ok(Command::Lab(LabCommand::Bench(bench))) => *bench,
         other => panic!("{line:?}: {other:?}"),
     }
 }
@@ -130,14 +130,14 @@ fn the_sizes_of_a_source_come_with_its_clients() {
 #[test]
 fn records_are_shown_and_compared_without_measuring() {
     match resolve(&["bench", "report", "results.jsonl", "--html", "page.html"]) {
-        Ok(Command::Report(report)) => {
+        Ok(Command::Lab(LabCommand::Report(report))) => {
             assert_eq!(report.records, Path::new("results.jsonl"));
             assert_eq!(report.html, Path::new("page.html"));
         }
         other => panic!("{other:?}"),
     }
     let compare = |line: &[&str]| match resolve(line) {
-        Ok(Command::Compare(compare)) => compare,
+        Ok(Command::Lab(LabCommand::Compare(compare))) => compare,
         other => panic!("{other:?}"),
     };
     let plain = compare(&["bench", "compare", "a.jsonl", "b.jsonl"]);
@@ -156,7 +156,9 @@ fn records_are_shown_and_compared_without_measuring() {
 #[test]
 fn a_bench_may_leave_a_page() {
     match resolve(&["bench", "hot-row", "--html", "page.html"]) {
-        Ok(Command::Bench(bench)) => assert_eq!(bench.html, Some("page.html".into())),
+        Ok(Command::Lab(LabCommand::Bench(bench))) => {
+            assert_eq!(bench.html, Some("page.html".into()))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -221,7 +223,7 @@ fn calibration_measures_nothing_else() {
         "2",
     ];
     match resolve(&line) {
-        Ok(Command::Calibrate(calibration)) => {
+        Ok(Command::Lab(LabCommand::Calibrate(calibration))) => {
             assert_eq!(
                 (calibration.clients.as_slice(), calibration.threads),
                 (&[1, 64][..], 2)

@@ -224,7 +224,7 @@ fn outer_address() -> Option<String> {
 fn clients_of_other_machines_send_no_password_in_the_clear() {
     let Some(cluster) = cluster() else { return };
     let Some(address) = outer_address() else {
-        println!("skipped: this machine has no address but loopback");
+        crate::harness::skipped("this machine has no address but loopback");
         return;
     };
     let users = userlist(&[("app", "of the app")]);

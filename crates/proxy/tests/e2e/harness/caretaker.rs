@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+use super::watchdog::watch;
+
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 adopted=
@@ -40,6 +42,7 @@ pub(crate) struct Adopted(String);
 
 /// Ends process `pid` with `signal` (a name without SIG), should the tests end before it does.
 pub(crate) fn adopt(signal: &str, pid: u32) -> Adopted {
+    watch();
     let entry = format!("{signal}:{pid}");
     tell(&format!("adopt {entry}"));
     Adopted(entry)
@@ -53,6 +56,7 @@ impl Drop for Adopted {
 
 /// A new folder below the tests' folder, which is removed at the end.
 pub(crate) fn folder(name: &str) -> PathBuf {
+    watch();
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let root = caretaker().lock().unwrap().folder.clone();

@@ -11,6 +11,7 @@ use paceline_postgres::{Options, Server};
 
 use super::caretaker::{self, Adopted};
 use super::raw::RawClient;
+use super::watchdog::{skipped, watch};
 
 /// A PostgreSQL server; stopped on drop.
 pub(crate) struct Cluster {
@@ -28,7 +29,9 @@ struct Running {
 /// The server that all tests of this process share.
 pub(crate) fn shared() -> Arc<Cluster> {
     static SHARED: OnceLock<Arc<Cluster>> = OnceLock::new();
-    SHARED.get_or_init(Cluster::private).clone()
+    let shared = SHARED.get_or_init(Cluster::private).clone();
+    watch();
+    shared
 }
 
 impl Cluster {
@@ -72,13 +75,13 @@ impl Cluster {
     /// A server whose messages are in German. `None`: the machine cannot have one, and standard error says why.
     pub(crate) fn in_german() -> Option<Arc<Cluster>> {
         let Some(bin_dir) = with_locale() else {
-            eprintln!("skipped: localedef cannot make de_DE.UTF-8 here");
+            skipped("localedef cannot make de_DE.UTF-8 here");
             return None;
         };
         let cluster = Self::start(Some(bin_dir), &[("lc_messages", LOCALE)]);
         let said = cluster.client("postgres").simple("SELECT 1/0");
         if said.error().is_some_and(|e| e.text() == "division by zero") {
-            eprintln!("skipped: this PostgreSQL was installed without its German messages");
+            skipped("this PostgreSQL was installed without its German messages");
             return None;
         }
         Some(cluster)

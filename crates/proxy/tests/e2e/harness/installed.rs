@@ -1,7 +1,8 @@
 //! Clients of other languages that scripts install for the tests, see `scripts/clients.sh`: whether they are here.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use super::watchdog::skipped;
 
 /// Where a client is installed, `target/FAMILY/CLIENT`; says why and returns `None` when it could not be.
 pub(crate) fn installed(family: &str, client: &str) -> Option<PathBuf> {
@@ -12,8 +13,6 @@ pub(crate) fn installed(family: &str, client: &str) -> Option<PathBuf> {
     }
     let reason = std::fs::read_to_string(folder.join("missing"));
     let reason = reason.unwrap_or_else(|_| "scripts/setup.sh test installs it".to_owned());
-    // Not by a macro: what those print is kept back from a test that passes.
-    let mut stderr = std::io::stderr();
-    let _ = writeln!(stderr, "left out: {client}: {}", reason.trim());
+    skipped(&format!("{client}: {}", reason.trim()));
     None
 }

@@ -16,9 +16,11 @@ pub(crate) mod rng;
 pub(crate) mod stage;
 pub(crate) mod together;
 pub(crate) mod wait;
+pub(crate) mod watchdog;
 
 pub(crate) use gate::Gate;
 pub(crate) use reply::{Message, Reply, assert_same};
 pub(crate) use rng::Rng;
 pub(crate) use stage::Stage;
 pub(crate) use wait::until;
+pub(crate) use watchdog::skipped;

@@ -1,6 +1,6 @@
 //! PostgreSQL's own programs: psql, pgbench, pg_isready. They are run against the target, never simulated.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::caretaker;
 use super::wait::LIMIT;
+use super::watchdog::skipped;
 
 /// A command for one of PostgreSQL's programs: from PATH, else from where Debian puts them.
 #[track_caller]
@@ -34,11 +35,9 @@ pub(crate) fn program_for(name: &str, major: i64) -> Option<Command> {
     if found.is_some_and(|found| found >= major) {
         return find(name);
     }
-    let mut stderr = std::io::stderr();
-    let _ = writeln!(
-        stderr,
-        "left out: {name} for PostgreSQL {major}; there is {found:?}"
-    );
+    skipped(&format!(
+        "{name} for PostgreSQL {major}; there is {found:?}"
+    ));
     None
 }
 

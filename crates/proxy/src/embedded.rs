@@ -1,0 +1,38 @@
+//! Starts the embedded PostgreSQL, which is the server of every database if the configuration names none.
+
+use crate::config::{Database, Host, SslMode, Upstream, UpstreamTls};
+use paceline_postgres::{Options, Server};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+/// Starts PostgreSQL in `data_dir`, unless that is `None`. Returns it, and the database that leads to it.
+///
+/// # Errors
+/// PostgreSQL cannot be found, downloaded or started.
+pub(crate) fn start(data_dir: Option<&Path>) -> anyhow::Result<(Option<Server>, Option<Database>)> {
+    let Some(data_dir) = data_dir else {
+        return Ok((None, None));
+    };
+    tracing::info!(data_dir = %data_dir.display(), "starting PostgreSQL");
+    let server = Server::start(Options::new(data_dir))?;
+    tracing::info!(version = %server.version(), port = server.port(), "PostgreSQL is ready");
+    let database = Database::at(upstream(server.port()));
+    Ok((Some(server), Some(database)))
+}
+
+/// The server on this machine's loopback.
+fn upstream(port: u16) -> Upstream {
+    Upstream {
+        host: Host::Tcp(Ipv4Addr::LOCALHOST.to_string()),
+        port,
+        // Clients keep their own user and database.
+        user: None,
+        password: None,
+        dbname: None,
+        // It was started without.
+        tls: UpstreamTls {
+            sslmode: Some(SslMode::Disable),
+            ..UpstreamTls::default()
+        },
+    }
+}
