@@ -5,34 +5,46 @@
 //! listener gets its own in this order.
 //!
 //! **Rounds.** The caller sends a round of messages, at most one at a time: a `LISTEN` for each channel that is new, an
-//! `UNLISTEN` for each that has no listener, or only a `Sync`. A server sends all notifications that were committed before a
-//! message arrived in front of its answer. So a round that has been answered proves that all earlier notifications have been
-//! received; requests wait for that.
+//! `UNLISTEN` for each that has no listener, at most [`STEPS_MAX`] of both, or only a `Sync`. A server sends all notifications
+//! that were committed before a message arrived in front of its answer. So a round that has been answered proves that all earlier
+//! notifications have been received; requests wait for that. A request whose channels do not all fit into a round waits for a later
+//! one, while others are answered.
 //!
-//! **Transactions.** In place of a client's `LISTEN` inside a transaction its server executes a NOTIFY to [`CHANNEL`], whose
-//! payload says what changes ([`Marker`]). PostgreSQL delivers it if and when the transaction commits, at its place among all
-//! notifications. It is known by the process of its server to be the client's. The channel has been listened on before
-//! ([`SharedListen::reserve`]), so that nothing after that place is missed.
+//! **Transactions.** In place of a client's `LISTEN` inside a transaction its server executes a NOTIFY to a channel of this process
+//! of Paceline, whose name nobody can guess. The payload says what changes ([`Marker`]). PostgreSQL delivers it if and when the
+//! transaction commits, at its place among all notifications. It is known by the process of its server to be the client's. The
+//! channel has been listened on before ([`SharedListen::reserve`]), so that nothing after that place is missed. No client listens on
+//! the channel of markers, or receives one.
 //!
 //! **Own notifications.** What is notified by the server that carries out a client's transaction is that client's own: the
-//! process in the message is replaced by the one that the client was given.
+//! process in the message is replaced by the one that the client was given. If the transaction changes on what the client listens,
+//! PostgreSQL applies all changes before it delivers the transaction's own notifications to the session. So the listener holds
+//! these until all are here: until a message of another process comes (those of a transaction follow each other in PostgreSQL's
+//! queue), or until the client has caught up. Other listeners receive them at once.
 
 mod listener;
 mod marker;
+mod rounds;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use listener::Listener;
 pub use listener::{MAIL_BYTES_MAX, MAIL_MAX, Overflow};
-pub use marker::{CHANNEL, Marker};
+pub use marker::Marker;
 use paceline_sql::Listening;
 use paceline_wire::{Frame, WireError, backend};
+pub use rounds::STEPS_MAX;
+use rounds::{Request, Round, Wants};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Maximum number of messages that are kept until all of a transaction is here; those beyond are taken as another's.
-const RUN_MAX: usize = 1_024;
+/// Maximum number of channels of one client.
+pub const CLIENT_CHANNELS_MAX: usize = 10_000;
+
+/// Maximum number of channels of all clients of a database. PostgreSQL looks through all of them for each notification.
+pub const DATABASE_CHANNELS_MAX: usize = 100_000;
 
 /// Names a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,21 +63,38 @@ pub enum Step {
     Sync,
 }
 
+/// Why a client may not listen on more channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    /// It has [`CLIENT_CHANNELS_MAX`].
+    OfClient,
+    /// All clients of the database have [`DATABASE_CHANNELS_MAX`].
+    OfDatabase,
+    /// It is the channel of markers.
+    Reserved,
+}
+
 /// The shared `LISTEN` of a database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SharedListen {
+    /// The channel of markers.
+    marker: Arc<str>,
+    /// There is a connection, which listens on the channel of markers.
+    connected: bool,
     listeners: HashMap<ListenerId, Listener>,
     channels: HashMap<Arc<str>, Channel>,
-    /// Channels for which a round may have something to do.
-    dirty: HashSet<Arc<str>>,
+    /// Channels that are [`ChannelState::Queued`].
+    to_listen: VecDeque<Arc<str>>,
+    /// Channels on which nobody may listen any more.
+    to_unlisten: BTreeSet<Arc<str>>,
     /// Listeners by the server process that carries out their transaction.
     served_by: HashMap<u32, ListenerId>,
-    /// Requests for the next round.
+    /// Requests for the next rounds.
     waiting: Vec<Request>,
     /// The round that was sent last.
     round: Option<Round>,
-    /// Notifications of one process whose listener changes channels in its transaction, until all of them are here.
-    run: Vec<Notification>,
+    /// The process whose notifications came last, and its listener, which holds them.
+    run: Option<(u32, ListenerId)>,
     /// Listeners that have something to read, of whom nobody has been told.
     woken: HashSet<ListenerId>,
     last_id: u64,
@@ -84,6 +113,8 @@ enum ChannelState {
     /// The shared connection does not listen on it.
     #[default]
     Off,
+    /// A LISTEN is to be sent.
+    Queued,
     /// A LISTEN is under way.
     Asked,
     /// It does.
@@ -96,55 +127,28 @@ impl Channel {
     }
 }
 
-#[derive(Debug)]
-struct Request {
-    ticket: Ticket,
-    listener: ListenerId,
-    wants: Wants,
-}
-
-#[derive(Debug)]
-enum Wants {
-    /// To have received what was committed before.
-    CatchUp,
-    /// To listen from the answer on, outside a transaction.
-    Listen(Arc<str>),
-    /// To have these channels listened on, for a transaction.
-    Reserve(Vec<Arc<str>>),
-}
-
-impl Wants {
-    fn channels(&self) -> &[Arc<str>] {
-        match self {
-            Self::CatchUp => &[],
-            Self::Listen(channel) => std::slice::from_ref(channel),
-            Self::Reserve(channels) => channels,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Round {
-    requests: Vec<Request>,
-    /// The channel of each step.
-    steps: Vec<Option<Arc<str>>>,
-    answered: usize,
-    /// What the server refused.
-    refused: HashMap<Arc<str>, Bytes>,
-}
-
 /// A request that is answered: with the server's `ErrorResponse` if it refused a channel.
 pub type Answer = (Ticket, Result<(), Bytes>);
 
-#[derive(Debug, Clone)]
-struct Notification {
-    process: u32,
-    channel: Arc<str>,
-    payload: Bytes,
-    message: Bytes,
-}
-
 impl SharedListen {
+    /// `marker`: the channel of markers.
+    pub fn new(marker: Arc<str>) -> Self {
+        Self {
+            marker,
+            connected: false,
+            listeners: HashMap::new(),
+            channels: HashMap::new(),
+            to_listen: VecDeque::new(),
+            to_unlisten: BTreeSet::new(),
+            served_by: HashMap::new(),
+            waiting: Vec::new(),
+            round: None,
+            run: None,
+            woken: HashSet::new(),
+            last_id: 0,
+        }
+    }
+
     /// A client that was given this process id.
     pub fn join(&mut self, process: u32) -> ListenerId {
         let id = ListenerId(self.next_id());
@@ -152,16 +156,17 @@ impl SharedListen {
         id
     }
 
-    /// The client has gone.
-    pub fn leave(&mut self, id: ListenerId) {
+    /// The client has gone. Returns its requests, which are not answered.
+    pub fn leave(&mut self, id: ListenerId) -> Vec<Ticket> {
         self.settle(id);
         self.unlisten_all(id);
-        self.drop_requests(id);
+        let dropped = self.drop_requests(id);
         self.listeners.remove(&id);
         self.woken.remove(&id);
+        dropped
     }
 
-    fn drop_requests(&mut self, id: ListenerId) {
+    fn drop_requests(&mut self, id: ListenerId) -> Vec<Ticket> {
         let waiting = std::mem::take(&mut self.waiting);
         let (gone, stay) = waiting.into_iter().partition(|r| r.listener == id);
         self.waiting = stay;
@@ -172,9 +177,10 @@ impl SharedListen {
             round.requests = others;
             gone.extend(of_it);
         }
-        for request in gone {
+        for request in &gone {
             self.release(id, request.wants.channels());
         }
+        gone.iter().map(|request| request.ticket).collect()
     }
 
     /// No client is left.
@@ -185,14 +191,21 @@ impl SharedListen {
     /// The client listens on a channel.
     pub fn is_listening(&self, id: ListenerId) -> bool {
         let listener = self.listeners.get(&id);
-        listener.is_some_and(|listener| !listener.channels.is_empty())
+        listener.is_some_and(|listener| !listener.channels().is_empty())
+    }
+
+    /// Differs from the number of another call if the channels of the client are others.
+    pub fn version_of(&self, id: ListenerId) -> u64 {
+        self.listeners
+            .get(&id)
+            .map_or(0, |listener| listener.version)
     }
 
     /// The channels on which the client listens, sorted.
     pub fn channels_of(&self, id: ListenerId) -> Vec<Arc<str>> {
         let listener = self.listeners.get(&id);
         let mut channels: Vec<_> = listener.map_or_else(Vec::new, |listener| {
-            listener.channels.iter().map(Arc::clone).collect()
+            listener.channels().iter().map(Arc::clone).collect()
         });
         channels.sort_unstable();
         channels
@@ -205,24 +218,45 @@ impl SharedListen {
         self.request(id, Wants::Listen(channel))
     }
 
+    /// Whether the client may listen on these channels, too.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn check_room(&self, id: ListenerId, names: &[String]) -> Result<(), NoRoom> {
+        let Some(listener) = self.listeners.get(&id) else {
+            return Ok(());
+        };
+        let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+        if names.contains(&*self.marker) {
+            return Err(NoRoom::Reserved);
+        }
+        let of_client = names.iter().filter(|name| !listener.has(name)).count();
+        if of_client > 0 && listener.count() + of_client > CLIENT_CHANNELS_MAX {
+            return Err(NoRoom::OfClient);
+        }
+        let is_new = |name: &&&str| !self.channels.contains_key(**name);
+        let of_database = names.iter().filter(is_new).count();
+        if of_database > 0 && self.channels.len() + of_database > DATABASE_CHANNELS_MAX {
+            return Err(NoRoom::OfDatabase);
+        }
+        Ok(())
+    }
+
     /// A transaction of the client, which the process `server` carries out, is about to listen on these channels, or to
     /// change otherwise on what the client listens.
     pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> Ticket {
         self.is_served(id, server);
+        let channels: Vec<_> = channels.iter().map(|name| self.channel(name)).collect();
+        let mut kept = Vec::new();
         if let Some(listener) = self.listeners.get_mut(&id) {
             listener.changes = true;
-        }
-        let channels: Vec<_> = channels.iter().map(|name| self.channel(name)).collect();
-        for channel in &channels {
-            self.reserve_one(id, channel);
-            if let Some(listener) = self.listeners.get_mut(&id) {
-                listener.reserved.push(Arc::clone(channel));
-            }
+            let reserved = &mut listener.reserved;
+            kept.extend(channels.iter().filter(|c| reserved.insert(Arc::clone(c))));
         }
         // The transaction keeps them reserved beyond the answer.
-        channels
-            .iter()
-            .for_each(|channel| self.reserve_one(id, channel));
+        for channel in kept.into_iter().chain(&channels) {
+            self.reserve_one(id, channel);
+        }
         self.request(id, Wants::Reserve(channels))
     }
 
@@ -237,19 +271,21 @@ impl SharedListen {
         self.served_by.insert(server, id);
     }
 
-    /// All that was committed before is to be received.
-    pub fn catch_up(&mut self, id: ListenerId) -> Ticket {
-        self.request(id, Wants::CatchUp)
+    /// All that was committed before is to be received. `None`: without a connection, none of it will be.
+    pub fn catch_up(&mut self, id: ListenerId) -> Option<Ticket> {
+        self.connected.then(|| self.request(id, Wants::CatchUp))
     }
 
     /// The client's transaction is over, and what it notified has been received.
     pub fn settle(&mut self, id: ListenerId) {
-        self.end_run();
+        if self.run.is_some_and(|(_, of)| of == id) {
+            self.end_run();
+        }
         let Some(listener) = self.listeners.get_mut(&id) else {
             return;
         };
         listener.changes = false;
-        let reserved = std::mem::take(&mut listener.reserved);
+        let reserved: Vec<_> = std::mem::take(&mut listener.reserved).into_iter().collect();
         if let Some(server) = listener.server.take()
             && self.served_by.get(&server) == Some(&id)
         {
@@ -268,139 +304,6 @@ impl SharedListen {
         self.apply(id, &Listening::UnlistenAll);
     }
 
-    /// The steps of the next round; `None`: one is under way, or none is needed.
-    pub fn next_round(&mut self) -> Option<Vec<Step>> {
-        if self.round.is_some() {
-            return None;
-        }
-        let mut dirty: Vec<_> = self.dirty.drain().collect();
-        dirty.sort_unstable();
-        let (mut steps, mut channels) = (Vec::new(), Vec::new());
-        for name in dirty {
-            let Some(channel) = self.channels.get_mut(&name) else {
-                continue;
-            };
-            let quoted = paceline_sql::quote_ident(&name);
-            match (channel.state, channel.is_wanted()) {
-                (ChannelState::Off, true) => {
-                    channel.state = ChannelState::Asked;
-                    steps.push(Step::Query(format!("LISTEN {quoted}")));
-                    channels.push(Some(name));
-                }
-                (ChannelState::On, false) => {
-                    self.channels.remove(&name);
-                    steps.push(Step::Query(format!("UNLISTEN {quoted}")));
-                    channels.push(None);
-                }
-                (ChannelState::Off, false) => drop(self.channels.remove(&name)),
-                (ChannelState::Asked, _) | (ChannelState::On, true) => {}
-            }
-        }
-        if steps.is_empty() && self.waiting.is_empty() {
-            return None;
-        }
-        if steps.is_empty() {
-            steps.push(Step::Sync);
-            channels.push(None);
-        }
-        self.round = Some(Round {
-            requests: std::mem::take(&mut self.waiting),
-            steps: channels,
-            answered: 0,
-            refused: HashMap::new(),
-        });
-        Some(steps)
-    }
-
-    /// A round is under way.
-    pub fn awaits_answer(&self) -> bool {
-        self.round.is_some()
-    }
-
-    /// The server has refused the step that is under way.
-    pub fn refused(&mut self, error: Bytes) {
-        if let Some(round) = &mut self.round
-            && let Some(Some(channel)) = round.steps.get(round.answered)
-        {
-            round.refused.insert(Arc::clone(channel), error);
-        }
-    }
-
-    /// The server is ready again: the step is over. Returns the requests that are answered with the round.
-    pub fn ready(&mut self) -> Vec<Answer> {
-        self.end_run();
-        let Some(round) = &mut self.round else {
-            return Vec::new();
-        };
-        if let Some(Some(name)) = round.steps.get(round.answered)
-            && let Some(channel) = self.channels.get_mut(name)
-        {
-            channel.state = match round.refused.contains_key(name) {
-                true => ChannelState::Off,
-                false => ChannelState::On,
-            };
-            // It may have become unwanted, or wanted again, meanwhile.
-            self.dirty.insert(Arc::clone(name));
-        }
-        round.answered += 1;
-        if round.answered < round.steps.len() {
-            return Vec::new();
-        }
-        let Some(round) = self.round.take() else {
-            return Vec::new();
-        };
-        let Round {
-            requests, refused, ..
-        } = round;
-        let answers = requests.into_iter();
-        answers
-            .map(|request| self.answer(request, &refused))
-            .collect()
-    }
-
-    fn answer(&mut self, request: Request, refused: &HashMap<Arc<str>, Bytes>) -> Answer {
-        let Request {
-            ticket,
-            listener,
-            wants,
-        } = request;
-        let channels = wants.channels();
-        let error = channels.iter().find_map(|name| refused.get(name));
-        if let (Wants::Listen(channel), None) = (&wants, error) {
-            self.apply(listener, &Listening::Listen(channel.as_ref().to_owned()));
-        }
-        self.release(listener, channels);
-        (ticket, error.map_or(Ok(()), |error| Err(error.clone())))
-    }
-
-    /// The connection is lost. No request waits any longer to catch up; those for channels stay, for the next connection.
-    pub fn disconnected(&mut self) -> Vec<Answer> {
-        self.end_run();
-        for (name, channel) in &mut self.channels {
-            channel.state = ChannelState::Off;
-            self.dirty.insert(Arc::clone(name));
-        }
-        let sent = self
-            .round
-            .take()
-            .map_or_else(Vec::new, |round| round.requests);
-        let all = sent.into_iter().chain(std::mem::take(&mut self.waiting));
-        let (ended, stay) = all.partition(|r: &Request| matches!(r.wants, Wants::CatchUp));
-        self.waiting = stay;
-        let ended: Vec<Request> = ended;
-        ended.into_iter().map(|r| (r.ticket, Ok(()))).collect()
-    }
-
-    /// No connection can be opened: all requests fail with this.
-    pub fn fail(&mut self, error: &Bytes) -> Vec<Answer> {
-        let mut answers = self.disconnected();
-        for request in std::mem::take(&mut self.waiting) {
-            self.release(request.listener, request.wants.channels());
-            answers.push((request.ticket, Err(error.clone())));
-        }
-        answers
-    }
-
     /// The shared connection has received a `NotificationResponse`.
     ///
     /// # Errors
@@ -411,61 +314,46 @@ impl SharedListen {
             bytes: &message,
         };
         let (process, channel, payload) = backend::read_notification(frame.body())?;
-        let name = String::from_utf8_lossy(channel);
-        let known = self.channels.get_key_value(name.as_ref());
-        let channel = known.map_or_else(|| Arc::from(name.as_ref()), |(name, _)| Arc::clone(name));
-        let payload = message.slice_ref(payload);
-        let notification = Notification {
-            process,
-            channel,
-            payload,
-            message,
-        };
-        let of_run = self.run.last().is_some_and(|last| last.process == process);
-        if !of_run || self.run.len() >= RUN_MAX {
+        if self.run.is_some_and(|(before, _)| before != process) {
             self.end_run();
         }
-        if of_run || self.changes_channels(process) {
-            self.run.push(notification);
-        } else {
-            self.deliver(&notification);
+        let author = self.served_by.get(&process).copied();
+        let changing = author.filter(|id| self.listeners.get(id).is_some_and(|l| l.changes));
+        if channel == self.marker.as_bytes() {
+            if let (Some(id), Some(marker)) = (changing, Marker::read(payload)) {
+                self.apply(id, &marker.listening);
+            }
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(channel);
+        let Some((name, channel)) = self.channels.get_key_value(name.as_ref()) else {
+            return Ok(());
+        };
+        for id in &channel.listeners {
+            if Some(*id) != changing
+                && let Some(listener) = self.listeners.get_mut(id)
+            {
+                listener.post(&message, process, author == Some(*id));
+                self.woken.insert(*id);
+            }
+        }
+        if let Some(id) = changing
+            && let Some(listener) = self.listeners.get_mut(&id)
+            && listener.has(name)
+        {
+            listener.hold(Arc::clone(name), message);
+            self.run = Some((process, id));
         }
         Ok(())
     }
 
-    /// The process carries out a transaction that changes on what its client listens.
-    fn changes_channels(&self, process: u32) -> bool {
-        let id = self.served_by.get(&process);
-        let listener = id.and_then(|id| self.listeners.get(id));
-        listener.is_some_and(|listener| listener.changes)
-    }
-
     /// All messages of a transaction are here: its changes are in force for its own notifications, whatever their order.
     fn end_run(&mut self) {
-        let run = std::mem::take(&mut self.run);
-        for notification in run.iter().filter(|n| n.channel.as_ref() == CHANNEL) {
-            let id = self.served_by.get(&notification.process).copied();
-            let marker = Marker::read(&notification.payload);
-            if let (Some(id), Some(marker)) = (id, marker) {
-                self.apply(id, &marker.listening);
-            }
-        }
-        for notification in &run {
-            self.deliver(notification);
-        }
-    }
-
-    fn deliver(&mut self, notification: &Notification) {
-        let Some(channel) = self.channels.get(&notification.channel) else {
-            return;
-        };
-        let author = self.served_by.get(&notification.process);
-        for id in &channel.listeners {
-            if let Some(listener) = self.listeners.get_mut(id) {
-                let own = author == Some(id);
-                listener.post(&notification.message, notification.process, own);
-                self.woken.insert(*id);
-            }
+        if let Some((process, id)) = self.run.take()
+            && let Some(listener) = self.listeners.get_mut(&id)
+        {
+            listener.release_held(process);
+            self.woken.insert(id);
         }
     }
 
@@ -476,30 +364,51 @@ impl SharedListen {
         match change {
             Listening::Listen(name) => {
                 // Only what has been reserved is listened on.
-                let known = self.channels.get_key_value(name.as_str());
-                if let Some(name) = known.map(|(name, _)| Arc::clone(name))
-                    && let Some(channel) = self.channels.get_mut(&name)
+                if let Some((name, channel)) = self.channels.get_key_value(name.as_str())
+                    && channel.reserved.contains_key(&id)
                 {
-                    channel.listeners.insert(id);
-                    listener.channels.insert(name);
+                    let name = Arc::clone(name);
+                    listener.listens(&name);
+                    if let Some(channel) = self.channels.get_mut(&name) {
+                        channel.listeners.insert(id);
+                    }
                 }
             }
             Listening::Unlisten(name) => {
-                if let Some(name) = listener.channels.take(name.as_str())
-                    && let Some(channel) = self.channels.get_mut(&name)
-                {
-                    channel.listeners.remove(&id);
-                    self.dirty.insert(name);
+                if let Some(name) = listener.unlistens(name) {
+                    self.removed(id, &name);
                 }
             }
             Listening::UnlistenAll => {
-                for name in listener.channels.drain() {
-                    if let Some(channel) = self.channels.get_mut(&name) {
-                        channel.listeners.remove(&id);
-                    }
-                    self.dirty.insert(name);
+                for name in listener.unlistens_all() {
+                    self.removed(id, &name);
                 }
             }
+        }
+    }
+
+    fn removed(&mut self, id: ListenerId, name: &Arc<str>) {
+        if let Some(channel) = self.channels.get_mut(name) {
+            channel.listeners.remove(&id);
+            self.follow(name);
+        }
+    }
+
+    /// A channel may have become wanted or unwanted: something may have to be sent.
+    fn follow(&mut self, name: &Arc<str>) {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        match (channel.state, channel.is_wanted()) {
+            (ChannelState::Off, true) => {
+                channel.state = ChannelState::Queued;
+                self.to_listen.push_back(Arc::clone(name));
+            }
+            (ChannelState::Off, false) => drop(self.channels.remove(name)),
+            (ChannelState::On, false) => {
+                self.to_unlisten.insert(Arc::clone(name));
+            }
+            (ChannelState::Queued | ChannelState::Asked, _) | (ChannelState::On, true) => {}
         }
     }
 
@@ -545,7 +454,7 @@ impl SharedListen {
     fn reserve_one(&mut self, id: ListenerId, name: &Arc<str>) {
         let channel = self.channels.entry(Arc::clone(name)).or_default();
         *channel.reserved.entry(id).or_default() += 1;
-        self.dirty.insert(Arc::clone(name));
+        self.follow(name);
     }
 
     fn release(&mut self, id: ListenerId, channels: &[Arc<str>]) {
@@ -556,20 +465,10 @@ impl SharedListen {
                 *count -= 1;
                 if *count == 0 {
                     channel.reserved.remove(&id);
-                    self.dirty.insert(Arc::clone(name));
+                    self.follow(name);
                 }
             }
         }
-    }
-
-    fn request(&mut self, listener: ListenerId, wants: Wants) -> Ticket {
-        let ticket = Ticket(self.next_id());
-        self.waiting.push(Request {
-            ticket,
-            listener,
-            wants,
-        });
-        ticket
     }
 
     fn next_id(&mut self) -> u64 {

@@ -149,7 +149,7 @@ impl Proxy {
             rooms: Arc::default(),
             busy_poll: BusyPoll::default(),
             keyring: Arc::default(),
-            shared_listens: SharedListens::default(),
+            shared_listens: SharedListens::new(),
             cancels: Cancels::default(),
             peers: Peers::default(),
             operators: Operators::default(),

@@ -104,6 +104,13 @@ pub(crate) struct BackendKey {
     secret: u32,
 }
 
+impl BackendKey {
+    /// Where it is.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
 /// What PostgreSQL says of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Description {

@@ -8,7 +8,7 @@
 mod client;
 mod connection;
 
-pub(crate) use client::{ListeningClient, MailEnd, mail};
+pub(crate) use client::{ListeningClient, MailEnd, is_silent, mail};
 
 use crate::config::Host;
 use crate::pool::Pool;
@@ -17,13 +17,14 @@ use crate::server::Address;
 use bytes::Bytes;
 use paceline_line::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 /// The shared LISTEN of each database.
-#[derive(Default)]
 pub(crate) struct SharedListens {
+    /// The channel of markers.
+    pub(crate) marker: Arc<str>,
     by_database: Mutex<HashMap<DatabaseKey, Arc<Shared>>>,
 }
 
@@ -47,14 +48,12 @@ impl DatabaseKey {
 
 /// The shared LISTEN of a database.
 struct Shared {
+    database: DatabaseKey,
     state: Mutex<State>,
     /// There is something to send, or to look at.
     work: Notify,
-    /// The configuration has changed: the connection may lead elsewhere.
-    reconfigured: AtomicBool,
 }
 
-#[derive(Default)]
 struct State {
     core: SharedListen,
     clients: HashMap<ListenerId, Entry>,
@@ -72,6 +71,15 @@ struct Entry {
 }
 
 impl SharedListens {
+    pub(crate) fn new() -> Self {
+        // Its keys are random numbers of the operating system.
+        let random = || RandomState::new().hash_one(0);
+        Self {
+            marker: format!("pacelinelisten_{:016x}{:016x}", random(), random()).into(),
+            by_database: Mutex::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<DatabaseKey, Arc<Shared>>> {
         self.by_database
             .lock()
@@ -82,21 +90,21 @@ impl SharedListens {
         let mut all = self.lock();
         // Those that nobody uses are forgotten: clients may name many databases.
         all.retain(|_, shared| Arc::strong_count(shared) > 1);
-        let shared = all.entry(DatabaseKey::of(address)).or_insert_with(|| {
+        let database = DatabaseKey::of(address);
+        let shared = all.entry(database.clone()).or_insert_with(|| {
             Arc::new(Shared {
-                state: Mutex::default(),
+                database,
+                state: Mutex::new(State::new(Arc::clone(&self.marker))),
                 work: Notify::new(),
-                reconfigured: AtomicBool::new(false),
             })
         });
         Arc::clone(shared)
     }
 
-    /// The configuration has changed: connections that lead elsewhere now are replaced.
+    /// The configuration has changed: clients whose database is led elsewhere now listen no longer.
     pub(crate) fn reconfigure(&self) {
         for shared in self.lock().values() {
-            shared.reconfigured.store(true, Ordering::Release);
-            shared.work.notify_one();
+            shared.lose_moved();
         }
     }
 }
@@ -122,6 +130,10 @@ impl Shared {
             lost: false,
         };
         state.clients.insert(id, entry);
+        if !self.is_of(pool) {
+            // The configuration has changed meanwhile.
+            state.lose(id);
+        }
         if !std::mem::replace(&mut state.runs, true) {
             tokio::spawn(connection::run(Arc::clone(self), Arc::clone(proxy)));
         }
@@ -130,7 +142,41 @@ impl Shared {
     }
 }
 
+impl Shared {
+    fn is_of(&self, pool: &Pool) -> bool {
+        DatabaseKey::of(&pool.address()) == self.database
+    }
+
+    /// Clients whose pool leads to another database now are told that they missed notifications.
+    fn lose_moved(&self) {
+        let mut state = self.lock();
+        let moved = state.clients.iter();
+        let moved = moved.filter(|(_, client)| !client.lost && !self.is_of(&client.pool));
+        let moved: Vec<ListenerId> = moved.map(|(id, _)| *id).collect();
+        if !moved.is_empty() {
+            let database = self.database.database.as_str();
+            tracing::warn!(
+                database,
+                clients = moved.len(),
+                "clients listen no longer: the configuration names another database"
+            );
+        }
+        moved.into_iter().for_each(|id| state.lose(id));
+        drop(state);
+        self.work.notify_one();
+    }
+}
+
 impl State {
+    fn new(marker: Arc<str>) -> Self {
+        Self {
+            core: SharedListen::new(marker),
+            clients: HashMap::new(),
+            answers: HashMap::new(),
+            runs: false,
+        }
+    }
+
     /// The client is to be told that its connection is lost.
     fn is_lost(&self, id: ListenerId) -> bool {
         self.clients.get(&id).is_none_or(|client| client.lost)
@@ -158,8 +204,18 @@ impl State {
     fn lose_all(&mut self, error: &Bytes) {
         let answers = self.core.fail(error);
         self.answer(answers);
-        for (id, client) in &mut self.clients {
-            self.core.leave(*id);
+        let all: Vec<ListenerId> = self.clients.keys().copied().collect();
+        all.into_iter().for_each(|id| self.lose(id));
+    }
+
+    /// The client is told that notifications may be missing; it takes part no longer.
+    fn lose(&mut self, id: ListenerId) {
+        let dropped = self.core.leave(id);
+        // Whoever waits for them hears that the connection is lost.
+        dropped
+            .iter()
+            .for_each(|ticket| drop(self.answers.remove(ticket)));
+        if let Some(client) = self.clients.get_mut(&id) {
             client.lost = true;
             client.mail.notify_one();
         }

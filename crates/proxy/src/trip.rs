@@ -211,6 +211,7 @@ impl Trip {
             return Ok(());
         }
         self.build(pool, conn, out);
+        conn.side.notified = true;
         conn.stream.write_now(out)?;
         Ok(())
     }

@@ -41,6 +41,26 @@ fn names_no_session(text: &str, also: &[&str]) -> bool {
     !words.any(|word| text.contains(word))
 }
 
+/// Might a statement of this text be LISTEN, UNLISTEN or DISCARD? May say yes where none is, never no where one is.
+pub fn may_listen(text: &str) -> bool {
+    const VERBS: [&str; 3] = ["listen", "unlisten", "discard"];
+    let text = text.to_ascii_lowercase();
+    let has_comments = text.contains("--");
+    let begins = |at: usize| {
+        let before = text.get(..at).unwrap_or_default();
+        let last = before.trim_end();
+        // The line may end with a comment.
+        let next_line = || {
+            before
+                .get(last.len()..)
+                .is_some_and(|s| s.contains(['\n', '\r']))
+        };
+        last.is_empty() || last.ends_with([';', '/']) || (has_comments && next_line())
+    };
+    let found = |verb: &&str| text.match_indices(*verb).any(|(at, _)| begins(at));
+    VERBS.iter().any(found)
+}
+
 /// What sets something for its session within a statement, and is forgotten by no reset that keeps the rest.
 const SETTING_WORDS: [&str; 7] = [
     "dblink",

@@ -39,7 +39,7 @@ mod type_name;
 mod update;
 mod value;
 
-pub use bulk::{beginning_may_set, may_set, only_changes_rows, only_reads_rows};
+pub use bulk::{beginning_may_set, may_listen, may_set, only_changes_rows, only_reads_rows};
 pub use call::Call;
 pub use cost::{Cost, cost};
 pub use effect::{

@@ -50,6 +50,12 @@ pub(super) enum Refusal {
     Listen(Bytes),
     /// The client's channels are not those of its server.
     ListsChannels,
+    /// `EXECUTE` of a LISTEN.
+    ExecutesListen,
+    /// A text that is too large to be parsed.
+    ListensUnread,
+    /// The client listens by the shared connection and by its own server.
+    ListensTwice,
 }
 
 impl Refusal {
@@ -77,6 +83,22 @@ impl Refusal {
                 "pg_listening_channels() is not supported within a statement if listen_mode is \"shared\"",
             )
             .with_hint("Send SELECT pg_listening_channels() or SELECT * FROM pg_listening_channels() as a statement of its own."),
+            Self::ExecutesListen => ErrorResponse::error(
+                "0A000",
+                "EXECUTE of a prepared LISTEN or UNLISTEN is not supported if listen_mode is \"shared\"",
+            )
+            .with_hint("Bind and execute the prepared statement by messages of the protocol, or send LISTEN as a statement of its own."),
+            Self::ListensUnread => ErrorResponse::error(
+                "0A000",
+                "LISTEN, UNLISTEN and DISCARD are not supported in such a large text of a client that listens if listen_mode is \"shared\"",
+            )
+            .with_hint("Send them as statements of their own."),
+            Self::ListensTwice => ErrorResponse::error(
+                "0A000",
+                "LISTEN and UNLISTEN are not supported while a client listens by the shared connection and also by a server connection of its own",
+            )
+            .with_detail("A LISTEN that DO, CALL or a function executes is that of the server connection.")
+            .with_hint("DISCARD ALL ends both."),
             Self::PortalDone(name) => {
                 let name = String::from_utf8_lossy(name);
                 ErrorResponse::error("55000", format!("portal \"{name}\" cannot be run"))

@@ -11,10 +11,16 @@ use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use bytes::{BufMut, Bytes, BytesMut};
-use paceline_sql::{Effect, Kept, Listening, SessionChange, listening_changes, replace_listening};
+use foldhash::HashSet;
+use paceline_sql::{
+    Effect, Kept, Listening, Named, SessionChange, listening_changes, replace_listening,
+};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use std::borrow::Cow;
+
+/// OIDs from this one on are those of objects that users have created.
+const FIRST_OID_OF_USERS: u32 = 16_384;
 
 /// How clients listen (`listen_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +49,7 @@ pub(super) struct Listens {
     /// … and that it changes on what its client listens …
     changes: bool,
     /// … and listens on these channels for it.
-    reserved: Vec<String>,
+    reserved: HashSet<String>,
     /// The shared connection could not.
     refused: Option<Bytes>,
     /// A statement of the transaction may have notified.
@@ -60,7 +66,12 @@ impl Ride {
         let session = &desk.session;
         let shared = desk.state.listen_mode == ListenMode::Shared;
         let fits = shared && session.listening.fits(&session.settings);
-        !self.stays && (fits || session.listening.is_listening())
+        !self.stays && !self.listens_itself() && (fits || session.listening.is_listening())
+    }
+
+    /// The client keeps its server because that listens.
+    fn listens_itself(&self) -> bool {
+        self.kept.contains(&Kept::Listening)
     }
 
     /// A statement is about to be sent; `None`: it has not been read.
@@ -128,7 +139,8 @@ impl Ride {
         self.listens.is_known
     }
 
-    /// Why the statement that is about to be sent cannot be.
+    /// Why the statement that is about to be sent cannot be. (What the server has prepared in place of a LISTEN tells the shared
+    /// connection nothing.)
     pub(super) fn listen_refusal(
         &mut self,
         template: Option<&Template>,
@@ -136,6 +148,27 @@ impl Ride {
     ) -> Option<Refusal> {
         if let Some(error) = self.listens.refused.take() {
             return Some(Refusal::Listen(error));
+        }
+        let of_session = |t: &Template| matches!(t.effect(), Some(Effect::Session(_)));
+        let executes = |t: &Template| matches!(t.named(), Some(Named::Execute { .. }));
+        if let Some(template) = template.filter(|t| of_session(t) || executes(t))
+            && listening_changes(&desk.what_it_does(Some(template)).0)
+                .next()
+                .is_some()
+        {
+            if executes(template) && self.shares_listen(desk) {
+                return Some(Refusal::ExecutesListen);
+            }
+            if self.listens_itself() && desk.session.listening.is_listening() {
+                return Some(Refusal::ListensTwice);
+            }
+        }
+        let may_change = |t: &Template| {
+            t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
+        };
+        let hears = self.listens.changes || desk.session.listening.is_listening();
+        if hears && !self.stays && template.is_some_and(may_change) {
+            return Some(Refusal::ListensUnread);
         }
         let lists = desk.session.listening.is_listening() && template.is_some_and(lists_channels);
         (lists && !self.stays).then_some(Refusal::ListsChannels)
@@ -152,9 +185,25 @@ impl Ride {
             return text;
         }
         let listening = &mut desk.session.listening;
-        let replaced =
-            replace_listening(&text, |change| Marker::sql(change, listening.next_number()));
+        let replaced = replace_listening(&text, |change| listening.marker(change));
         replaced.map_or(text, Cow::Owned)
+    }
+
+    /// A portal with these changes is about to be executed. Markers go first: the statement itself was prepared once, and PostgreSQL
+    /// would drop a notification that equals an earlier one of its transaction.
+    pub(super) fn marks_listening(
+        &mut self,
+        changes: &[SessionChange],
+        desk: &mut Desk<'_>,
+        out: &mut BytesMut,
+    ) {
+        if !self.listens.changes {
+            return;
+        }
+        for change in listening_changes(changes) {
+            let marker = desk.session.listening.marker(change);
+            self.own_within_unit(&marker, out);
+        }
     }
 
     /// A LISTEN that is prepared, as the server is to prepare it.
@@ -166,7 +215,11 @@ impl Ride {
         if !self.shares_listen(desk) {
             return None;
         }
-        replace_listening(&template.text, |change| Marker::sql(change, 0)).ok()
+        let marker = &desk.session.listening.marker;
+        replace_listening(&template.text, |change| {
+            Marker::prepared_sql(marker, change)
+        })
+        .ok()
     }
 
     /// A statement has completed that the shared connection's NOTIFY stood for: its own command.
@@ -217,6 +270,11 @@ impl Ride {
         self.listens.ready.is_some()
     }
 
+    /// The ReadyForQuery that waits, which somebody else writes when they have been received. The ride is over.
+    pub fn take_ready(&mut self) -> Option<Bytes> {
+        std::mem::take(&mut self.listens).ready
+    }
+
     /// It has; `to_client` has the notifications.
     pub fn has_notifications(&mut self, to_client: &mut BytesMut) {
         let unlistens_all = self.listens.unlistens_all;
@@ -229,17 +287,20 @@ impl Ride {
     }
 }
 
-/// Might it notify when its transaction commits? A read may by a function, and what it reads may be a view that calls one.
+/// Might it notify when its transaction commits? Nearly everything may execute functions of users: a table has triggers, what is
+/// read may be a view, and so may an operator, a cast or the check of a domain. What may not is known by its text.
 fn may_notify(template: &Template) -> bool {
-    let Some(statement) = &template.statement else {
-        return true;
-    };
-    let named = statement
-        .functions
-        .iter()
-        .any(|name| name.name == "pg_notify");
-    let reads = statement.effect == Effect::Read && statement.relations.is_empty();
-    !reads || named || template.calls_functions()
+    let mut words = template.text.split_ascii_whitespace();
+    let (first, second, third) = (words.next(), words.next(), words.next());
+    let selects = first.is_some_and(|word| word.eq_ignore_ascii_case("select"));
+    let value = second.map(|word| word.strip_suffix(';').unwrap_or(word));
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    // A parameter may be of a domain, which has checks.
+    let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_OID_OF_USERS;
+    let types = template.types.get(2..).unwrap_or_default();
+    let builtin = types.as_chunks().0.iter().all(is_builtin);
+    let is_harmless = |word: &str| is_number(word) || (word == "$1" && builtin);
+    !(selects && value.is_some_and(is_harmless) && third.is_none())
 }
 
 /// A text that asks only for the channels of its session, as a SELECT that answers.

@@ -217,6 +217,10 @@ impl Ride {
             self.refuse_query(Refusal::Keeps(kept), out);
             return true;
         }
+        if let Some(why) = self.listen_refusal(Some(template), desk) {
+            self.refuse_query(why, out);
+            return true;
+        }
         let before = out.len();
         let known = self.make_known(name.as_bytes(), desk, out);
         if known.is_unread() {

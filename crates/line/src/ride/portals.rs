@@ -64,6 +64,7 @@ impl Ride {
         self.discards_sequences(&changes, false, desk);
         desk.meets_temporaries(&changes, &self.kept);
         let drops = changes.iter().any(SessionChange::drops_statements);
+        self.marks_listening(&changes, desk, out);
         let changes = changes.into();
         self.pass(frame, Expect::Execute { changes, hints }, out);
         if drops {

@@ -2,6 +2,7 @@
 //! ([`shared_listen`](crate::shared_listen)).
 
 use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::shared_listen::Marker;
 use crate::template::Template;
 use paceline_sql::{Effect, Listening, SessionChange};
 use std::sync::Arc;
@@ -11,10 +12,14 @@ use std::sync::Arc;
 pub struct ClientListening {
     /// The process id that the client was given.
     pub process: u32,
+    /// The channel of markers, see [`shared_listen`](crate::shared_listen).
+    pub marker: Arc<str>,
     /// Channels on which it listens by the shared connection, sorted.
     pub channels: Vec<Arc<str>>,
     /// The `client_encoding` that its server connections have by default is UTF8, as that of the shared connection is.
     pub default_is_utf8: bool,
+    /// The database is in UTF8. In others PostgreSQL truncates a long name of a channel elsewhere.
+    pub server_is_utf8: bool,
     /// Number of the last marker.
     number: u64,
 }
@@ -25,13 +30,17 @@ impl ClientListening {
         !self.channels.is_empty()
     }
 
-    pub(crate) fn next_number(&mut self) -> u64 {
+    /// The statement that tells the shared connection of a change when the transaction commits.
+    pub(crate) fn marker(&mut self, change: &Listening) -> String {
         self.number += 1;
-        self.number
+        Marker::sql(&self.marker, change, self.number)
     }
 
     /// The shared connection sends texts as a client with these settings wants them.
     pub fn fits(&self, settings: &Settings) -> bool {
+        if !self.server_is_utf8 {
+            return false;
+        }
         let Some(sql) = settings.sql_of(CLIENT_ENCODING) else {
             return self.default_is_utf8;
         };

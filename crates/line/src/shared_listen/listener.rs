@@ -6,10 +6,10 @@ use paceline_wire::backend;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Most messages that wait for one client. Listeners share the bytes of a message; each has its own reference.
-pub const MAIL_MAX: usize = 16 * 1024;
+/// Maximum number of messages that wait for one client. Listeners share the bytes of a message; each has its own reference.
+pub const MAIL_MAX: usize = 64 * 1024;
 
-/// Most bytes of messages that wait for one client.
+/// Maximum number of bytes of messages that wait for one client.
 pub const MAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// More notifications waited for a client than it may have.
@@ -20,14 +20,19 @@ pub struct Overflow;
 pub(super) struct Listener {
     /// The process id that the client was given.
     process: u32,
-    pub(super) channels: HashSet<Arc<str>>,
+    channels: HashSet<Arc<str>>,
+    /// Counts the changes of `channels`.
+    pub(super) version: u64,
     /// Channels on which its transaction may listen.
-    pub(super) reserved: Vec<Arc<str>>,
+    pub(super) reserved: HashSet<Arc<str>>,
     /// Its transaction changes on what it listens.
     pub(super) changes: bool,
     /// The server process that carries out its transaction.
     pub(super) server: Option<u32>,
     mail: VecDeque<Bytes>,
+    /// Notifications of its own transaction, until it is known on which channels it listens then.
+    held: Vec<(Arc<str>, Bytes)>,
+    /// Of both.
     mail_bytes: usize,
     pub(super) overflow: bool,
 }
@@ -37,25 +42,87 @@ impl Listener {
         Self {
             process,
             channels: HashSet::new(),
-            reserved: Vec::new(),
+            version: 0,
+            reserved: HashSet::new(),
             changes: false,
             server: None,
             mail: VecDeque::new(),
+            held: Vec::new(),
             mail_bytes: 0,
             overflow: false,
         }
     }
 
-    /// A notification by the server process `author`, which is the client's `own` if that process carried out its transaction.
-    pub(super) fn post(&mut self, message: &Bytes, author: u32, own: bool) {
-        let full = self.mail.len() >= MAIL_MAX || self.mail_bytes + message.len() > MAIL_BYTES_MAX;
+    pub(super) fn channels(&self) -> &HashSet<Arc<str>> {
+        &self.channels
+    }
+
+    /// It listens on the channel, or its transaction may.
+    pub(super) fn has(&self, channel: &str) -> bool {
+        self.channels.contains(channel) || self.reserved.contains(channel)
+    }
+
+    /// The number of channels for which [`Listener::has`] is true.
+    pub(super) fn count(&self) -> usize {
+        let more = self.reserved.difference(&self.channels);
+        self.channels.len() + more.count()
+    }
+
+    pub(super) fn listens(&mut self, channel: &Arc<str>) {
+        self.version += 1;
+        self.channels.insert(Arc::clone(channel));
+    }
+
+    pub(super) fn unlistens(&mut self, channel: &str) -> Option<Arc<str>> {
+        self.version += 1;
+        self.channels.take(channel)
+    }
+
+    pub(super) fn unlistens_all(&mut self) -> HashSet<Arc<str>> {
+        self.version += 1;
+        std::mem::take(&mut self.channels)
+    }
+
+    fn has_room(&mut self, message: &Bytes) -> bool {
+        let waiting = self.mail.len() + self.held.len();
+        let full = waiting >= MAIL_MAX || self.mail_bytes + message.len() > MAIL_BYTES_MAX;
         if self.overflow || full {
             self.overflow = true;
             self.mail = VecDeque::new();
+            self.held = Vec::new();
             self.mail_bytes = 0;
-            return;
+            return false;
         }
         self.mail_bytes += message.len();
+        true
+    }
+
+    /// A notification of its own transaction, which changes on what it listens.
+    pub(super) fn hold(&mut self, channel: Arc<str>, message: Bytes) {
+        if self.has_room(&message) {
+            self.held.push((channel, message));
+        }
+    }
+
+    /// All of its transaction, which the server process `author` has carried out, is here.
+    pub(super) fn release_held(&mut self, author: u32) {
+        for (channel, message) in std::mem::take(&mut self.held) {
+            if self.channels.contains(&channel) {
+                self.put(&message, author, true);
+            } else {
+                self.mail_bytes -= message.len();
+            }
+        }
+    }
+
+    /// A notification by the server process `author`, which is the client's `own` if that process carried out its transaction.
+    pub(super) fn post(&mut self, message: &Bytes, author: u32, own: bool) {
+        if self.has_room(message) {
+            self.put(message, author, own);
+        }
+    }
+
+    fn put(&mut self, message: &Bytes, author: u32, own: bool) {
         let renamed = backend::own_notification(message, author, own, self.process);
         self.mail
             .push_back(renamed.unwrap_or_else(|| message.clone()));

@@ -2,9 +2,6 @@
 
 use paceline_sql::{Listening, quote_literal};
 
-/// The channel of markers.
-pub const CHANNEL: &str = "paceline_listen";
-
 /// What changes when the transaction commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
@@ -13,15 +10,25 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The statement. PostgreSQL drops a notification that equals an earlier one of its transaction, so texts with different
-    /// numbers are different.
-    pub fn sql(listening: &Listening, number: u64) -> String {
+    /// The statement. PostgreSQL drops a notification that equals an earlier one of its transaction: each has another number.
+    pub fn sql(marker_channel: &str, listening: &Listening, number: u64) -> String {
         let payload = match listening {
             Listening::Listen(channel) => format!("L{number} {channel}"),
             Listening::Unlisten(channel) => format!("U{number} {channel}"),
             Listening::UnlistenAll => format!("*{number} "),
         };
-        format!("NOTIFY {CHANNEL}, {}", quote_literal(&payload))
+        format!("NOTIFY {marker_channel}, {}", quote_literal(&payload))
+    }
+
+    /// What a server has prepared in place of a LISTEN or UNLISTEN: it notifies as those do not, and is no marker. When it is executed,
+    /// a marker with a number goes first.
+    pub fn prepared_sql(marker_channel: &str, listening: &Listening) -> String {
+        let what = match listening {
+            Listening::Listen(channel) => format!("- LISTEN {channel}"),
+            Listening::Unlisten(channel) => format!("- UNLISTEN {channel}"),
+            Listening::UnlistenAll => "- UNLISTEN *".to_owned(),
+        };
+        format!("NOTIFY {marker_channel}, {}", quote_literal(&what))
     }
 
     /// Reads a payload. `None`: it is no marker.

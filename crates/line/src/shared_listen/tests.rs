@@ -1,6 +1,9 @@
 //! The shared `LISTEN`, by what the caller would send and receive.
 
-use super::{Answer, CHANNEL, ListenerId, MAIL_MAX, Marker, Overflow, SharedListen, Step, Ticket};
+use super::{
+    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, MAIL_MAX, Marker, NoRoom,
+    Overflow, STEPS_MAX, SharedListen, Step, Ticket,
+};
 use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
 use paceline_wire::{Frames, backend};
@@ -10,6 +13,15 @@ const P: u32 = 101;
 const Q: u32 = 102;
 const A: u32 = 900_001;
 const B: u32 = 900_002;
+
+/// The channel of markers.
+const MARKER: &str = "pacelinelisten_1f";
+
+fn shared_listen() -> SharedListen {
+    let mut shared = SharedListen::new(MARKER.into());
+    shared.connected();
+    shared
+}
 
 fn message(process: u32, channel: &str, payload: &str) -> Bytes {
     let mut out = BytesMut::new();
@@ -40,9 +52,9 @@ fn notify(shared: &mut SharedListen, process: u32, channel: &str, payload: &str)
 
 /// The marker of a committed transaction.
 fn mark(shared: &mut SharedListen, process: u32, listening: &Listening) {
-    let sql = Marker::sql(listening, 7);
+    let sql = Marker::sql(MARKER, listening, 7);
     let payload = sql.split_once(", '").unwrap().1.strip_suffix('\'').unwrap();
-    notify(shared, process, CHANNEL, payload);
+    notify(shared, process, MARKER, payload);
 }
 
 /// What a client reads: process and payload.
@@ -82,7 +94,7 @@ fn listen(channel: &str) -> Listening {
 
 #[test]
 fn a_client_listens_from_the_answer_on() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = shared.join(A);
     let ticket = shared.listen(id, "a \"b");
     assert_eq!(sql(shared.next_round()), ["LISTEN \"a \"\"b\""]);
@@ -99,7 +111,7 @@ fn a_client_listens_from_the_answer_on() {
 /// However many clients listen, the server is asked once, and stops when the last one does.
 #[test]
 fn a_channel_is_listened_on_once() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
     let ticket = shared.listen(second, "a");
@@ -121,7 +133,7 @@ fn a_channel_is_listened_on_once() {
 
 #[test]
 fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     shared.listen(id, "a");
     round(&mut shared);
@@ -135,7 +147,7 @@ fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
 /// A client that comes back to a channel during the round that ends it is asked for again.
 #[test]
 fn a_channel_that_is_wanted_again_is_listened_on_again() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     shared.unlisten(id, "a");
     assert_eq!(sql(shared.next_round()), ["UNLISTEN \"a\""]);
@@ -151,7 +163,7 @@ fn a_channel_that_is_wanted_again_is_listened_on_again() {
 /// Inside a transaction the place of the marker among the notifications decides.
 #[test]
 fn a_transaction_listens_from_its_commit_on() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = shared.join(A);
     let ticket = shared.reserve(id, P, &["a".to_owned()]);
     assert_eq!(round(&mut shared).1, ok(ticket));
@@ -183,7 +195,7 @@ fn a_transaction_hears_itself_wherever_it_listens() {
             true,
         ),
     ] {
-        let mut shared = SharedListen::default();
+        let mut shared = shared_listen();
         let id = shared.join(A);
         shared.reserve(id, P, &["a".to_owned()]);
         round(&mut shared);
@@ -198,6 +210,7 @@ fn a_transaction_hears_itself_wherever_it_listens() {
         }
         shared.catch_up(id);
         round(&mut shared);
+        shared.settle(id);
         let own = heard.then(|| (A, "own".to_owned()));
         assert_eq!(mail(&mut shared, id), Vec::from_iter(own), "{changes:?}");
     }
@@ -205,7 +218,7 @@ fn a_transaction_hears_itself_wherever_it_listens() {
 
 #[test]
 fn a_transaction_that_rolls_back_changes_nothing() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
     round(&mut shared);
@@ -219,7 +232,7 @@ fn a_transaction_that_rolls_back_changes_nothing() {
 /// The channel of markers is open to everybody.
 #[test]
 fn a_marker_of_another_process_counts_for_no_client() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
     shared.reserve(second, P, &["b".to_owned()]);
@@ -231,7 +244,7 @@ fn a_marker_of_another_process_counts_for_no_client() {
 
 #[test]
 fn a_client_recognises_its_own_notifications_and_no_others() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let (first, second) = (
         listening(&mut shared, A, "a"),
         listening(&mut shared, B, "a"),
@@ -252,7 +265,7 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
 /// A process serves one client at a time; what an earlier one forgot to say does not count.
 #[test]
 fn a_server_process_is_of_the_client_that_it_serves_last() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let (first, second) = (
         listening(&mut shared, A, "a"),
         listening(&mut shared, B, "a"),
@@ -267,7 +280,7 @@ fn a_server_process_is_of_the_client_that_it_serves_last() {
 
 #[test]
 fn one_channel_that_is_refused_fails_no_other() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let (first, second) = (shared.join(A), shared.join(B));
     let (bad, good) = (shared.listen(first, "a"), shared.listen(second, "b"));
     assert_eq!(sql(shared.next_round()), ["LISTEN \"a\"", "LISTEN \"b\""]);
@@ -283,23 +296,27 @@ fn one_channel_that_is_refused_fails_no_other() {
 /// Who waits for a round waits for one that begins later: the round under way may have passed what was committed since.
 #[test]
 fn a_request_waits_for_the_round_after_the_one_under_way() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
-    let first = shared.catch_up(id);
+    let first = shared.catch_up(id).unwrap();
     assert_eq!(sql(shared.next_round()), ["Sync"]);
-    let second = shared.catch_up(id);
+    let second = shared.catch_up(id).unwrap();
     assert_eq!(shared.ready(), ok(first));
     assert_eq!(round(&mut shared).1, ok(second));
 }
 
 #[test]
 fn after_a_loss_all_channels_are_listened_on_again() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     let late = shared.listen(id, "b");
-    let waits = shared.catch_up(id);
+    let waits = shared.catch_up(id).unwrap();
     shared.next_round();
     assert_eq!(shared.disconnected(), ok(waits));
+    // Nothing of what was committed before will be received.
+    assert_eq!(shared.catch_up(id), None);
+    assert_eq!(shared.next_round(), None);
+    shared.connected();
     let (sent, answers) = round(&mut shared);
     assert_eq!(sent, ["LISTEN \"a\"", "LISTEN \"b\""]);
     assert_eq!(answers, ok(late));
@@ -310,7 +327,7 @@ fn after_a_loss_all_channels_are_listened_on_again() {
 
 #[test]
 fn a_client_that_leaves_in_the_midst_leaves_nothing() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let id = shared.join(A);
     shared.listen(id, "a");
     shared.reserve(id, P, &["b".to_owned()]);
@@ -326,7 +343,7 @@ fn a_client_that_leaves_in_the_midst_leaves_nothing() {
 
 #[test]
 fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
-    let mut shared = SharedListen::default();
+    let mut shared = shared_listen();
     let (slow, other) = (
         listening(&mut shared, A, "a"),
         listening(&mut shared, B, "a"),
@@ -347,4 +364,152 @@ fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
         notify(&mut shared, P, "b", &large);
     }
     assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
+}
+
+/// A client that names the channel of markers, or knows what a marker looks like, changes nothing for anybody.
+#[test]
+fn nobody_listens_on_the_channel_of_markers() {
+    let mut shared = shared_listen();
+    let (first, second) = (listening(&mut shared, A, "a"), shared.join(B));
+    let names = [MARKER.to_owned()];
+    assert_eq!(shared.check_room(second, &names), Err(NoRoom::Reserved));
+    shared.is_served(first, P);
+    // Its transaction changes nothing: somebody else's function has notified.
+    mark(&mut shared, P, &Listening::UnlistenAll);
+    assert!(shared.is_listening(first));
+    // A marker is for the channels that were reserved for it.
+    shared.reserve(first, P, &["b".to_owned()]);
+    round(&mut shared);
+    shared.reserve(second, Q, &["c".to_owned()]);
+    round(&mut shared);
+    mark(&mut shared, P, &listen("c"));
+    assert_eq!(shared.channels_of(first), ["a".into()]);
+    assert_eq!(payloads(&mut shared, first), [""; 0]);
+}
+
+/// However long the transaction, and whoever else catches up meanwhile.
+#[test]
+fn a_transaction_hears_all_that_it_sent_before_it_listens() {
+    let mut shared = shared_listen();
+    let other = listening(&mut shared, B, "a");
+    let id = shared.join(A);
+    shared.reserve(id, P, &["a".to_owned()]);
+    round(&mut shared);
+    const COUNT: usize = 20_000;
+    for number in 0..COUNT {
+        notify(&mut shared, P, "a", &number.to_string());
+        if number % 1_000 == 0 {
+            shared.catch_up(other);
+            round(&mut shared);
+            shared.settle(other);
+            shared.ready();
+        }
+    }
+    mark(&mut shared, P, &listen("a"));
+    assert_eq!(mail(&mut shared, other).len(), COUNT);
+    assert_eq!(mail(&mut shared, id), []);
+    shared.settle(id);
+    assert_eq!(mail(&mut shared, id).len(), COUNT);
+}
+
+/// The next message of another process ends it, and comes behind.
+#[test]
+fn what_a_transaction_holds_back_keeps_its_place() {
+    let mut shared = shared_listen();
+    let id = shared.join(A);
+    shared.reserve(id, P, &["a".to_owned()]);
+    round(&mut shared);
+    notify(&mut shared, P, "a", "own");
+    mark(&mut shared, P, &listen("a"));
+    notify(&mut shared, Q, "a", "other");
+    let heard = [(A, "own".to_owned()), (Q, "other".to_owned())];
+    assert_eq!(mail(&mut shared, id), heard);
+}
+
+/// What a client holds back is limited, as what it does not read.
+#[test]
+fn a_transaction_that_sends_too_much_ends_its_client() {
+    let mut shared = shared_listen();
+    let id = shared.join(A);
+    shared.reserve(id, P, &["a".to_owned()]);
+    round(&mut shared);
+    for _ in 0..=MAIL_MAX {
+        notify(&mut shared, P, "a", "own");
+    }
+    assert!(shared.has_overflowed(id));
+}
+
+/// A client that waits for its own notifications waits for a few channels of others at most.
+#[test]
+fn a_round_is_limited() {
+    let mut shared = shared_listen();
+    let (many, other) = (shared.join(A), listening(&mut shared, B, "z"));
+    let names: Vec<String> = (0..3 * STEPS_MAX).map(|n| format!("c{n:03}")).collect();
+    let reserved = shared.reserve(many, P, &names);
+    let waits = shared.catch_up(other).unwrap();
+    let (sent, answers) = round(&mut shared);
+    assert_eq!((sent.len(), answers), (STEPS_MAX, ok(waits)));
+    assert_eq!(round(&mut shared).1, []);
+    assert_eq!(round(&mut shared).1, ok(reserved));
+    // To end it does not hurry.
+    shared.leave(many);
+    let waits = shared.catch_up(other).unwrap();
+    let (sent, answers) = round(&mut shared);
+    assert_eq!((sent.len(), answers), (STEPS_MAX, ok(waits)));
+    let late = shared.listen(other, "late");
+    let (sent, answers) = round(&mut shared);
+    assert_eq!((sent[0].as_str(), answers), ("LISTEN \"late\"", ok(late)));
+    assert_eq!(sent.len(), STEPS_MAX);
+    while !round(&mut shared).0.is_empty() {}
+    assert_eq!(shared.channels.len(), 2);
+}
+
+#[test]
+fn the_limit_of_channels_counts_each_once() {
+    let mut shared = shared_listen();
+    let id = shared.join(A);
+    let names: Vec<String> = (0..CLIENT_CHANNELS_MAX).map(|n| format!("c{n}")).collect();
+    let (first, rest) = names.split_at(CLIENT_CHANNELS_MAX / 2);
+    assert_eq!(shared.check_room(id, &names), Ok(()));
+    shared.reserve(id, P, first);
+    while !round(&mut shared).0.is_empty() {}
+    first
+        .iter()
+        .for_each(|name| mark(&mut shared, P, &listen(name)));
+    shared.settle(id);
+    assert_eq!(shared.channels_of(id).len(), first.len());
+    // Those of its transaction count, too; those that it has do not count twice.
+    shared.reserve(id, P, rest);
+    while !round(&mut shared).0.is_empty() {}
+    assert_eq!(shared.check_room(id, &names), Ok(()));
+    let more = ["more".to_owned()];
+    assert_eq!(shared.check_room(id, &more), Err(NoRoom::OfClient));
+    shared.settle(id);
+    assert_eq!(shared.check_room(id, &more), Ok(()));
+    // All clients together.
+    for process in 0..(DATABASE_CHANNELS_MAX / CLIENT_CHANNELS_MAX) as u32 {
+        let other = shared.join(process);
+        let names: Vec<String> = (0..CLIENT_CHANNELS_MAX)
+            .map(|n| format!("{process}/{n}"))
+            .collect();
+        shared.reserve(other, process, &names);
+    }
+    assert_eq!(shared.check_room(id, &more), Err(NoRoom::OfDatabase));
+    assert_eq!(shared.check_room(id, &names), Ok(()));
+}
+
+/// Not a measurement: where each round looks at all channels, this does not end.
+#[test]
+fn many_channels_end_in_small_portions() {
+    let mut shared = shared_listen();
+    let id = shared.join(A);
+    let names: Vec<String> = (0..CLIENT_CHANNELS_MAX).map(|n| format!("c{n}")).collect();
+    shared.reserve(id, P, &names);
+    while !round(&mut shared).0.is_empty() {}
+    shared.leave(id);
+    let mut rounds = 0;
+    while !round(&mut shared).0.is_empty() {
+        rounds += 1;
+    }
+    assert_eq!(rounds, CLIENT_CHANNELS_MAX.div_ceil(STEPS_MAX));
 }

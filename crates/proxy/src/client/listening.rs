@@ -37,8 +37,15 @@ impl Client {
 
     /// Notes on which channels it listens now. A client that listens on none leaves the shared connection.
     pub(super) fn note_channels(&mut self) {
-        let channels = self.listening.as_ref().map(|client| client.channels());
-        self.session.listening.channels = channels.unwrap_or_default();
+        match &mut self.listening {
+            Some(client) => {
+                if let Some((channels, version)) = client.channels_since(client.version) {
+                    self.session.listening.channels = channels;
+                    client.version = version;
+                }
+            }
+            None => self.session.listening.channels = Vec::new(),
+        }
         if let Some(client) = &self.listening
             && !self.session.listening.is_listening()
             && client.ended().is_none()

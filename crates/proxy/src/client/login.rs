@@ -329,8 +329,13 @@ async fn attempt(
     stream.write_all(&mut out).await?;
     let mut session = Session::new(settings);
     session.listening.process = registration.process;
-    let is_utf8 = |(name, value): &(String, String)| name == "client_encoding" && value == "UTF8";
-    session.listening.default_is_utf8 = parameters.iter().any(is_utf8);
+    session.listening.marker = Arc::clone(&proxy.shared_listens.marker);
+    let is_utf8 = |wanted: &str| {
+        let mut parameters = parameters.iter();
+        parameters.any(|(name, value)| name == wanted && value == "UTF8")
+    };
+    session.listening.default_is_utf8 = is_utf8("client_encoding");
+    session.listening.server_is_utf8 = is_utf8("server_encoding");
     Ok(Login::Client(Guest {
         pool,
         input,

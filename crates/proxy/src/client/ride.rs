@@ -15,6 +15,7 @@ use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use listening::AwaitedEnd;
 use meter::Meter;
 use paceline_line::line::ROW_AWAITED_MAX;
 use paceline_line::ride::{Desk, ListenNeed, Ride, Wrap};
@@ -76,6 +77,8 @@ struct Relay<'a> {
     unparsed: Option<Unparsed>,
     /// … or the shared connection has done this.
     unheard: Option<ListenNeed>,
+    /// The rest of the answer waits for it, and the ride is over.
+    awaited_end: Option<AwaitedEnd>,
     /// The server has been asked for the answers that it keeps.
     flushed: bool,
     /// The ride's first unit, as long as it may have to be carried out again.
@@ -99,6 +102,8 @@ struct Ended {
     /// Answers that the client has not taken yet.
     to_client: BytesMut,
     end: Option<End>,
+    /// The rest of the answer.
+    awaited_end: Option<AwaitedEnd>,
     failed: bool,
     forwarded: u64,
     at: Instant,
@@ -175,6 +180,9 @@ impl Client {
                     _ => seat.leave(),
                 }
             }
+        }
+        if let Some(awaited) = ended.awaited_end {
+            Box::pin(self.await_end(awaited, &mut ended.to_client)).await?;
         }
         // A client that reads slowly holds up nobody but itself.
         if ended.end.is_none() {
@@ -341,6 +349,7 @@ impl<'a> Relay<'a> {
             known: None,
             unparsed: None,
             unheard: None,
+            awaited_end: None,
             flushed: false,
             first: None,
             is_first: true,
@@ -375,6 +384,7 @@ impl<'a> Relay<'a> {
         Ok(Ended {
             to_client: std::mem::take(&mut self.to_client),
             end: self.client_end.take(),
+            awaited_end: self.awaited_end.take(),
             failed: self.ride.saw_error(),
             forwarded: self.ride.forwarded(),
             at,
@@ -409,7 +419,10 @@ impl<'a> Relay<'a> {
             let heard_out = self.wants_client();
             let answered_out = self.take_server_input()?;
             if self.ride.awaits_notifications() {
-                self.catch_up().await;
+                self.awaited_end = Box::pin(self.catch_up()).await;
+                if self.awaited_end.is_some() {
+                    return Ok(());
+                }
                 continue;
             }
             if self.ride.has_strange_numbers() {

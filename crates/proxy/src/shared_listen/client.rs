@@ -1,16 +1,16 @@
 //! A client of a shared LISTEN.
 
-use super::Shared;
+use super::{DatabaseKey, Shared};
 use crate::pool::Pool;
 use crate::proxy::Proxy;
+use crate::server::Address;
 use bytes::{Bytes, BytesMut};
-use paceline_line::shared_listen::{ListenerId, SharedListen, Ticket};
+use paceline_line::shared_listen::{
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Ticket,
+};
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use tokio::sync::{Notify, oneshot};
-
-/// Maximum number of channels of one client.
-const CHANNELS_MAX: usize = 10_000;
 
 /// Bytes of notifications that are taken at a time to be written.
 const TAKEN_BYTES: usize = 64 * 1024;
@@ -22,6 +22,8 @@ pub(crate) struct ListeningClient {
     mail: Arc<Notify>,
     /// Notifications that are being written to the client.
     pub(crate) out: BytesMut,
+    /// Version of the channels that the session knows.
+    pub(crate) version: u64,
 }
 
 /// Why a client gets no more notifications. Its connection ends.
@@ -54,6 +56,12 @@ pub(super) fn lost(of: fn(&'static str, String) -> ErrorResponse) -> ErrorRespon
         .with_hint("Connect and LISTEN again.")
 }
 
+/// The `ErrorResponse` of a request for which the shared connection would have to do something that takes too long.
+pub(crate) fn is_silent() -> Bytes {
+    let message = "the server connection that listens for clients does not answer";
+    to_bytes(&ErrorResponse::error("08006", message))
+}
+
 /// An error as it is sent.
 pub(super) fn to_bytes(error: &ErrorResponse) -> Bytes {
     let mut out = BytesMut::new();
@@ -76,6 +84,7 @@ impl ListeningClient {
             id,
             mail,
             out: BytesMut::new(),
+            version: 0,
         }
     }
 
@@ -83,9 +92,9 @@ impl ListeningClient {
     ///
     /// # Errors
     /// The server's `ErrorResponse`, or one that says why there is none.
-    pub(crate) async fn listen(&self, channel: &str) -> Outcome {
-        self.check_room(1)?;
-        let asked = self.ask(|core| core.listen(self.id, channel));
+    pub(crate) async fn listen(&self, channel: &String) -> Outcome {
+        self.check_room(std::slice::from_ref(channel))?;
+        let asked = self.ask(|core| Some(core.listen(self.id, channel)));
         wait(asked).await
     }
 
@@ -94,18 +103,26 @@ impl ListeningClient {
     /// # Errors
     /// As for [`ListeningClient::listen`].
     pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> Outcome {
-        self.check_room(channels.len())?;
-        let asked = self.ask(|core| core.reserve(self.id, server, channels));
+        self.check_room(channels)?;
+        let asked = self.ask(|core| Some(core.reserve(self.id, server, channels)));
         wait(asked).await
     }
 
-    fn check_room(&self, more: usize) -> Outcome {
-        if self.channels().len() + more <= CHANNELS_MAX {
-            return Ok(());
-        }
-        let detail = format!("A client may listen on {CHANNELS_MAX} channels at a time.");
-        let error = ErrorResponse::error("53400", "too many channels").with_detail(detail);
-        Err(to_bytes(&error))
+    /// The client may listen on these channels, too.
+    fn check_room(&self, channels: &[String]) -> Outcome {
+        let room = self.shared.lock().core.check_room(self.id, channels);
+        room.map_err(|none| {
+            let detail = match none {
+                NoRoom::OfClient => format!(
+                    "A client may listen on {CLIENT_CHANNELS_MAX} channels at a time, its transaction included."
+                ),
+                NoRoom::OfDatabase => format!(
+                    "All clients of a database may listen on {DATABASE_CHANNELS_MAX} channels at a time."
+                ),
+                NoRoom::Reserved => "Paceline itself uses this channel.".to_owned(),
+            };
+            to_bytes(&ErrorResponse::error("53400", "too many channels").with_detail(detail))
+        })
     }
 
     /// Waits until what was committed before has been received.
@@ -115,7 +132,11 @@ impl ListeningClient {
         let _ = wait(asked).await;
     }
 
-    fn ask(&self, request: impl FnOnce(&mut SharedListen) -> Ticket) -> oneshot::Receiver<Outcome> {
+    /// Passes a request on. `None`: nothing needs to be waited for.
+    fn ask(
+        &self,
+        request: impl FnOnce(&mut SharedListen) -> Option<Ticket>,
+    ) -> oneshot::Receiver<Outcome> {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
@@ -123,8 +144,10 @@ impl ListeningClient {
             let _ = answer.send(Err(to_bytes(&lost(ErrorResponse::error))));
             return waits;
         }
-        let ticket = request(&mut state.core);
-        state.answers.insert(ticket, answer);
+        match request(&mut state.core) {
+            Some(ticket) => drop(state.answers.insert(ticket, answer)),
+            None => drop(answer.send(Ok(()))),
+        }
         drop(state);
         self.shared.work.notify_one();
         waits
@@ -156,9 +179,16 @@ impl ListeningClient {
         self.tell(|core| core.unlisten_all(self.id));
     }
 
-    /// The channels on which the client listens, sorted.
-    pub(crate) fn channels(&self) -> Vec<Arc<str>> {
-        self.shared.lock().core.channels_of(self.id)
+    /// The channels on which the client listens, sorted, and their version; `None`: this is the version.
+    pub(crate) fn channels_since(&self, version: u64) -> Option<(Vec<Arc<str>>, u64)> {
+        let state = self.shared.lock();
+        let now = state.core.version_of(self.id);
+        (now != version).then(|| (state.core.channels_of(self.id), now))
+    }
+
+    /// The shared connection is of the database to which this address leads.
+    pub(crate) fn is_of(&self, address: &Address) -> bool {
+        DatabaseKey::of(address) == self.shared.database
     }
 
     /// Appends some notifications for the client.
@@ -208,6 +238,11 @@ impl ListeningClient {
         }
         let overflows = state.core.has_overflowed(self.id);
         overflows.then_some(MailEnd::Overflow)
+    }
+
+    /// The `ErrorResponse` of a LISTEN that would come to nothing.
+    pub(crate) fn lost(&self) -> Bytes {
+        to_bytes(&lost(ErrorResponse::error))
     }
 
     /// There is something to tell the client: while notifications are being written, only that it gets no more.

@@ -1,24 +1,27 @@
 //! The connection of a shared LISTEN: opened, written and read, and opened again.
 
 use super::client::{lost, to_bytes};
-use super::{DatabaseKey, Shared, State};
+use super::{Shared, State};
 use crate::config::ListenLost;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use paceline_line::shared_listen::{CHANNEL, Step};
+use paceline_line::shared_listen::Step;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Instant;
 
-/// A server that does not answer a round for this long is lost.
+/// A server that has a round to answer and sends nothing for this long is lost.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Maximum number of users as which a connection is tried in turn.
+const USERS_MAX: usize = 16;
 
 /// Minimum time between two attempts to open a connection.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -34,33 +37,59 @@ enum Lost {
     Told(String),
     #[error("no answer for {ANSWER_TIME_MAX:?}")]
     Silent,
-    #[error("the configuration names another server")]
-    Moved,
 }
 
 /// Keeps a connection open while clients listen.
 pub(super) async fn run(shared: Arc<Shared>, proxy: Arc<Proxy>) {
-    while let Some(pool) = shared.next_pool() {
-        let address = pool.address();
-        let database = address.database.as_str();
-        match open(&proxy, &pool, &address).await {
-            Ok(mut conn) => match serve(&shared, &mut conn, &address).await {
-                Ok(()) => conn.say_goodbye(),
-                Err(why) => {
-                    tracing::warn!(database, %why, "the connection that listens for clients is lost: notifications may have been missed");
-                    shared.is_lost(reconnects(&proxy));
-                }
-            },
-            Err(error) => {
-                tracing::warn!(database, user = address.user, %error, "no connection to listen for clients");
+    while let Some(pools) = shared.next_pools() {
+        let (mut conn, pool) = match open_as_any(&proxy, &pools).await {
+            Ok(opened) => opened,
+            Err((error, pool)) => {
                 let retry = match shared.cannot_connect(&error, reconnects(&proxy)) {
                     true => pool.terms().server_login_retry.max(RETRY_MIN),
                     false => RETRY_MIN,
                 };
                 tokio::time::sleep(retry).await;
+                continue;
+            }
+        };
+        match serve(&shared, &mut conn).await {
+            Ok(()) => conn.say_goodbye(),
+            Err(why) => {
+                let database = pool.address().database.clone();
+                tracing::warn!(database, %why, "the connection that listens for clients is lost: notifications may have been missed");
+                shared.is_lost(reconnects(&proxy));
             }
         }
     }
+}
+
+/// Opens a connection as the user of one of the pools: as another if the server refuses one.
+async fn open_as_any(
+    proxy: &Arc<Proxy>,
+    pools: &Pools,
+) -> Result<(Box<ServerConn>, Arc<Pool>), (ServerError, Arc<Pool>)> {
+    let mut pool = &pools.first;
+    let mut others = pools.others.iter();
+    loop {
+        let address = pool.address();
+        let error = match open(proxy, pool, &address).await {
+            Ok(conn) => return Ok((conn, Arc::clone(pool))),
+            Err(error) => error,
+        };
+        let database = address.database.as_str();
+        tracing::warn!(database, user = address.user, %error, "no connection to listen for clients");
+        pool = match (&error, others.next()) {
+            (ServerError::Refused(_), Some(other)) => other,
+            _ => return Err((error, Arc::clone(pool))),
+        };
+    }
+}
+
+/// Pools whose clients listen, each of another user.
+struct Pools {
+    first: Arc<Pool>,
+    others: Vec<Arc<Pool>>,
 }
 
 /// `listen_lost = "log"`
@@ -80,20 +109,19 @@ async fn open(
     let none = proxy.book.none();
     let mut conn = ServerConn::open_within(limit, address, &pass, none, PREPARED_MAX).await?;
     let begin = format!(
-        "SET client_encoding TO 'UTF8'; SET application_name TO 'paceline: LISTEN'; LISTEN {CHANNEL}"
+        "SET client_encoding TO 'UTF8'; SET application_name TO 'paceline: LISTEN'; LISTEN {}",
+        proxy.shared_listens.marker
     );
     conn.query(&begin).await?;
     Ok(Box::new(conn))
 }
 
 /// Serves until no client is left.
-async fn serve(shared: &Shared, conn: &mut ServerConn, address: &Address) -> Result<(), Lost> {
+async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
     let mut out = BytesMut::new();
     let mut deadline = None;
+    shared.lock().core.connected();
     loop {
-        if shared.reconfigured.swap(false, Ordering::AcqRel) && shared.has_moved(address) {
-            return Err(Lost::Moved);
-        }
         match shared.next_steps(&mut out) {
             Next::End => return Ok(()),
             Next::Sent => deadline = Some(Instant::now() + ANSWER_TIME_MAX),
@@ -112,6 +140,8 @@ async fn serve(shared: &Shared, conn: &mut ServerConn, address: &Address) -> Res
         }
         // What a server has to say without an end must not keep others waiting.
         if conn.stream.read_now(&mut conn.input)? {
+            // Whatever it sends, it is at work.
+            deadline = deadline.map(|_| Instant::now() + ANSWER_TIME_MAX);
             take_messages(shared, conn)?;
             tokio::task::yield_now().await;
         }
@@ -171,26 +201,26 @@ enum Next {
 }
 
 impl Shared {
-    /// A pool whose clients listen. `None`: there is none, and the next client begins a new task.
-    fn next_pool(&self) -> Option<Arc<Pool>> {
+    /// Pools whose clients listen. `None`: there is none, and the next client begins a new task.
+    fn next_pools(&self) -> Option<Pools> {
         let mut state = self.lock();
-        let mut clients = state.clients.values().filter(|client| !client.lost);
-        let pool = clients.next().map(|client| Arc::clone(&client.pool));
-        state.runs = pool.is_some();
-        pool
-    }
-
-    /// Do clients have to listen elsewhere now?
-    fn has_moved(&self, address: &Address) -> bool {
-        let here = DatabaseKey::of(address);
-        let state = self.lock();
-        let mut pools = state.clients.values().map(|client| &client.pool);
-        pools.any(|pool| DatabaseKey::of(&pool.address()) != here)
+        let mut users = HashSet::new();
+        let clients = state.clients.values().filter(|client| !client.lost);
+        let mut pools = clients
+            .filter(|client| users.insert(client.pool.address().user.clone()))
+            .map(|client| Arc::clone(&client.pool))
+            .take(USERS_MAX);
+        let first = pools.next();
+        let others = pools.collect();
+        state.runs = first.is_some();
+        first.map(|first| Pools { first, others })
     }
 
     fn next_steps(&self, out: &mut BytesMut) -> Next {
         let mut state = self.lock();
         if state.core.is_empty() {
+            let answers = state.core.disconnected();
+            state.answer(answers);
             return Next::End;
         }
         let Some(steps) = state.core.next_round() else {

@@ -11,6 +11,8 @@ fn shared() -> Stage {
     let mut stage = Stage::new();
     stage.state.listen_mode = ListenMode::Shared;
     stage.session.listening.default_is_utf8 = true;
+    stage.session.listening.server_is_utf8 = true;
+    stage.session.listening.marker = "pacelinelisten_1f".into();
     stage
 }
 
@@ -44,7 +46,7 @@ fn a_transaction_notifies_in_place_of_listening() {
     stage.server([complete("BEGIN"), ready('T')]);
     assert_eq!(
         stage.client([query("LISTEN a")]),
-        ["Query NOTIFY paceline_listen, 'L1 a'"]
+        ["Query NOTIFY pacelinelisten_1f, 'L1 a'"]
     );
     assert_eq!(stage.needs, [need(&["a"], true)]);
     assert_eq!(
@@ -55,7 +57,7 @@ fn a_transaction_notifies_in_place_of_listening() {
     let sent = stage.client([query("UNLISTEN *; LISTEN a")]);
     assert_eq!(
         sent,
-        ["Query NOTIFY paceline_listen, '*2 '; NOTIFY paceline_listen, 'L3 a'"]
+        ["Query NOTIFY pacelinelisten_1f, '*2 '; NOTIFY pacelinelisten_1f, 'L3 a'"]
     );
     assert_eq!(stage.needs.len(), 1);
     let got = stage.server([complete("NOTIFY"), complete("NOTIFY"), ready('T')]);
@@ -69,14 +71,38 @@ fn a_transaction_notifies_in_place_of_listening() {
 #[test]
 fn a_statement_of_the_extended_protocol_notifies_too() {
     let mut stage = shared();
-    let sent = stage.client([parse("", "LISTEN a"), bind(""), execute(), sync()]);
+    let sent = stage.client([
+        parse("", "LISTEN a"),
+        bind(""),
+        execute(),
+        execute(),
+        sync(),
+    ]);
     assert!(
-        sent[0].contains("NOTIFY paceline_listen, 'L0 a'"),
+        sent[0].contains("NOTIFY pacelinelisten_1f, '- LISTEN a'"),
         "{sent:?}"
     );
+    // Each execution has a marker of its own.
+    for number in 1..=2 {
+        let marker = format!("NOTIFY pacelinelisten_1f, 'L{number} a'");
+        let sent = sent.iter().filter(|line| line.contains(&marker));
+        assert_eq!(sent.count(), 1, "{marker}");
+    }
     assert_eq!(stage.needs, [need(&["a"], true)]);
-    let got = stage.server([parsed(), bound(), complete("NOTIFY"), ready('I')]);
-    assert_eq!(got, ["parsed", "bound", "LISTEN"]);
+    let marked = || {
+        let (closed, notified) = (closed(), complete("NOTIFY"));
+        [
+            parsed(),
+            bound(),
+            notified.clone(),
+            closed.clone(),
+            closed,
+            notified,
+        ]
+        .concat()
+    };
+    let got = stage.server([parsed(), bound(), marked(), marked(), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "LISTEN", "LISTEN"]);
     assert_eq!(caught_up(&mut stage), 6);
 }
 
@@ -99,6 +125,11 @@ fn clients_that_do_not_listen_are_not_concerned() {
 fn what_may_notify_is_answered_when_notifications_are_there() {
     for (sql, waits) in [
         ("SELECT 1", false),
+        ("select 1;", false),
+        ("SELECT 1 === 2", true),
+        ("SELECT 5::dd", true),
+        ("SELECT 'x'", false),
+        ("SELECT 'x', 'y'", true),
         ("SELECT pg_notify('a', 'b')", true),
         ("SELECT pg_catalog.pg_notify('a', 'b')", true),
         ("SELECT * FROM t", true),
@@ -168,4 +199,56 @@ fn discard_all_lets_go_of_the_channels() {
     stage.server([complete("DISCARD ALL"), ready('I')]);
     caught_up(&mut stage);
     assert!(stage.ride.take_unlistens_all() && !stage.ride.take_unlistens_all());
+}
+
+/// What a transaction may still do there is not what the shared connection knows.
+#[test]
+fn a_client_whose_own_server_listens_does_not_share() {
+    let mut stage = shared();
+    stage.ride.pin(paceline_sql::Kept::Listening);
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(stage.needs, []);
+    // With both, it cannot be told which one is meant.
+    let mut stage = listening();
+    stage.ride.pin(paceline_sql::Kept::Listening);
+    stage.client([query("UNLISTEN *")]);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert_eq!(got.len(), 1, "{got:?}");
+    assert!(got[0].starts_with("ERROR 0A000"), "{got:?}");
+}
+
+#[test]
+fn execute_of_a_prepared_listen_is_refused() {
+    let mut stage = shared();
+    stage.client([parse("l", "LISTEN a"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    stage.ride_again();
+    stage.client([query("EXECUTE l")]);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert!(got[0].starts_with("ERROR 0A000"), "{got:?}");
+}
+
+/// A text that is not parsed.
+#[test]
+fn a_text_that_is_not_read_does_not_change_channels() {
+    let values = vec!["(1)"; 40_000].join(", ");
+    for (text, refused) in [
+        (
+            format!("INSERT INTO t VALUES {values}; UNLISTEN jobs"),
+            true,
+        ),
+        (
+            format!("SELECT 1; /* x */ Discard all; INSERT INTO t VALUES {values}"),
+            true,
+        ),
+        (
+            format!("SELECT 1; INSERT INTO t SELECT 'listen' FROM (VALUES {values}) v"),
+            false,
+        ),
+        (format!("INSERT INTO t VALUES {values}"), false),
+    ] {
+        let mut stage = listening();
+        let sent = stage.client([query(&text)]);
+        assert_eq!(sent[0].contains("refused"), refused, "{}", &sent[0][..40]);
+    }
 }

@@ -196,9 +196,6 @@ impl Stage {
         let Some((before, rest)) = line.split_once(crate::server::NAME_PREFIX) else {
             return line.to_owned();
         };
-        if line.contains(crate::shared_listen::CHANNEL) {
-            return line.to_owned();
-        }
         let end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '_')
             .unwrap_or(rest.len());

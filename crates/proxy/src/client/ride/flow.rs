@@ -41,7 +41,9 @@ impl Relay<'_> {
                 (self.body_left, self.body_goes) = (header.len, true);
                 continue;
             }
-            if is_long(header) && has_head(header, input) {
+            // All of its text is needed: what it changes in the channels goes to the shared connection.
+            let is_whole = header.tag == tag::QUERY && self.client.listening.is_some();
+            if is_long(header) && !is_whole && has_head(header, input) {
                 match self.begin_long(header) {
                     Ok(()) => continue,
                     Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),

@@ -1,0 +1,221 @@
+//! Requests, and the rounds that answer them.
+
+use super::{Answer, Channel, ChannelState, ListenerId, SharedListen, Step, Ticket};
+use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt};
+use paceline_sql::Listening;
+use std::sync::Arc;
+
+/// Maximum number of channels that a round begins or ends to listen on. What these cost PostgreSQL depends on how many channels there
+/// are, and a client that waits for its own notifications waits for the round under way.
+pub const STEPS_MAX: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) ticket: Ticket,
+    pub(super) listener: ListenerId,
+    pub(super) wants: Wants,
+}
+
+#[derive(Debug)]
+pub(super) enum Wants {
+    /// To have received what was committed before.
+    CatchUp,
+    /// To listen from the answer on, outside a transaction.
+    Listen(Arc<str>),
+    /// To have these channels listened on, for a transaction.
+    Reserve(Vec<Arc<str>>),
+}
+
+impl Wants {
+    pub(super) fn channels(&self) -> &[Arc<str>] {
+        match self {
+            Self::CatchUp => &[],
+            Self::Listen(channel) => std::slice::from_ref(channel),
+            Self::Reserve(channels) => channels,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) requests: Vec<Request>,
+    /// The channel of each step.
+    steps: Vec<Option<Arc<str>>>,
+    answered: usize,
+    /// What the server refused.
+    refused: HashMap<Arc<str>, Bytes>,
+}
+
+impl SharedListen {
+    pub(super) fn request(&mut self, listener: ListenerId, wants: Wants) -> Ticket {
+        let ticket = Ticket(self.next_id());
+        self.waiting.push(Request {
+            ticket,
+            listener,
+            wants,
+        });
+        ticket
+    }
+
+    /// The steps of the next round; `None`: one is under way, none is needed, or there is no connection.
+    pub fn next_round(&mut self) -> Option<Vec<Step>> {
+        if self.round.is_some() || !self.connected {
+            return None;
+        }
+        let (mut steps, mut channels) = (Vec::new(), Vec::new());
+        while steps.len() < STEPS_MAX
+            && let Some(name) = self.to_listen.pop_front()
+        {
+            let Some(channel) = self.channels.get_mut(&name) else {
+                continue;
+            };
+            if !channel.is_wanted() {
+                self.channels.remove(&name);
+                continue;
+            }
+            channel.state = ChannelState::Asked;
+            steps.push(Step::Query(format!(
+                "LISTEN {}",
+                paceline_sql::quote_ident(&name)
+            )));
+            channels.push(Some(name));
+        }
+        while steps.len() < STEPS_MAX
+            && let Some(name) = self.to_unlisten.pop_first()
+        {
+            let is_on = |channel: &Channel| channel.state == ChannelState::On;
+            let channel = self.channels.get(&name);
+            if channel.is_some_and(|channel| is_on(channel) && !channel.is_wanted()) {
+                self.channels.remove(&name);
+                steps.push(Step::Query(format!(
+                    "UNLISTEN {}",
+                    paceline_sql::quote_ident(&name)
+                )));
+                channels.push(None);
+            }
+        }
+        let known = &self.channels;
+        let is_asked = |name: &Arc<str>| {
+            let state = known.get(name).map(|channel| channel.state);
+            matches!(state, Some(ChannelState::Asked | ChannelState::On))
+        };
+        let answered = |request: &mut Request| request.wants.channels().iter().all(is_asked);
+        let requests: Vec<_> = self.waiting.extract_if(.., answered).collect();
+        if steps.is_empty() {
+            if requests.is_empty() {
+                return None;
+            }
+            steps.push(Step::Sync);
+            channels.push(None);
+        }
+        self.round = Some(Round {
+            requests,
+            steps: channels,
+            answered: 0,
+            refused: HashMap::new(),
+        });
+        Some(steps)
+    }
+
+    /// A round is under way.
+    pub fn awaits_answer(&self) -> bool {
+        self.round.is_some()
+    }
+
+    /// The server has refused the step that is under way.
+    pub fn refused(&mut self, error: Bytes) {
+        if let Some(round) = &mut self.round
+            && let Some(Some(channel)) = round.steps.get(round.answered)
+        {
+            round.refused.insert(Arc::clone(channel), error);
+        }
+    }
+
+    /// The server is ready again: the step is over. Returns the requests that are answered with the round.
+    pub fn ready(&mut self) -> Vec<Answer> {
+        let Some(round) = &mut self.round else {
+            return Vec::new();
+        };
+        if let Some(Some(name)) = round.steps.get(round.answered)
+            && let Some(channel) = self.channels.get_mut(name)
+        {
+            channel.state = match round.refused.contains_key(name) {
+                true => ChannelState::Off,
+                false => ChannelState::On,
+            };
+            // It may have become unwanted, or wanted again, meanwhile.
+            let name = Arc::clone(name);
+            self.follow(&name);
+        }
+        let Some(round) = &mut self.round else {
+            return Vec::new();
+        };
+        round.answered += 1;
+        if round.answered < round.steps.len() {
+            return Vec::new();
+        }
+        let Some(round) = self.round.take() else {
+            return Vec::new();
+        };
+        let Round {
+            requests, refused, ..
+        } = round;
+        let answers = requests.into_iter();
+        answers
+            .map(|request| self.answer(request, &refused))
+            .collect()
+    }
+
+    fn answer(&mut self, request: Request, refused: &HashMap<Arc<str>, Bytes>) -> Answer {
+        let Request {
+            ticket,
+            listener,
+            wants,
+        } = request;
+        let channels = wants.channels();
+        let error = channels.iter().find_map(|name| refused.get(name));
+        if let (Wants::Listen(channel), None) = (&wants, error) {
+            self.apply(listener, &Listening::Listen(channel.as_ref().to_owned()));
+        }
+        self.release(listener, channels);
+        (ticket, error.map_or(Ok(()), |error| Err(error.clone())))
+    }
+
+    /// There is a connection.
+    pub fn connected(&mut self) {
+        self.connected = true;
+    }
+
+    /// The connection is lost. No request waits any longer to catch up; those for channels stay, for the next connection.
+    pub fn disconnected(&mut self) -> Vec<Answer> {
+        self.connected = false;
+        self.end_run();
+        self.channels.retain(|_, channel| channel.is_wanted());
+        self.to_unlisten.clear();
+        self.to_listen = self.channels.keys().map(Arc::clone).collect();
+        self.to_listen.make_contiguous().sort_unstable();
+        for channel in self.channels.values_mut() {
+            channel.state = ChannelState::Queued;
+        }
+        let sent = self
+            .round
+            .take()
+            .map_or_else(Vec::new, |round| round.requests);
+        let all = sent.into_iter().chain(std::mem::take(&mut self.waiting));
+        let (ended, stay) = all.partition(|r: &Request| matches!(r.wants, Wants::CatchUp));
+        self.waiting = stay;
+        let ended: Vec<Request> = ended;
+        ended.into_iter().map(|r| (r.ticket, Ok(()))).collect()
+    }
+
+    /// No connection can be opened: all requests fail with this.
+    pub fn fail(&mut self, error: &Bytes) -> Vec<Answer> {
+        let mut answers = self.disconnected();
+        for request in std::mem::take(&mut self.waiting) {
+            self.release(request.listener, request.wants.channels());
+            answers.push((request.ticket, Err(error.clone())));
+        }
+        answers
+    }
+}
