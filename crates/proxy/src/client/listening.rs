@@ -56,20 +56,28 @@ impl Client {
     }
 
     /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
-    pub(super) async fn listen_alone(
-        &mut self,
-        change: Listening,
-        unit: &Request,
-    ) -> Result<(), End> {
-        let outcome = match &change {
-            Listening::Listen(channel) => self.join_listening().listen(channel).await,
-            Listening::Unlisten(_) | Listening::UnlistenAll => {
-                if let Some(client) = &self.listening {
+    pub(super) async fn listen_alone(&mut self, change: Listening, unit: &Request) -> Result<(), End> {
+        if let Listening::Listen(_) = &change {
+            self.join_listening();
+        }
+        let Self {
+            listening,
+            stream,
+            input,
+            ..
+        } = self;
+        let work = async {
+            match (&change, listening.as_deref()) {
+                (_, None) => Ok(()),
+                (Listening::Listen(channel), Some(client)) => client.listen(channel).await,
+                (Listening::Unlisten(_) | Listening::UnlistenAll, Some(client)) => {
                     client.catch_up().await;
+                    Ok(())
                 }
-                Ok(())
             }
         };
+        let outcome = stream.while_it_waits(input, work).await;
+        let outcome = outcome.ok_or(End::Left)?;
         let mut out = match outcome {
             Ok(()) => self.session.answer_listening(&change, unit),
             Err(error) => BytesMut::from(error),

@@ -1,8 +1,11 @@
 //! `LISTEN` by one server connection for all clients of a database (`listen_mode = "shared"`), beside bare PostgreSQL.
 
+mod limits;
 mod loss;
 mod many;
+mod markers;
 mod processes;
+mod servers;
 mod stories;
 
 use crate::harness::Stage;

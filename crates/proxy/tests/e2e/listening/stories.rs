@@ -220,6 +220,41 @@ const STORIES: &[&[Step]] = &[
         Runs("ROLLBACK"),
         Other("1"),
     ],
+    // The same more than once.
+    &[
+        Runs("BEGIN"),
+        Runs("LISTEN a"),
+        Runs("UNLISTEN a"),
+        Runs("LISTEN a"),
+        Runs("COMMIT"),
+        Other("1"),
+    ],
+    &[
+        Runs("LISTEN a"),
+        Runs("BEGIN"),
+        Runs("UNLISTEN *"),
+        Runs("LISTEN a"),
+        Runs("UNLISTEN *"),
+        Runs("COMMIT"),
+        Other("1"),
+    ],
+    // More than is sent at a time.
+    &[
+        Says("BEGIN"),
+        Says("SELECT count(pg_notify('a', g::text)) FROM generate_series(1, 2000) g"),
+        Says("LISTEN a"),
+        Says("COMMIT"),
+        Other("1"),
+    ],
+    &[
+        Says("BEGIN"),
+        Says("LISTEN a"),
+        Says("COMMIT AND CHAIN"),
+        Other("1"),
+        Says("NOTIFY a, 'own'"),
+        Says("COMMIT"),
+        Other("2"),
+    ],
     // A failed transaction takes no LISTEN.
     &[
         Says("BEGIN"),
