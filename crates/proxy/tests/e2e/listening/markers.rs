@@ -101,7 +101,7 @@ fn a_transaction_hears_all_of_itself_beside_others() {
             std::thread::spawn(move || {
                 other.ok("LISTEN other");
                 for _ in 0..300 {
-                    assert_eq!(heard(&other.ok("NOTIFY other").0).is_empty(), false);
+                    assert!(!heard(&other.ok("NOTIFY other").0).is_empty());
                 }
             })
         })
