@@ -46,7 +46,7 @@ pub use keep::{Keeping, StatePolicy};
 use listening::Listens;
 pub use listening::{ListenMode, ListenNeed};
 use named::Moved;
-use paceline_sql::{Hints, Kept, SequenceUse};
+use paceline_sql::{Hints, PinReason as Kept, SequenceUse};
 use paceline_wire::backend::Status;
 use portals::Portal;
 use repeat::Repeat;

@@ -1,10 +1,10 @@
-//! What a text does: reads, writes, something else, or a change of the session.
+//! The effect of a text: reads, writes, changes of the session, or others.
 //!
-//! Judged by the text alone. A user-defined function may do anything inside; whoever needs to be sure about functions
-//! asks the catalog about [`Statement::functions`](crate::Statement::functions).
+//! The text alone decides. A user-defined function may have any effect; callers that depend on functions look up
+//! [`Statement::functions`](crate::Statement::functions) in the catalog.
 
-mod kept;
 mod listening;
+mod pin_reason;
 mod set_config;
 mod setting;
 mod shown;
@@ -16,53 +16,53 @@ use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtK
 
 use crate::name::Name;
 use crate::tree::Record;
-pub use kept::Kept;
 pub use listening::{Listening, listening_changes, replace_listening};
+pub use pin_reason::PinReason;
 use set_config::changes_of_plain_calls;
 pub use set_config::{Bound, SetConfig};
 use setting::changes_of_set;
-pub use setting::{is_of_a_user, known_sql, set_config_sql, set_to};
+pub use setting::{define_option_sql, is_custom_option, set_config_sql, set_to};
 pub use shown::IDLE_SESSION_TIMEOUT;
 pub(crate) use shown::shows;
 
-/// What a text does to data and session.
+/// The effect of a text on data and session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// One SELECT, VALUES or TABLE without locking clause, INTO, or a CTE that changes data.
     Read,
     /// One INSERT, UPDATE, DELETE or MERGE, or a SELECT with a locking clause or a CTE that changes data.
     Write,
-    /// Anything else that leaves the session as it was: an empty text, DDL, transaction control, COPY, SHOW, several
-    /// statements, …
+    /// Another text that does not change the session: an empty text, DDL, transaction control, COPY, SHOW, more than
+    /// one statement, …
     Other,
-    /// The text changes the session: every change in order. What else it does is not told.
+    /// The text changes the session: all changes in order. Other effects of the text are not listed.
     Session(Vec<SessionChange>),
 }
 
 /// One change of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionChange {
-    /// A setting takes a value that lasts.
+    /// A setting receives a value that outlasts the transaction.
     Set {
-        /// The setting, in lower case. `SET NAMES` sets `client_encoding`, `SET TIME ZONE` sets `timezone`, and
-        /// `SET SESSION CHARACTERISTICS` the defaults of what it names.
+        /// The setting, in lower case. `SET NAMES` sets `client_encoding`, `SET TIME ZONE` sets `timezone`, `SET
+        /// SESSION CHARACTERISTICS` sets the defaults of the characteristics.
         name: String,
-        /// A text that sets it again.
+        /// SQL that sets the same value again.
         sql: String,
     },
-    /// A call whose parameters tell what it sets.
+    /// A call of `set_config` whose parameters determine the change.
     SetTo(SetConfig),
-    /// A setting may have another value, which the server must be asked for when the transaction is over.
+    /// A setting may have another value, which must be read from the server after the transaction.
     SetUnknown {
         /// The setting, in lower case.
         name: String,
     },
-    /// A setting goes back to its default.
+    /// A setting returns to its default.
     Reset {
         /// The setting, in lower case.
         name: String,
     },
-    /// The session knows this name of a user's own from now on, though its value ends with the transaction.
+    /// The session knows this customized option from now on, although its value ends with the transaction.
     Known {
         /// The name, in lower case.
         name: String,
@@ -80,42 +80,43 @@ pub enum SessionChange {
         /// The SQL-level name of the prepared statement.
         name: String,
     },
-    /// Only the server that carries it out has this from now on.
-    Pin(Kept),
-    /// The session listens on other channels when its transaction commits.
+    /// Session state that exists only on this server connection from now on.
+    Pin(PinReason),
+    /// The channels of the session change when its transaction commits.
     Listening(Listening),
-    /// Something that only its server has may be gone afterwards.
-    LetGo,
-    /// It may change the session in a way the text does not tell.
+    /// Session state that exists only on this server connection may have ended.
+    MayUnpin,
+    /// The statement may change the session in a way that its text does not show.
     Taint,
-    /// It calls functions that may. (The catalog tells, not the text.)
+    /// The statement calls functions that may change the session. The catalog has to be checked; the parser does not
+    /// return this variant.
     Called,
     /// `SAVEPOINT name`
     Savepoint {
-        /// The savepoint.
+        /// Name of the savepoint.
         name: String,
     },
     /// `RELEASE name`
     Release {
-        /// The savepoint.
+        /// Name of the savepoint.
         name: String,
     },
     /// `ROLLBACK TO name`
     RollbackTo {
-        /// The savepoint.
+        /// Name of the savepoint.
         name: String,
     },
-    /// What follows is what the next statement of the text changes.
+    /// The following changes belong to the next statement of the text.
     Next,
 }
 
 impl SessionChange {
-    /// The session forgets the numbers of sequences after it.
+    /// Whether the session has no sequence numbers after the change.
     pub fn discards_sequences(&self) -> bool {
         matches!(self, Self::DiscardSequences | Self::DiscardAll)
     }
 
-    /// All prepared statements are gone after it.
+    /// Whether the session has no prepared statements after the change.
     pub fn drops_statements(&self) -> bool {
         matches!(self, Self::DeallocateAll | Self::DiscardAll)
     }
@@ -124,11 +125,11 @@ impl SessionChange {
 /// DECLARE's option bit for WITH HOLD (`CURSOR_OPT_HOLD`).
 const CURSOR_OPT_HOLD: i32 = 0x0020;
 
-/// The effect of a text's statements together.
+/// The combined effect of the statements of a text.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
     let mut changes = Vec::new();
-    for (place, statement) in statements.iter().enumerate() {
-        changes.extend((place > 0).then_some(SessionChange::Next));
+    for (index, statement) in statements.iter().enumerate() {
+        changes.extend((index > 0).then_some(SessionChange::Next));
         changes.extend(each_once(session_changes(statement)));
     }
     while changes.last() == Some(&SessionChange::Next) {
@@ -138,27 +139,28 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
         return Effect::Session(changes);
     }
     match statements {
-        [single] => of_undisturbing(single),
+        [single] => of_neutral(single),
         _ => Effect::Other,
     }
 }
 
-/// A statement can name a function very often, and each execution of it is owed all that it changes.
+/// Removes duplicates of changes that have no effect the second time. A statement can call a function very often, and
+/// each execution has to apply all changes.
 fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
-    use SessionChange::{Called, LetGo, Pin, Taint};
+    use SessionChange::{Called, MayUnpin, Pin, Taint};
     let mut seen = Vec::new();
     changes.retain(|change| {
-        let once = matches!(change, Pin(_) | LetGo | Taint | Called);
-        let known = once && seen.contains(change);
-        if once && !known {
+        let once = matches!(change, Pin(_) | MayUnpin | Taint | Called);
+        let repeated = once && seen.contains(change);
+        if once && !repeated {
             seen.push(change.clone());
         }
-        !known
+        !repeated
     });
     changes
 }
 
-/// Does one of them begin a transaction block?
+/// Whether one of the statements starts a transaction block.
 pub(crate) fn begin(statements: &[NodeEnum]) -> bool {
     use TransactionStmtKind::{TransStmtBegin, TransStmtStart};
     let begins = |statement: &NodeEnum| match statement {
@@ -170,8 +172,8 @@ pub(crate) fn begin(statements: &[NodeEnum]) -> bool {
     statements.iter().any(begins)
 }
 
-/// The effect of a statement that leaves the session alone.
-fn of_undisturbing(statement: &NodeEnum) -> Effect {
+/// The effect of a statement that does not change the session.
+fn of_neutral(statement: &NodeEnum) -> Effect {
     match statement {
         NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)
@@ -197,7 +199,7 @@ fn of_undisturbing(statement: &NodeEnum) -> Effect {
     }
 }
 
-/// What one statement changes in the session, by what it is and by what it calls.
+/// The changes of one statement, by its kind and the functions it calls.
 fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
     if let NodeEnum::ExplainStmt(explain) = statement {
         let inner = explain.query.as_ref().and_then(|query| query.node.as_ref());
@@ -218,7 +220,7 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
     changes
 }
 
-/// ANALYZE in any spelling that may mean yes.
+/// Whether the option is ANALYZE and may be on.
 pub(crate) fn is_analyze(option: &pg_query::Node) -> bool {
     let Some(NodeEnum::DefElem(option)) = &option.node else {
         return false;
@@ -237,7 +239,7 @@ fn is_off(option: &DefElem) -> bool {
     }
 }
 
-/// What a statement changes by being what it is.
+/// The changes of a statement because of its kind.
 fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
     let change = match statement {
         NodeEnum::VariableSetStmt(set) => return changes_of_set(set),
@@ -258,10 +260,10 @@ fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
                 .into_iter()
                 .collect();
         }
-        NodeEnum::PrepareStmt(_) => SessionChange::Pin(Kept::Prepared),
-        NodeEnum::LoadStmt(_) => SessionChange::Pin(Kept::Library),
+        NodeEnum::PrepareStmt(_) => SessionChange::Pin(PinReason::Prepared),
+        NodeEnum::LoadStmt(_) => SessionChange::Pin(PinReason::Library),
         NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {
-            SessionChange::Pin(Kept::Cursor)
+            SessionChange::Pin(PinReason::Cursor)
         }
         NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => SessionChange::Taint,
         _ => return Vec::new(),
@@ -269,7 +271,7 @@ fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
     vec![change]
 }
 
-/// Savepoints; what begins and ends a transaction, its answer tells.
+/// The changes of savepoint commands. The start and the end of a transaction are visible in the server's reply.
 fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
     let name = control.savepoint_name.clone();
     match control.kind() {
@@ -280,17 +282,17 @@ fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
     }
 }
 
-/// What a node anywhere in a statement changes.
+/// The change of a node anywhere in a statement.
 fn change_of_node(node: &Record) -> Option<SessionChange> {
     match node.kind {
         "FuncCall" => change_of_call(node),
         "RangeVar" if node.text("relpersistence") == "t" => {
-            Some(SessionChange::Pin(Kept::Temporary))
+            Some(SessionChange::Pin(PinReason::Temporary))
         }
         "RangeVar" if is_temporary(node.text("schemaname")) => {
-            Some(SessionChange::Pin(Kept::Temporary))
+            Some(SessionChange::Pin(PinReason::Temporary))
         }
-        // A rule on this view calls set_config.
+        // A rule of this view calls `set_config`.
         "UpdateStmt"
             if node
                 .record("relation")
@@ -298,9 +300,9 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
         {
             Some(SessionChange::Taint)
         }
-        // Qualified names of everything that is neither a table, a constant nor a column.
+        // Other nodes with qualified names: neither a table, a constant nor a column.
         "AConst" | "ColumnRef" => None,
-        _ => has_temporary_name(node).then_some(SessionChange::Pin(Kept::Temporary)),
+        _ => has_temporary_name(node).then_some(SessionChange::Pin(PinReason::Temporary)),
     }
 }
 
@@ -329,18 +331,18 @@ fn is_temporary(schema: &str) -> bool {
     schema == "pg_temp" || schema.starts_with("pg_temp_")
 }
 
-/// What a call changes, going by the names of PostgreSQL's own functions and of a few extensions'.
+/// The change of a function call, by the names of functions of PostgreSQL and of some extensions.
 fn change_of_call(call: &Record) -> Option<SessionChange> {
     let name = Name::from_parts(call.names("funcname"))?;
     if name.schema.as_deref().is_some_and(is_temporary) {
-        return Some(SessionChange::Pin(Kept::Temporary));
+        return Some(SessionChange::Pin(PinReason::Temporary));
     }
     match name.name.as_str() {
-        // Extensions live in any schema.
+        // Extensions may be installed in any schema.
         "dblink_connect" | "dblink_connect_u" => {
-            return Some(SessionChange::Pin(Kept::Dblink));
+            return Some(SessionChange::Pin(PinReason::Dblink));
         }
-        "set_limit" => return Some(SessionChange::Pin(Kept::Limit)),
+        "set_limit" => return Some(SessionChange::Pin(PinReason::Limit)),
         _ if !name.may_be_system() => return None,
         _ => {}
     }
@@ -348,24 +350,26 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_advisory_lock"
         | "pg_advisory_lock_shared"
         | "pg_try_advisory_lock"
-        | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin(Kept::AdvisoryLock)),
+        | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin(PinReason::AdvisoryLock)),
         "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
-            Some(SessionChange::LetGo)
+            Some(SessionChange::MayUnpin)
         }
         "set_config" => set_config::change_of_call(call),
-        "setseed" => Some(SessionChange::Pin(Kept::Seed)),
-        // They carry out a text.
+        "setseed" => Some(SessionChange::Pin(PinReason::Seed)),
+        // These functions execute a text.
         "query_to_xml"
         | "query_to_xmlschema"
         | "query_to_xml_and_xmlschema"
         | "ts_stat"
         | "ts_rewrite" => Some(SessionChange::Taint),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
-            Some(SessionChange::Pin(Kept::ReplicationSlot))
+            Some(SessionChange::Pin(PinReason::ReplicationSlot))
         }
-        "pg_replication_origin_session_setup" => Some(SessionChange::Pin(Kept::ReplicationOrigin)),
-        // Its name up to PostgreSQL 14, and from 15 on.
-        "pg_start_backup" | "pg_backup_start" => Some(SessionChange::Pin(Kept::Backup)),
+        "pg_replication_origin_session_setup" => {
+            Some(SessionChange::Pin(PinReason::ReplicationOrigin))
+        }
+        // Names up to PostgreSQL 14 and from PostgreSQL 15 on.
+        "pg_start_backup" | "pg_backup_start" => Some(SessionChange::Pin(PinReason::Backup)),
         _ => None,
     }
 }

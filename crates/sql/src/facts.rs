@@ -1,8 +1,8 @@
-//! Facts: what the catalog says of the table that an UPDATE folds on. The questions (SQL text) and the
-//! answers (plain data) live together here; asking them is the caller's work.
+//! Facts about tables from the catalog: queries (SQL text) and their results (plain data). The caller executes the
+//! queries.
 //!
-//! The same catalogs make the [fingerprint](Fingerprint), which a group compares again inside its own transaction: DDL
-//! that has come between changes it.
+//! The same catalogs yield the [fingerprint](Fingerprint). A group compares it again in its own transaction, because
+//! DDL that has committed since the analysis changes it.
 
 mod fingerprint;
 mod grouped;
@@ -26,8 +26,8 @@ pub use names::Names;
 use crate::{Name, quote_ident, quote_literal};
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 
-/// Asks for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds; 0 is no limit, and so is NULL
-/// before PostgreSQL 17.
+/// Query for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds. 0 means no
+/// limit; so does NULL, which `transaction_timeout` is before PostgreSQL 17.
 pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \
      (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8, \
      (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('transaction_timeout', true)::pg_catalog.interval))::pg_catalog.int8";
@@ -35,21 +35,21 @@ pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_
 /// A table, or a partitioned table with its whole tree of partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableFacts {
-    /// Schema it lives in.
+    /// Schema of the table.
     pub schema: String,
-    /// Its name there.
+    /// Name of the table.
     pub name: String,
-    /// What the fingerprint covers.
+    /// The tables and types that the fingerprint covers.
     pub extent: Extent,
-    /// Why no UPDATE of this table folds (triggers, row security, …).
+    /// Reason why no UPDATE of this table can be folded (triggers, row security, …).
     pub refused: Option<String>,
-    /// Taken before the facts were read.
+    /// The fingerprint, read before the other facts.
     pub fingerprint: Fingerprint,
     /// Columns in table order.
     pub columns: Vec<Column>,
-    /// Column sets of usable unique indexes (immediate, not partial, no expressions).
+    /// Column sets of usable unique indexes: immediate, not partial, without expressions.
     pub keys: Vec<Vec<String>>,
-    /// Number of all its unique and exclusion indexes.
+    /// Number of all unique and exclusion indexes.
     pub unique_indexes: usize,
     /// CHECK constraints of the table, as expressions.
     pub checks: Vec<String>,
@@ -58,49 +58,50 @@ pub struct TableFacts {
 /// A column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type with modifier, as SQL.
+    /// Data type with modifier, in SQL syntax.
     pub type_name: String,
-    /// Its type without modifier, as SQL.
+    /// Data type without modifier, in SQL syntax.
     pub bare_type_name: String,
-    /// OID of its type.
+    /// OID of the data type.
     pub type_oid: u32,
-    /// Type modifier, -1 for none (of the base type for a domain).
+    /// Type modifier, -1 for none; for a domain, that of its base type.
     pub type_modifier: i32,
-    /// OID of its base type (itself when it is not a domain).
+    /// OID of the base type; of the type itself if it is not a domain.
     pub base_type_oid: u32,
-    /// It is, or is a domain over, an array.
+    /// Whether the type is an array, or a domain over an array.
     pub array: bool,
-    /// Declared NOT NULL, here or in a partition.
+    /// Whether the column is declared NOT NULL, in the table or in a partition.
     pub not_null: bool,
-    /// Two different byte strings are two different values under its collation.
+    /// Whether values with different bytes are different under the column's collation.
     pub deterministic: bool,
-    /// Its type is PostgreSQL's own, an enum, or a domain or array of such.
+    /// Whether the type is built-in, an enum, or a domain or array of such a type.
     pub builtin: bool,
-    /// An UPDATE that assigns it cannot be folded: part of a unique, exclusion, expression or partial index,
-    /// of a foreign key, of a partition key, or of variable length and indexed.
+    /// Whether an UPDATE that assigns the column cannot be folded: the column is part of a unique, exclusion,
+    /// expression or partial index, of a qualified key or a partition key, or is indexed and of variable length.
     pub fixed: bool,
 }
 
 impl TableFacts {
-    /// The column of that name.
+    /// The column with this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// A row that meets another one meets it by its one unique index. Partitions may have more of their own.
+    /// Whether only one unique index can detect a duplicate row. Partitions may have further indexes.
     pub fn has_one_unique_index(&self) -> bool {
         self.unique_indexes == 1 && self.extent.tree.len() == 1
     }
 
-    /// The table's full name as SQL.
+    /// The table's qualified name in SQL syntax.
     pub fn qualified(&self) -> String {
         format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
     }
 }
 
-/// Asks for one row: schema, name, reason for refusal, number of unique and exclusion indexes. No row: there is no such table.
+/// Query for one row: schema, name, reason for refusal, number of unique and exclusion indexes. If the table does not
+/// exist, it returns no row.
 pub fn table_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT n.nspname, c.relname, \
@@ -108,7 +109,7 @@ pub fn table_sql(name: &Name) -> String {
          WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
          WHEN c.relispartition THEN 'a partition' \
          WHEN c.relpersistence = 't' THEN 'temporary table' \
-         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'foreign partition' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'qualified partition' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relrowsecurity) THEN 'row security' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relhasrules) THEN 'rules' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = id WHERE NOT g.tgisinternal) THEN 'triggers' \
@@ -125,7 +126,7 @@ pub fn table_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for a row per column, in the order of [`Column`]'s fields.
+/// Query for one row per column, with the fields of [`Column`] in their order.
 pub fn columns_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(a.atttypid, -1), \
@@ -155,7 +156,7 @@ pub fn columns_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for a row per column of a usable unique index: index OID, column name.
+/// Query for one row per column of each usable unique index: index OID, column name.
 pub fn keys_sql(name: &Name) -> String {
     format!(
         "SELECT i.indexrelid, a.attname FROM pg_catalog.pg_index i \
@@ -167,7 +168,7 @@ pub fn keys_sql(name: &Name) -> String {
     )
 }
 
-/// Asks for a row per CHECK constraint: its expression.
+/// Query for one row per CHECK constraint: its expression.
 pub fn checks_sql(name: &Name) -> String {
     format!(
         "SELECT pg_catalog.pg_get_expr(k.conbin, k.conrelid) FROM pg_catalog.pg_constraint k \
@@ -176,8 +177,8 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Functions of PostgreSQL that return another value in a group: they show its settings or its transaction.
-const TELLING: [&str; 13] = [
+/// Functions of PostgreSQL whose result differs in a group, because they show settings or the transaction.
+const CONTEXT_FUNCTIONS: [&str; 13] = [
     "current_setting",
     "table_to_xml",
     "table_to_xml_and_xmlschema",
@@ -193,9 +194,9 @@ const TELLING: [&str; 13] = [
     "pg_current_snapshot",
 ];
 
-/// Asks for one row with one boolean: is every function of these names PostgreSQL's own and not volatile (but those of
-/// `volatile` may be; and none of `TELLING`), every operator PostgreSQL's own wherever its operands are, and not volatile, every
-/// type PostgreSQL's own?
+/// Query for one row with one boolean: whether each function of these names is PostgreSQL's own, not volatile (unless
+/// listed in `volatile`) and not in [`CONTEXT_FUNCTIONS`]; each operator is PostgreSQL's own for built-in types, and
+/// not volatile; and each type is built-in.
 pub fn harmless_sql(
     functions: &[Name],
     operators: &[Name],
@@ -206,23 +207,23 @@ pub fn harmless_sql(
         let list: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
         format!("ARRAY[{}]::pg_catalog.name[]", list.join(","))
     };
-    let foreign = functions.iter().chain(operators).chain(types);
-    let foreign = foreign
+    let qualified = functions.iter().chain(operators).chain(types);
+    let qualified = qualified
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
-    let telling = functions
+    let context = functions
         .iter()
-        .filter(|name| TELLING.contains(&name.name.as_str()))
+        .filter(|name| CONTEXT_FUNCTIONS.contains(&name.name.as_str()))
         .count();
     format!(
-        "SELECT {foreign} + {telling} = 0 \
+        "SELECT {qualified} + {context} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
-           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({strange} OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
+           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({not_postgresqls} OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
            AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
              OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode::pg_catalog.oid AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
-        strange = NOT_POSTGRESQLS,
+        not_postgresqls = NOT_POSTGRESQLS,
         functions = names(functions),
         operators = names(operators),
         types = names(types),
@@ -234,27 +235,27 @@ pub fn harmless_sql(
     )
 }
 
-/// A function `p` that PostgreSQL does not bring.
+/// SQL condition: function `p` is not PostgreSQL's own.
 pub(crate) const NOT_POSTGRESQLS: &str =
     "(p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.oid >= 16384::pg_catalog.oid)";
 
-/// Asks for one row with one boolean: is every collation of these names PostgreSQL's own? Others may be found in another
-/// schema the next time.
+/// Query for one row with one boolean: whether each collation of these names is PostgreSQL's own. Another one may be
+/// found in another schema next time.
 pub fn plain_collations_sql(collations: &[Name]) -> String {
-    let strange = collations
+    let not_postgresqls = collations
         .iter()
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
     let list: Vec<String> = collations.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
-        "SELECT {strange} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+        "SELECT {not_postgresqls} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_collation c WHERE c.collname = f.name AND c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         list.join(",")
     )
 }
 
-/// Asks for one row with one boolean: is every type of these names PostgreSQL's own or an enum? A cast to one of them only
-/// reads.
+/// Query for one row with one boolean: whether each type of these names is built-in or an enum. A cast to such a type
+/// only reads.
 pub fn plain_types_sql(types: &[Name]) -> String {
     let list: Vec<String> = types.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
@@ -265,8 +266,8 @@ pub fn plain_types_sql(types: &[Name]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: is no function that looks like a field of these names, and none that casts, both
-/// volatile and a user's own?
+/// Query for one row with one boolean: whether neither the functions that fields of these names may call, nor the
+/// functions of casts, include a user-defined volatile function.
 pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
     let list: Vec<String> = fields.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
@@ -276,10 +277,10 @@ pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: is a function of these names perhaps not PostgreSQL's own? Only such a one
-/// can change the session in a way that the statement does not tell. (What it is declared as does not matter: one that is
-/// STABLE or IMMUTABLE may call `set_config` all the same.)
-pub fn foreign_functions_sql(functions: &[Name]) -> String {
+/// Query for one row with one boolean: whether a function of these names may be user-defined. Only such a function
+/// can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
+/// function that is STABLE or IMMUTABLE may call `set_config`, too.)
+pub fn qualified_functions_sql(functions: &[Name]) -> String {
     let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
         "SELECT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
@@ -290,8 +291,9 @@ pub fn foreign_functions_sql(functions: &[Name]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: is every relation of these names a table (not a view, which may call
-/// functions; not foreign; without row security, whose policies may; without functions that look like its columns)?
+/// Query for one row with one boolean: whether each relation of these names is a table: not a view, which may call
+/// functions; not a qualified table; without row security, whose policies may call functions; and without functions
+/// that can be called like its columns.
 pub fn plain_tables_sql(relations: &[Name]) -> String {
     let list: Vec<String> = relations.iter().map(regclass_literal).collect();
     format!(
@@ -303,10 +305,10 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: may what is done to one row of the table not depend on what is done to another one
-/// in the same statement? It may by foreign keys within the table or that act on it, by functions and operators
-/// that are not PostgreSQL's own in constraints, defaults, domains and indexes, and if an UPDATE has `assigned` a column by which a
-/// unique or exclusion index decides: one row may make room for another.
+/// Query for one row with one boolean: whether the effect of a statement on one row of the table is independent of
+/// its effect on other rows. It is not if the table has qualified keys to itself or with actions, if constraints,
+/// defaults, domains or indexes use functions or operators that are not PostgreSQL's own, or if an UPDATE has
+/// `assigned` a column of a unique or exclusion index: then one row may free the key of another.
 pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
     let assigned: Vec<String> = assigned
         .iter()
@@ -336,7 +338,7 @@ pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: does no column but these take a number of a sequence by default?
+/// Query for one row with one boolean: whether no column other than `but` has a sequence number as its default.
 pub fn no_serial_sql(name: &Name, but: &[String]) -> String {
     let but: Vec<String> = but.iter().map(|column| quote_literal(column)).collect();
     format!(
@@ -348,7 +350,8 @@ pub fn no_serial_sql(name: &Name, but: &[String]) -> String {
     )
 }
 
-/// Asks for a row per type OID: its name as SQL, and whether it is an array; in the order of `oids`.
+/// Query for one row per type OID, in the order of `oids`: its name in SQL syntax, whether it is an array, and
+/// whether it is built-in or an enum.
 pub fn types_sql(oids: &[(u32, i32)]) -> String {
     let list: Vec<String> = oids
         .iter()

@@ -1,10 +1,10 @@
-//! The fold: one SQL statement that locks rows once, applies the updates of many members in order, writes one
-//! new version of each row and returns an answer for every member. PostgreSQL evaluates every expression.
+//! The fold: one SQL statement that locks each row once, applies the updates of many members in order, writes one new
+//! version of each row, and returns a result for each member. PostgreSQL evaluates all expressions.
 //!
-//! The statement's parameters are arrays: the distinct keys, for each key the first and the last member, the
-//! fingerprint of the facts, and one array per parameter of the members' template. Members are numbered in the
-//! order of (key, arrival); a step of the recursion advances every key by one member. Where every member is on a row
-//! of its own there is no order to keep, and the client's UPDATE itself is joined to the arrays.
+//! The parameters of the statement are arrays: the distinct keys, the numbers of the first and the last member of
+//! each key, the fingerprint of the facts, and one array for each parameter of the template. Members are numbered in
+//! the order of (key, arrival). Each step of the recursion applies one member of each key. If each member is on a row
+//! of its own, no order is necessary, and the client's UPDATE is joined to the arrays.
 
 use crate::facts::{Column, TableFacts};
 use crate::operator::ADD;
@@ -21,105 +21,107 @@ mod one_each;
 mod tests;
 mod text;
 
-/// Why an UPDATE does not fold; shown to users.
+/// Reason why an UPDATE cannot be folded. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The table does not allow it.
+    /// The table does not permit it.
     #[error("table: {0}")]
     Table(String),
-    /// WHERE has no equality on all columns of a unique key.
+    /// WHERE contains no equality on all columns of a unique key.
     #[error("no equality on a unique key")]
     Key,
-    /// A key column has a type or collation by which equal values may differ in bytes.
+    /// A key column has a type or collation under which equal values may have different bytes.
     #[error("key column {0} has a type or collation that cannot be compared here")]
     KeyType(String),
     /// SET assigns a column that a key, index, foreign key or partition depends on.
     #[error("column {0} is part of a key, an index or a foreign key")]
     Assigned(String),
-    /// A type that a fold cannot carry.
+    /// A type that a fold does not support.
     #[error("type of {0}")]
     Type(String),
-    /// A column that the table does not have.
+    /// The table does not have this column.
     #[error("unknown column {0}")]
     Column(String),
-    /// The parser could not take an expression apart.
+    /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
 }
 
-/// How values of a key column are recognised as equal without asking PostgreSQL.
+/// How equal values of a key column are recognized without PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyClass {
-    /// int2, int4, int8: compared as numbers, sent as canonical text.
+    /// int2, int4, int8: compared as numbers, sent in canonical text format.
     Integer,
-    /// uuid: compared as 16 bytes, sent as canonical text.
+    /// uuid: compared as 16 bytes, sent in canonical text format.
     Uuid,
-    /// text, varchar under a deterministic collation: equal means the same bytes.
+    /// text, varchar under a deterministic collation: equal values have the same bytes.
     Text,
-    /// Anything else: the same bytes are equal, different bytes may be, so a group holds one row only.
+    /// Other types: values with different bytes may be equal, so that a group has one row only.
     Opaque,
 }
 
-/// A column of the key and where its value comes from.
+/// A column of the key and the source of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Position among the template's parameters, from 1; or a constant of the template.
+    /// Number of the template's parameter, from 1, or a constant of the template.
     pub value: KeyValue,
-    /// How it is compared.
+    /// How values are compared.
     pub class: KeyClass,
-    /// OID of the column's type.
+    /// OID of the column's data type.
     pub type_oid: u32,
 }
 
-/// The statement and how to fill it.
+/// The statements of a fold, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
-    /// For groups on several rows: rows locked by others are skipped.
+    /// For groups on more than one row: skips rows that others have locked.
     pub many_rows: String,
-    /// For groups on one row: waits for its lock, [`UNCHECKED_WAIT_MS`](crate::UNCHECKED_WAIT_MS) at most.
+    /// For groups on one row: waits for its lock, for at most [`UNCHECKED_WAIT_MS`](crate::UNCHECKED_WAIT_MS).
     pub one_row: String,
-    /// For groups whose members are each on a row of their own: the client's own UPDATE, once for all. Waits for locks,
-    /// but hardly; its parameters have no first and last members. `None` for the updates of an upsert.
+    /// For groups in which each member is on a row of its own: one execution of the client's UPDATE. It waits for
+    /// locks for at most 1 ms. Its parameters have no first and last members. `None` for the updates of an upsert.
     pub one_each: Option<String>,
-    /// Which members would wait for a row: those who are not in its result, with a number from 1 for each, would change
-    /// nothing. Its parameters are those of `one_each`, keys member by member. `None` for the updates of an upsert, which
-    /// lock a row before they look at it.
+    /// A query for the members that would wait for a row: its result contains their numbers, from 1. The other
+    /// members would change no row. Its parameters are those of `one_each`, with one key for each member. `None` for
+    /// the updates of an upsert, which lock a row before they check its values.
     pub probe: Option<String>,
-    /// Waits for the lock of one row. Its parameters are the values of the key.
+    /// Waits for the lock of one row. The parameters are the values of the key.
     pub lock: String,
-    /// The key, in the order of the array parameters `$1…`.
+    /// The key columns, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
-    /// The template's parameters that follow as arrays after the fingerprint, from 1; and whether each travels as
-    /// text inside a `text[]` because it is an array itself.
+    /// The parameters of the template that follow as arrays after the fingerprint.
     pub carried: Vec<Carried>,
-    /// PostgreSQL may raise an error of a member whose row is missing; where each is on a row of its own, also of one that
-    /// does not pass the guard.
+    /// Whether PostgreSQL may raise an error for a member whose row is missing or, if each member is on a row of its
+    /// own, whose row does not satisfy the other conditions of WHERE.
     pub may_fail_unseen: bool,
-    /// The table has partitions, whose locks a fold takes all.
+    /// Whether the table has partitions. A fold locks all partitions.
     pub partitioned: bool,
-    /// It updates for an upsert, behind the INSERT of the same group.
+    /// Whether the fold performs the updates of an upsert, after the INSERT of the same group.
     pub upsert: bool,
-    /// Number of RETURNING columns; they stand after the columns of [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
     pub returning: usize,
 }
 
-/// A parameter of the template that the fold carries for each member.
+/// A parameter of the template with one value for each member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
-    /// Its number in the template, from 1.
+    /// Number in the template, from 1.
     pub parameter: u32,
-    /// It is an array and travels in its text form.
+    /// Whether the parameter is an array, whose values are sent in text format in a `text[]`.
     pub as_text: bool,
 }
 
-/// Columns in front of RETURNING: facts unchanged?, number of the member (from 1; NULL: none), constraints hold?,
-/// row updated?
+/// Number of result columns before RETURNING: whether the facts are unchanged, number of the member (from 1; NULL if
+/// there is none), whether the constraints are satisfied, whether the member has updated the row.
 pub const RESULT_COLUMNS: usize = 4;
 
 /// Rewrites `update` on the table that `table` describes. `parameters` and `returning` are the types of the
 /// template's parameters and RETURNING columns.
+///
+/// # Errors
+/// [`Refusal`]: why the UPDATE cannot be folded.
 pub fn rewrite(
     update: &Update,
     table: &TableFacts,
@@ -132,8 +134,8 @@ pub fn rewrite(
     Rewriter::new(update, table, parameters, None)?.build(returning)
 }
 
-/// Rewrites what an upsert does to a row that is there. An INSERT of the first member of each row goes before it in the
-/// same transaction: a row that is of that transaction has its first member already.
+/// Rewrites the update of an upsert for existing rows. An INSERT of the first member of each key precedes it in the
+/// same transaction: if that transaction has inserted the row, its first member is complete.
 pub(crate) fn rewrite_upsert(
     update: &Update,
     proposal: Proposal<'_>,
@@ -144,26 +146,26 @@ pub(crate) fn rewrite_upsert(
     Rewriter::new(update, table, parameters, Some(proposal))?.build(returning)
 }
 
-/// What an upsert asks of every member, whatever its row is like.
+/// Conditions that an upsert requires of each member, whatever row exists.
 #[derive(Clone, Copy)]
 pub(crate) struct Proposal<'a> {
-    /// What must hold of the row that it proposes.
+    /// Conditions on the proposed row.
     pub(crate) checks: &'a [Expr],
-    /// Conditions on what its client may do, as ` AND …`: without them the fold does nothing.
+    /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
     pub(crate) rights: &'a str,
 }
 
-/// `box`: the only type whose arrays are not delimited by a comma.
+/// `box` is the only type whose arrays are not delimited by commas.
 const BOX: &str = "box";
 
-/// Where an expression finds the columns of its row.
+/// The version of the row that an expression reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum View {
-    /// In the state before a member's step.
+    /// The state before the member's step.
     Before,
-    /// In the state after it.
+    /// The state after the member's step.
     After,
-    /// In the table itself.
+    /// The row of the table.
     InPlace,
 }
 
@@ -171,16 +173,16 @@ struct Rewriter<'a> {
     update: &'a Update,
     table: &'a TableFacts,
     parameters: &'a [TypeName],
-    /// Equalities on the key, in key order.
+    /// Equalities on the key columns, in key order.
     key: Vec<(&'a Column, &'a KeyValue)>,
-    /// Equalities that are not part of the key: they guard.
+    /// Equalities on other columns. They are guards.
     other_equalities: Vec<(&'a Column, &'a KeyValue)>,
     assigned: Vec<(&'a Column, &'a Expr)>,
     checks: Vec<Expr>,
-    /// Columns the fold carries from step to step.
+    /// Columns whose values the recursion passes from step to step.
     state: Vec<&'a Column>,
     carried: Vec<Carried>,
-    /// Of an upsert.
+    /// The conditions of an upsert.
     proposal: Option<Proposal<'a>>,
 }
 
@@ -221,7 +223,7 @@ impl<'a> Rewriter<'a> {
         Ok(this)
     }
 
-    /// Only constraints that read an assigned column can be broken.
+    /// The constraints that read an assigned column. Others cannot be violated.
     fn relevant_checks(&self) -> Result<Vec<Expr>, Refusal> {
         let mut relevant = Vec::new();
         for text in &self.table.checks {
@@ -342,7 +344,7 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// SQL of the value of a member's parameter.
+    /// SQL for the value of a member's parameter.
     fn parameter(&self, number: u32, view: View) -> String {
         let place = self.carried.iter().position(|c| c.parameter == number);
         let (Some(place), Ok(name)) = (place, column::parameter_type(self.parameters, number))
@@ -356,7 +358,7 @@ impl<'a> Rewriter<'a> {
         };
         let value = match view {
             View::InPlace => format!("k.p{}", place + 1),
-            // Keys, first, last and the fingerprint come before.
+            // The keys, first and last members, and the fingerprint precede.
             View::Before | View::After => {
                 let array = self.key.len() + 3 + place + 1;
                 format!("(${array}::{element}[])[f.pos {ADD} 1]")
@@ -368,7 +370,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// SQL of a column's value.
+    /// SQL for the value of a column.
     fn column(&self, name: &str, view: View) -> String {
         let assigned = || self.assigned.iter().any(|(c, _)| c.name == name);
         match view {
@@ -385,13 +387,13 @@ impl<'a> Rewriter<'a> {
         .map_err(|_| Refusal::Expression)
     }
 
-    /// Columns are renamed so that none can clash with the fold's own.
+    /// Columns are renamed so that they cannot have the same name as one of the fold's own.
     fn state_name(&self, column: &str) -> String {
         let place = self.state.iter().position(|c| c.name == column);
         format!("c{}", place.map_or(0, |p| p + 1))
     }
 
-    /// RETURNING columns: value after the update, and type.
+    /// The RETURNING columns: value after the update, and type.
     fn answers(
         &self,
         returning: &[TypeName],
@@ -418,7 +420,7 @@ impl<'a> Rewriter<'a> {
         self.key.iter().map(|(column, _)| *column).collect()
     }
 
-    /// What WHERE asks beyond the key.
+    /// The conditions of WHERE other than the equalities of the key.
     fn guard(&self, view: View) -> Result<Option<String>, Refusal> {
         let mut parts = Vec::new();
         for (column, value) in &self.other_equalities {

@@ -43,8 +43,9 @@ pub use bulk::{beginning_may_set, may_set, only_changes_rows, only_reads_rows};
 pub use call::Call;
 pub use cost::{Cost, cost};
 pub use effect::{
-    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, Listening, SessionChange, SetConfig, is_of_a_user,
-    known_sql, listening_changes, replace_listening, set_config_sql, set_to,
+    Bound, Effect, IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, SetConfig,
+    define_option_sql, is_custom_option, listening_changes, replace_listening, set_config_sql,
+    set_to,
 };
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;

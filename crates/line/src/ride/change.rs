@@ -10,7 +10,7 @@ use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt};
-use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql};
+use paceline_sql::{Effect, Hints, Named, PinReason as Kept, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend;
@@ -100,7 +100,7 @@ impl Ride {
         match change {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
             SessionChange::Listening(listening) => self.has_listened(listening, desk, to_client),
-            SessionChange::LetGo => self.unit.lets_go = true,
+            SessionChange::MayUnpin => self.unit.lets_go = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
             SessionChange::Deallocate { name } => {
                 desk.server.forget_name(name);

@@ -6,7 +6,9 @@ use super::{Desk, Expect, Progress, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, Listening, SessionChange, quote_literal, set_to};
+use paceline_sql::{
+    IDLE_SESSION_TIMEOUT, Listening, PinReason as Kept, SessionChange, quote_literal, set_to,
+};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 

@@ -11,7 +11,9 @@ use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use bytes::{BufMut, Bytes, BytesMut};
-use paceline_sql::{Effect, Kept, Listening, SessionChange, listening_changes, replace_listening};
+use paceline_sql::{
+    Effect, Listening, PinReason as Kept, SessionChange, listening_changes, replace_listening,
+};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use std::borrow::Cow;

@@ -9,7 +9,7 @@ use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, Named, SessionChange, quote_ident};
+use paceline_sql::{Named, PinReason as Kept, SessionChange, quote_ident};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, Parse, Target, tag};
 use std::ops::Range;

@@ -12,7 +12,7 @@ use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Effect, Kept, Named, SequenceUse, SessionChange};
+use paceline_sql::{Effect, Named, PinReason as Kept, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};

@@ -1,25 +1,25 @@
-//! What only one server has for its client, and how to ask that server whether it still does.
+//! Session state that only one server connection has, and queries that check whether it still exists.
 
 use std::fmt;
 
-/// What a session keeps on its server and no other server can be given.
+/// Session state that no other server connection can be given: a reason to pin the client to its server connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kept {
-    /// Temporary tables, and whatever else is in the session's temporary schema.
+pub enum PinReason {
+    /// Temporary tables and other objects in the session's temporary schema.
     Temporary,
     /// `LISTEN`
     Listening,
     /// `DECLARE … WITH HOLD`
     Cursor,
-    /// Advisory locks of the session.
+    /// Session-level advisory locks.
     AdvisoryLock,
-    /// `PREPARE` by SQL, where it cannot be carried.
+    /// A prepared statement of `PREPARE`, if it cannot be prepared on another server connection.
     Prepared,
     /// `LOAD`
     Library,
     /// The seed of `random()`.
     Seed,
-    /// A setting whose name or value the text does not tell.
+    /// A setting whose name or value the text does not show.
     Setting,
     /// A connection of `dblink`.
     Dblink,
@@ -27,39 +27,40 @@ pub enum Kept {
     Limit,
     /// A temporary replication slot.
     ReplicationSlot,
-    /// A replication origin of the session.
+    /// The replication origin of the session.
     ReplicationOrigin,
-    /// An online backup, which ends with its session.
+    /// An online backup, which ends with the session.
     Backup,
     /// A statement that is not UTF-8.
     NotText,
 }
 
-impl Kept {
-    /// What can be asked for.
-    pub const ASKED: [Kept; 5] = [
-        Kept::Temporary,
-        Kept::Listening,
-        Kept::Cursor,
-        Kept::AdvisoryLock,
-        Kept::Prepared,
+impl PinReason {
+    /// The reasons that a query can check.
+    pub const ASKED: [PinReason; 5] = [
+        PinReason::Temporary,
+        PinReason::Listening,
+        PinReason::Cursor,
+        PinReason::AdvisoryLock,
+        PinReason::Prepared,
     ];
 
-    /// An SQL condition: the session has it. `None`: nothing tells. Statements called `own_prefix…` are Paceline's.
+    /// SQL condition that is true if the session still has this state; `None` if no query can check it. Prepared
+    /// statements whose names start with `own_prefix` belong to Paceline.
     pub fn condition(self, own_prefix: &str) -> Option<String> {
         let rows = match self {
-            // By the index on what depends on the schema: the catalog of relations has none by schema.
-            Kept::Temporary => {
+            // This uses the index on the referenced object: `pg_class` has no index on the schema.
+            PinReason::Temporary => {
                 "pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid \
                  AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()"
             }
-            Kept::Listening => "pg_catalog.pg_listening_channels()",
-            Kept::Cursor => "pg_catalog.pg_cursors WHERE is_holdable",
-            Kept::AdvisoryLock => {
+            PinReason::Listening => "pg_catalog.pg_listening_channels()",
+            PinReason::Cursor => "pg_catalog.pg_cursors WHERE is_holdable",
+            PinReason::AdvisoryLock => {
                 "pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory' \
                  AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
             }
-            Kept::Prepared => {
+            PinReason::Prepared => {
                 let own = crate::quote_literal(own_prefix);
                 return Some(format!(
                     "EXISTS (SELECT FROM pg_catalog.pg_prepared_statements \
@@ -71,44 +72,44 @@ impl Kept {
         Some(format!("EXISTS (SELECT FROM {rows})"))
     }
 
-    /// The server can say whether it is still there.
+    /// Whether a query can check this state.
     pub fn is_asked(self) -> bool {
-        Kept::ASKED.contains(&self)
+        PinReason::ASKED.contains(&self)
     }
 
-    /// `DISCARD ALL` takes it away; without that, only the end of the connection does.
+    /// Whether `DISCARD ALL` ends this state. Otherwise it lasts until the connection closes.
     pub fn can_be_discarded(self) -> bool {
         !matches!(
             self,
-            Kept::Library
-                | Kept::Seed
-                | Kept::Dblink
-                | Kept::Limit
-                | Kept::ReplicationSlot
-                | Kept::ReplicationOrigin
-                | Kept::Backup
+            PinReason::Library
+                | PinReason::Seed
+                | PinReason::Dblink
+                | PinReason::Limit
+                | PinReason::ReplicationSlot
+                | PinReason::ReplicationOrigin
+                | PinReason::Backup
         )
     }
 }
 
-/// As a message names it.
-impl fmt::Display for Kept {
+/// The name of the state in messages.
+impl fmt::Display for PinReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Kept::Temporary => "a temporary object",
-            Kept::Listening => "LISTEN",
-            Kept::Cursor => "a cursor WITH HOLD",
-            Kept::AdvisoryLock => "an advisory lock of the session",
-            Kept::Prepared => "PREPARE",
-            Kept::Library => "LOAD",
-            Kept::Seed => "the seed of random()",
-            Kept::Setting => "a setting that the text does not tell",
-            Kept::Dblink => "a dblink connection",
-            Kept::Limit => "set_limit()",
-            Kept::ReplicationSlot => "a temporary replication slot",
-            Kept::ReplicationOrigin => "a replication origin of the session",
-            Kept::Backup => "an online backup",
-            Kept::NotText => "a statement that is not UTF-8",
+            PinReason::Temporary => "a temporary object",
+            PinReason::Listening => "LISTEN",
+            PinReason::Cursor => "a cursor WITH HOLD",
+            PinReason::AdvisoryLock => "an advisory lock of the session",
+            PinReason::Prepared => "PREPARE",
+            PinReason::Library => "LOAD",
+            PinReason::Seed => "the seed of random()",
+            PinReason::Setting => "a setting that the text does not show",
+            PinReason::Dblink => "a dblink connection",
+            PinReason::Limit => "set_limit()",
+            PinReason::ReplicationSlot => "a temporary replication slot",
+            PinReason::ReplicationOrigin => "a replication origin of the session",
+            PinReason::Backup => "an online backup",
+            PinReason::NotText => "a statement that is not UTF-8",
         })
     }
 }

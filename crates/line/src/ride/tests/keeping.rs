@@ -4,7 +4,7 @@ use super::stage::Stage;
 use crate::ride::Keeping;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
-use paceline_sql::Kept;
+use paceline_sql::PinReason as Kept;
 
 const LISTENS: &str = "Query SELECT EXISTS (SELECT FROM pg_catalog.pg_listening_channels())";
 
