@@ -1,5 +1,5 @@
-//! The shape of an INSERT, and the one statement that inserts the rows of many clients in order of arrival. What ON
-//! CONFLICT adds to it is in [`upsert`].
+//! The parts of an INSERT, and one statement that inserts the rows of many clients in order of arrival. ON CONFLICT
+//! is handled in [`upsert`].
 
 mod rows;
 #[cfg(test)]
@@ -24,16 +24,17 @@ use crate::{quote_ident, quote_literal};
 use rows::Rows;
 use std::collections::BTreeSet;
 
-/// `INSERT INTO relation (columns) VALUES (…), (…) ON CONFLICT … RETURNING …`, taken apart.
+/// The parts of `INSERT INTO relation (columns) VALUES (…), (…) ON CONFLICT … RETURNING …`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Insert {
     /// The table.
     pub relation: Name,
-    /// Its columns, if they are named.
+    /// The column list, empty if there is none.
     pub columns: Vec<String>,
-    /// Row by row the value of each column; `None` for DEFAULT. They read no columns. At least one row.
+    /// For each row, the value of each column; `None` for DEFAULT. The expressions read no columns. There is at least
+    /// one row.
     pub rows: Vec<Vec<Option<Expr>>>,
-    /// ON CONFLICT.
+    /// The ON CONFLICT clause.
     pub conflict: Option<Conflict>,
     /// The items of RETURNING.
     pub returning: Vec<Returning>,
@@ -42,25 +43,25 @@ pub struct Insert {
 /// `ON CONFLICT (target) DO NOTHING` or `DO UPDATE SET …`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Conflict {
-    /// The columns of the unique index; `None`: any index.
+    /// The columns of the unique index; `None` for any index.
     pub target: Option<Vec<String>>,
-    /// What happens to the row that is there; `None`: nothing.
+    /// The update of the existing row; `None` for DO NOTHING.
     pub change: Option<Change>,
 }
 
-/// What DO UPDATE does.
+/// The DO UPDATE clause.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
     /// `SET column = expression`. In these expressions and in `guard`, parameter [`PROPOSED`]` + n` is column n of
     /// `proposed`.
     pub assignments: Vec<(String, Expr)>,
-    /// WHERE.
+    /// The WHERE condition.
     pub guard: Option<Expr>,
-    /// The columns of EXCLUDED that are read.
+    /// The columns of EXCLUDED that the expressions read.
     pub proposed: Vec<String>,
 }
 
-/// Above every number that PostgreSQL allows for a parameter (65,535).
+/// A number above the maximum number of a parameter in PostgreSQL (65,535).
 pub const PROPOSED: u32 = 1 << 20;
 
 impl Insert {
@@ -74,7 +75,7 @@ impl Insert {
         numbers.filter(|number| *number < PROPOSED).collect()
     }
 
-    /// Every expression of VALUES and RETURNING.
+    /// All expressions of VALUES and RETURNING.
     pub fn exprs(&self) -> Vec<&Expr> {
         let values = self.rows.iter().flatten().flatten();
         values.chain(self.returned()).collect()
@@ -87,7 +88,8 @@ impl Insert {
         })
     }
 
-    /// Conditions that the client has the right to insert the columns that are DEFAULT, which its rows do without.
+    /// SQL conditions: the client has the INSERT privilege on columns with DEFAULT, which the generated statement
+    /// omits.
     fn rights(&self, table: &TableFacts) -> String {
         let first = self.rows.first().into_iter().flatten().enumerate();
         let defaults = first.filter(|(_, value)| value.is_none());
@@ -104,7 +106,7 @@ impl Insert {
         columns.map(right).collect()
     }
 
-    /// Name and value of each column in the first row, in order; without those that are DEFAULT.
+    /// Name and value of each column in the first row, in order, without columns with DEFAULT.
     fn valued(&self, table: &TableFacts) -> Result<Vec<(String, &Expr)>, Refusal> {
         let mut valued = Vec::new();
         for (place, expr) in self.rows.first().into_iter().flatten().enumerate() {
@@ -123,12 +125,12 @@ impl Insert {
 /// The parts, if the statements are one INSERT of values.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Insert> {
     match statements {
-        [NodeEnum::InsertStmt(insert)] => take_apart(insert),
+        [NodeEnum::InsertStmt(insert)] => parts_of(insert),
         _ => None,
     }
 }
 
-fn take_apart(insert: &InsertStmt) -> Option<Insert> {
+fn parts_of(insert: &InsertStmt) -> Option<Insert> {
     let relation = insert.relation.as_ref()?;
     let plain = insert.with_clause.is_none()
         && insert.r#override() == OverridingKind::OverridingNotSet
@@ -168,7 +170,7 @@ fn qualifier(relation: &RangeVar) -> &str {
     }
 }
 
-/// `VALUES (…), (…)` and nothing else.
+/// The rows of `VALUES (…), (…)` without other clauses.
 fn read_values(source: &Node) -> Option<Vec<Vec<Option<Expr>>>> {
     let NodeEnum::SelectStmt(select) = source.node.as_ref()? else {
         return None;
@@ -205,7 +207,7 @@ fn read_conflict(clause: &OnConflictClause, qualifier: &str) -> Option<Conflict>
     Some(Conflict { target, change })
 }
 
-/// Plain columns.
+/// The columns of a conflict target that contains only column names.
 fn read_target(infer: &InferClause) -> Option<Vec<String>> {
     let column = |node: &Node| match node.node.as_ref()? {
         NodeEnum::IndexElem(element) => {
@@ -242,11 +244,14 @@ fn read_change(clause: &OnConflictClause, qualifier: &str) -> Option<Change> {
     })
 }
 
-/// Where the shared parameters start: behind the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the fingerprint.
 const SHARED: usize = 3;
 
-/// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of its
-/// parameters and columns.
+/// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of the
+/// parameters and RETURNING columns.
+///
+/// # Errors
+/// [`Refusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     table: &TableFacts,
@@ -254,7 +259,7 @@ pub fn rewrite(
     returning: &[TypeName],
 ) -> Result<Dealing, Refusal> {
     check(insert, table)?;
-    // RETURNING knows no numbers of clients: what is bound there must be the same for all.
+    // RETURNING cannot read the number of the member: all members must have the same values for its parameters.
     let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
     if insert.rows.len() > 1 && !shared.is_empty() {
@@ -284,7 +289,7 @@ pub fn rewrite(
     let returned = returned(insert, table, &parameter, returning)?;
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     let text = format!(
-        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {patience} AS same), \
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
          RETURNING true AS there{returned}) \
          SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
@@ -292,7 +297,7 @@ pub fn rewrite(
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
         same = table.fingerprint.holds(2),
         rights = insert.rights(table),
-        patience = crate::dealing::PATIENCE,
+        set_timeout = crate::dealing::SET_LOCK_TIMEOUT,
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
@@ -317,7 +322,7 @@ pub fn rewrite(
     })
 }
 
-/// May the table be inserted into by many at once, and does it have the columns?
+/// Checks that the table permits such inserts and has the columns.
 fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
     if let Some(why) = &table.refused {
         return Err(Refusal::Table(table.name.clone(), why.clone()));
@@ -330,7 +335,7 @@ fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
     }
 }
 
-/// The columns of RETURNING as `, value AS rn`.
+/// The RETURNING columns as `, value AS rn`.
 fn returned(
     insert: &Insert,
     table: &TableFacts,

@@ -1,5 +1,5 @@
-//! The shape of a queue's consumer: DELETE or UPDATE of the rows that a sub-select picks with LIMIT, perhaps inside a
-//! CTE whose rows an INSERT moves on.
+//! Statements that take rows from a queue: DELETE or UPDATE of the rows that a sub-select with LIMIT picks,
+//! optionally in a CTE whose rows an INSERT moves to another table.
 
 mod rewrite;
 #[cfg(test)]
@@ -19,72 +19,72 @@ use crate::update::{Returning, as_target, flatten, read_assignments, read_return
 use crate::value::{KeyValue, key_value};
 pub use rewrite::rewrite;
 
-/// Where a row is, as a column.
+/// The system column with the physical position of a row.
 pub const CTID: &str = "ctid";
 
-/// In a picking sub-select PostgreSQL's own answer to "is this row mine?": it changes nothing but the lock, which ends
-/// with the transaction.
+/// The function with which some consumers test in the sub-select whether a row is free. Its only side effect is the
+/// lock, which ends with the transaction.
 pub const TRY_LOCK: &str = "pg_try_advisory_xact_lock";
 
-/// One statement of a consumer, taken apart.
+/// The parts of a consumer's statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Take {
-    /// The queue.
+    /// The queue table.
     pub relation: Name,
-    /// The column by which rows are picked; [`CTID`] too.
+    /// The column by which rows are picked; may be [`CTID`].
     pub key: String,
-    /// `key = (SELECT …)`: one row at most.
+    /// Whether the condition is `key = (SELECT …)`, for at most one row.
     pub single: bool,
-    /// Which rows.
+    /// The sub-select that picks the rows.
     pub pick: Pick,
-    /// `None`: they are deleted; else the assignments of an UPDATE.
+    /// The assignments of an UPDATE; `None` for DELETE.
     pub assignments: Option<Vec<(String, Expr)>>,
-    /// The items of its RETURNING.
+    /// The items of the RETURNING clause of the DELETE or UPDATE.
     pub returning: Vec<Returning>,
-    /// Where the rows go.
+    /// The INSERT that moves the rows to another table.
     pub onward: Option<Onward>,
 }
 
-/// The sub-select.
+/// The sub-select that picks rows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pick {
     /// The conjuncts of WHERE.
     pub conditions: Vec<Expr>,
-    /// ORDER BY: the expression, and what stands behind it.
+    /// The ORDER BY items: expression, and direction and position of NULLs.
     pub order: Vec<(Expr, String)>,
-    /// The locking clause without its OF; empty for none.
+    /// The locking clause without OF; empty if there is none.
     pub locking: String,
-    /// LIMIT.
+    /// The LIMIT.
     pub limit: KeyValue,
 }
 
 /// `INSERT INTO relation (columns) SELECT values FROM cte RETURNING …`
 #[derive(Clone, PartialEq, Debug)]
 pub struct Onward {
-    /// The table that they go to.
+    /// The target table.
     pub relation: Name,
-    /// Its columns, if they are named.
+    /// The column list, empty if there is none.
     pub columns: Vec<String>,
-    /// Expressions over the columns that the inner RETURNING names.
+    /// Expressions over the columns of the inner RETURNING clause.
     pub values: Vec<Expr>,
-    /// The items of the outer RETURNING.
+    /// The items of the outer RETURNING clause.
     pub returning: Vec<Returning>,
 }
 
 impl Take {
-    /// Expressions that decide which rows are picked.
+    /// The expressions that determine which rows are picked.
     pub fn picking(&self) -> Vec<&Expr> {
         let order = self.pick.order.iter().map(|(expr, _)| expr);
         self.pick.conditions.iter().chain(order).collect()
     }
 
-    /// Expressions over a row of the queue that is taken.
+    /// The expressions over a taken row of the queue.
     pub fn taking(&self) -> Vec<&Expr> {
         let assigned = self.assignments.iter().flatten().map(|(_, expr)| expr);
         assigned.chain(returned_exprs(&self.returning)).collect()
     }
 
-    /// Expressions over a row that moves on, evaluated in order.
+    /// The expressions over a row that is moved, in the order of evaluation.
     pub fn moving(&self) -> Vec<&Expr> {
         self.onward
             .iter()
@@ -92,7 +92,7 @@ impl Take {
             .collect()
     }
 
-    /// Expressions that are evaluated for a row that was taken.
+    /// The expressions that PostgreSQL evaluates for a taken row.
     pub fn changing(&self) -> Vec<&Expr> {
         let outer = self.onward.iter();
         let outer = outer.flat_map(|onward| returned_exprs(&onward.returning));
@@ -108,7 +108,7 @@ pub(crate) fn returned_exprs(items: &[Returning]) -> impl Iterator<Item = &Expr>
     })
 }
 
-/// The parts, if the statements are one of a consumer.
+/// The parts, if the statements are one consumer's statement.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Take> {
     match statements {
         [NodeEnum::InsertStmt(insert)] => moving(insert),
@@ -218,7 +218,7 @@ fn select_of(node: &Node) -> Option<&SelectStmt> {
     }
 }
 
-/// A column by its name, [`CTID`] included.
+/// The name of a column reference, including [`CTID`].
 fn column(node: &Node, qualifier: &str) -> Option<String> {
     let NodeEnum::ColumnRef(reference) = node.node.as_ref()? else {
         return None;
@@ -263,7 +263,7 @@ fn read_pick(select: &SelectStmt, inner: &str, key: &str) -> Option<Pick> {
     })
 }
 
-/// Nothing but targets, FROM, WHERE, ORDER BY, LIMIT and locking.
+/// Whether the SELECT has no clauses other than targets, FROM, WHERE, ORDER BY, LIMIT and locking.
 fn is_plain(select: &SelectStmt) -> bool {
     select.distinct_clause.is_empty()
         && select.into_clause.is_none()
@@ -281,7 +281,7 @@ fn read_order(item: &Node, inner: &str) -> Option<(Expr, String)> {
         return None;
     };
     let expr = Expr::new(sort.node.as_deref()?.node.clone()?, Some(inner)).ok()?;
-    // A number would mean a target.
+    // A number would refer to a target.
     (!expr.columns().is_empty()).then_some((expr, direction(sort)?))
 }
 

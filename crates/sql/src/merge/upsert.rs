@@ -1,9 +1,9 @@
-//! Upserts of many clients: one INSERT of the first row for each key, and for DO UPDATE a fold of all the others, in one
-//! transaction.
+//! Upserts of many clients: one INSERT of the first row for each key and, for DO UPDATE, a fold of all other members,
+//! in one transaction.
 //!
-//! The INSERT does nothing where a row is there. What comes after it for the same key meets that row for certain: under DO
-//! NOTHING nothing is left to do, under DO UPDATE the fold applies it, in order of arrival. Who was inserted is known
-//! by the key that comes back.
+//! The INSERT does nothing if a row exists. Later members with the same key then find that row: under DO NOTHING they
+//! have no effect, under DO UPDATE the fold applies them in order of arrival. The returned keys show which members
+//! were inserted.
 
 mod proposal;
 mod several;
@@ -14,7 +14,7 @@ pub use proposal::{OnConflict, on_conflict};
 pub use several::{Several, rewrite_several};
 
 use super::{Insert, PROPOSED, check, returned};
-use crate::dealing::{Own, OwnParameter, PATIENCE_OF, Refusal};
+use crate::dealing::{Own, OwnParameter, Refusal, SET_LOCK_TIMEOUT_TO};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyClass, KeyColumn, Proposal};
@@ -24,45 +24,46 @@ use crate::row_wait::key_probe_sql;
 use crate::type_name::TypeName;
 use crate::value::KeyValue;
 
-/// Columns in front of the key: facts unchanged?
+/// Number of result columns before the key: whether the facts are unchanged.
 pub const RESULT_COLUMNS: usize = 1;
 
-/// The statements and how to fill them.
+/// The statements of an upsert, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
-    /// The INSERT. Its parameters: the fingerprint, the limit for waiting, and if `own` is
-    /// not empty the number of each row and the arrays of `own`. Its result: [`RESULT_COLUMNS`], the key of
-    /// each row that was inserted (NULL: none), RETURNING.
+    /// The INSERT. Its parameters: the fingerprint, the lock timeout and, if `own` is not empty, the number of each
+    /// row and the arrays of `own`. Its result: [`RESULT_COLUMNS`], the key of each inserted row (NULL if there is
+    /// none), the RETURNING columns.
     pub insert: String,
-    /// The client's own upsert for all, where every member is on a key of its own; with the parameters of `insert`, and of
-    /// its result the rows that were changed, too. `None`: DO UPDATE needs parameters of its members.
+    /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
+    /// `insert`, and its result includes the updated rows. `None` if DO UPDATE uses parameters of the members.
     pub one_each: Option<String>,
-    /// Under DO NOTHING, which keys are there. Its parameters: the key's arrays and the fingerprint.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
     pub probe: Option<String>,
-    /// Where the key's values come from.
+    /// The key columns and the source of their values.
     pub key: Vec<KeyColumn>,
-    /// Parameters that each member has of its own in the INSERT.
+    /// Parameters of the INSERT with a value for each member.
     pub own: Vec<OwnParameter>,
-    /// What becomes of members whose row is there.
+    /// What happens to members whose row exists.
     pub then: Then,
     /// Number of RETURNING columns.
     pub returning: usize,
 }
 
-/// What becomes of members whose row is there.
+/// What happens to members whose row exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing.
+    /// DO NOTHING.
     Nothing {
-        /// A member that was not inserted met a row of its own key; else perhaps one that is equal in another index.
+        /// Whether a member that was not inserted conflicted with its own key, and not with a value of another unique
+        /// index.
         same_key: bool,
     },
-    /// They are applied to it.
+    /// DO UPDATE: the fold applies them to the row.
     Fold(Box<Fold>),
 }
 
 impl Then {
-    /// DO UPDATE locks the row that is there, whatever comes of it.
+    /// DO UPDATE has no probe, because it locks the existing row in any case.
     fn probe(&self, table: &TableFacts, key: &Key) -> Option<String> {
         let columns: Vec<&Column> = key.0.iter().map(|(column, _)| *column).collect();
         match self {
@@ -72,7 +73,10 @@ impl Then {
     }
 }
 
-/// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is what [`on_conflict`] has made of it.
+/// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is the result of [`on_conflict`].
+///
+/// # Errors
+/// [`Refusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
@@ -149,21 +153,21 @@ fn rewrite_first(
     })
 }
 
-/// Where the shared parameters start: behind the fingerprint and the limit for waiting.
+/// Number of the first shared parameter, after the fingerprint and the lock timeout.
 const SHARED: usize = 3;
 
-/// What is inserted.
+/// The inserted rows.
 struct Source<'a> {
     own: &'a Own<'a>,
-    /// Parameters that are the same for all, by their types as SQL.
+    /// Parameters with the same value for all members, and their types in SQL syntax.
     shared: &'a [(u32, &'a str)],
-    /// Columns that have values, and these.
+    /// The columns with values, and their values.
     valued: &'a [(String, &'a Expr)],
     computed: &'a [Expr],
 }
 
 impl Source<'_> {
-    /// A parameter that is the same for all.
+    /// SQL for a parameter with the same value for all members.
     fn shared(&self, number: u32) -> Option<String> {
         let place = self.shared.iter().position(|(own, _)| *own == number)?;
         let (_, sql) = self.shared.get(place)?;
@@ -218,13 +222,13 @@ fn insert_sql(
     let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
     let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
     Ok(format!(
-        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {patience} AS same), \
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
         same = table.fingerprint.holds(1),
         rights = insert.rights(table),
-        patience = PATIENCE_OF,
+        set_timeout = SET_LOCK_TIMEOUT_TO,
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
@@ -233,7 +237,7 @@ fn insert_sql(
     ))
 }
 
-/// DO UPDATE as it is, if all values in it are those of EXCLUDED, or are `shared` by all.
+/// The DO UPDATE clause, if its values are values of EXCLUDED or `shared` by all members.
 fn change_sql(
     insert: &Insert,
     shared: &dyn Fn(u32) -> Option<String>,
@@ -269,11 +273,12 @@ fn change_sql(
     Ok(Some(format!("DO UPDATE SET {sets}{guard}")))
 }
 
-/// The columns by which rows are told apart, and their values.
+/// The columns that identify a row, and their values.
 struct Key<'a>(Vec<(&'a Column, KeyValue)>);
 
 impl<'a> Key<'a> {
-    /// The target of ON CONFLICT; without one, the shortest key that has values. Their values are those of the first row.
+    /// The target of ON CONFLICT or, without one, the shortest key with values. The values are those of the first
+    /// row.
     fn of(insert: &Insert, table: &'a TableFacts) -> Result<Self, Refusal> {
         let valued = insert.valued(table)?;
         let value_of = |name: &String| {
@@ -295,13 +300,13 @@ impl<'a> Key<'a> {
         keys.min_by_key(Vec::len).map(Self).ok_or(Refusal::Conflict)
     }
 
-    /// How their values are compared.
+    /// The key columns, with the way in which their values are compared.
     fn columns(&self, parameters: &[TypeName]) -> Result<Vec<KeyColumn>, Refusal> {
         let compared = |(column, value): &(&Column, KeyValue)| {
             let key = fold::column::key_column(column, value, parameters)?;
-            // What PostgreSQL rounds or pads comes back as something else.
-            let kept = key.class != KeyClass::Opaque || column.type_modifier == -1;
-            kept.then_some(key).ok_or(Refusal::Conflict)
+            // PostgreSQL rounds or pads the value, so that the returned key would differ.
+            let unchanged = key.class != KeyClass::Opaque || column.type_modifier == -1;
+            unchanged.then_some(key).ok_or(Refusal::Conflict)
         };
         self.0.iter().map(compared).collect()
     }
