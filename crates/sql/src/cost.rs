@@ -180,7 +180,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Where the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments between the
+    /// The position at which the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments between the
     /// parts are not allowed).
     fn continued(&self) -> Option<usize> {
         let mut rest = Self {

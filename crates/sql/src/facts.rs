@@ -79,7 +79,7 @@ pub struct Column {
     /// Whether the type is built-in, an enum, or a domain or array of such a type.
     pub builtin: bool,
     /// Whether an UPDATE that assigns the column cannot be folded: the column is part of a unique, exclusion,
-    /// expression or partial index, of a qualified key or a partition key, or is indexed and of variable length.
+    /// expression or partial index, of a foreign key or a partition key, or is indexed and of variable length.
     pub fixed: bool,
 }
 
@@ -109,7 +109,7 @@ pub fn table_sql(name: &Name) -> String {
          WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
          WHEN c.relispartition THEN 'a partition' \
          WHEN c.relpersistence = 't' THEN 'temporary table' \
-         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'qualified partition' \
+         WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'foreign partition' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relrowsecurity) THEN 'row security' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relhasrules) THEN 'rules' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = id WHERE NOT g.tgisinternal) THEN 'triggers' \
@@ -242,13 +242,13 @@ pub(crate) const NOT_POSTGRESQLS: &str =
 /// Query for one row with one boolean: whether each collation of these names is PostgreSQL's own. Another one may be
 /// found in another schema next time.
 pub fn plain_collations_sql(collations: &[Name]) -> String {
-    let not_postgresqls = collations
+    let qualified = collations
         .iter()
         .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
         .count();
     let list: Vec<String> = collations.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
-        "SELECT {not_postgresqls} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+        "SELECT {qualified} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_collation c WHERE c.collname = f.name AND c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         list.join(",")
     )
@@ -280,7 +280,7 @@ pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
 /// Query for one row with one boolean: whether a function of these names may be user-defined. Only such a function
 /// can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
 /// function that is STABLE or IMMUTABLE may call `set_config`, too.)
-pub fn qualified_functions_sql(functions: &[Name]) -> String {
+pub fn foreign_functions_sql(functions: &[Name]) -> String {
     let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
         "SELECT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
@@ -292,7 +292,7 @@ pub fn qualified_functions_sql(functions: &[Name]) -> String {
 }
 
 /// Query for one row with one boolean: whether each relation of these names is a table: not a view, which may call
-/// functions; not a qualified table; without row security, whose policies may call functions; and without functions
+/// functions; not a foreign table; without row security, whose policies may call functions; and without functions
 /// that can be called like its columns.
 pub fn plain_tables_sql(relations: &[Name]) -> String {
     let list: Vec<String> = relations.iter().map(regclass_literal).collect();
@@ -306,7 +306,7 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 }
 
 /// Query for one row with one boolean: whether the effect of a statement on one row of the table is independent of
-/// its effect on other rows. It is not if the table has qualified keys to itself or with actions, if constraints,
+/// its effect on other rows. It is not if the table has foreign keys to itself or with actions, if constraints,
 /// defaults, domains or indexes use functions or operators that are not PostgreSQL's own, or if an UPDATE has
 /// `assigned` a column of a unique or exclusion index: then one row may free the key of another.
 pub fn apart_sql(name: &Name, assigned: &[String]) -> String {

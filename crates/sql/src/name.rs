@@ -61,7 +61,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The identifier at the start of a text, and what follows it.
+/// The identifier at the start of a text, and the text after it.
 fn identifier(text: &str) -> Option<(String, &str)> {
     let Some(mut quoted) = text.strip_prefix('"') else {
         let is_part = |c: char| c == '_' || c == '$' || c.is_alphanumeric();

@@ -33,7 +33,7 @@ const ROLE_NAME_TYPE: &str = "aclitem";
 const RELATION_NAME_TYPE: &str = "regclass";
 
 /// SQL condition: values of type `t` are names of objects in the catalog.
-fn name_type_type() -> String {
+fn name_type_sql() -> String {
     format!(
         "(t.oid < {FIRST_OWN_OID}::pg_catalog.oid AND (pg_catalog.starts_with(t.typname::pg_catalog.text, '{NAME_TYPE_PREFIX}') OR t.typname = '{ROLE_NAME_TYPE}'))"
     )
@@ -44,7 +44,7 @@ pub fn no_names_sql(name: &Name) -> String {
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE {name_type})",
         tree = tree_sql(name),
-        name_type = name_type_type(),
+        name_type = name_type_sql(),
     )
 }
 
@@ -62,6 +62,6 @@ pub fn fits_groups_sql(functions: &[Name], types: &[Name]) -> String {
         "SELECT {unfit} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p, pg_catalog.unnest(p.proargtypes::pg_catalog.oid[]) AS a(id) \
            JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE p.proname = ANY (ARRAY[{functions}]::pg_catalog.name[]) AND p.proname <> 'nextval' AND {name_type})",
         functions = list.join(","),
-        name_type = name_type_type(),
+        name_type = name_type_sql(),
     )
 }
