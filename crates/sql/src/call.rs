@@ -15,7 +15,7 @@ use crate::name::Name;
 use crate::operator::{CONCAT, LE};
 use crate::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::{Returning, as_target, returning_item};
+use crate::update::{Returning, as_target, returned_exprs, returning_item};
 use crate::value::{KeyValue, key_value};
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ const SHARED: usize = 3;
 impl Call {
     /// The expressions over the returned rows.
     pub fn selecting(&self) -> Vec<&Expr> {
-        crate::take::returned_exprs(&self.targets).collect()
+        returned_exprs(&self.targets).collect()
     }
 
     /// The expressions of the arguments.

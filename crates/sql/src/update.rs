@@ -248,6 +248,14 @@ pub(crate) fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Retu
     })
 }
 
+/// The expressions among the items of RETURNING.
+pub(crate) fn returned_exprs(items: &[Returning]) -> impl Iterator<Item = &Expr> {
+    items.iter().filter_map(|item| match item {
+        Returning::Expr { expr, .. } => Some(expr),
+        Returning::All => None,
+    })
+}
+
 /// `*` or `qualifier.*`
 fn is_all(value: &NodeEnum, qualifier: &str) -> bool {
     let NodeEnum::ColumnRef(reference) = value else {

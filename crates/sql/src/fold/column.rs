@@ -1,12 +1,38 @@
 //! Columns and their types: which columns can form a key, which can be assigned, and which values a cast would
 //! truncate.
 
-use super::{KeyClass, KeyColumn, Refusal};
+use super::refusal::Refusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::operator::LE;
 use crate::type_name::TypeName;
 use crate::{KeyValue, LiteralKind, Update};
+
+/// How equal values of a key column are recognized without PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyClass {
+    /// int2, int4, int8: compared as numbers, sent in canonical text format.
+    Integer,
+    /// uuid: compared as 16 bytes, sent in canonical text format.
+    Uuid,
+    /// text, varchar under a deterministic collation: equal values have the same bytes.
+    Text,
+    /// Other types: values with different bytes may be equal, so that a group has one row only.
+    Opaque,
+}
+
+/// A column of the key and the source of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Name of the column.
+    pub name: String,
+    /// Number of the template's parameter, from 1, or a constant of the template.
+    pub value: KeyValue,
+    /// How values are compared.
+    pub class: KeyClass,
+    /// OID of the column's data type.
+    pub type_oid: u32,
+}
 
 /// `int2`, `int4`, `int8`.
 const INTEGERS: [u32; 3] = [21, 23, 20];

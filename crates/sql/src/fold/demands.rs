@@ -1,7 +1,9 @@
 //! Checks of a fold: for each member, whether its row exists or not, the errors that its own UPDATE would have
 //! raised; for each new version of a row, the table's constraints.
 
-use super::{Refusal, Rewriter, View, column};
+use super::column;
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
 use crate::Expr;
 use crate::facts::Column;
 use crate::operator::{GE, LE};

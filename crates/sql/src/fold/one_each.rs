@@ -2,7 +2,9 @@
 //! keys and parameters. As for a single member, PostgreSQL checks constraints and follows rows that other
 //! transactions have just updated.
 
-use super::{Refusal, Rewriter, View, column};
+use super::column;
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
 use crate::operator::EQ;
 use crate::type_name::TypeName;
 use crate::{quote_ident, row_wait};

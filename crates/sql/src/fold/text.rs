@@ -1,7 +1,8 @@
 //! The text of the fold's statement. The functions write its parts in order.
 
 use super::column::{char_limit, state_type};
-use super::{Refusal, Rewriter, View};
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
 use crate::operator::{ADD, EQ, GT, LT};
 use crate::{Column, quote_ident, row_wait};
 use std::fmt::Write as _;

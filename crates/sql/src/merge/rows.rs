@@ -1,7 +1,7 @@
 //! The rows of VALUES. They can be inserted together only if they have the same expressions, each with parameters of
 //! its own.
 
-use super::Insert;
+use super::insert::Insert;
 use crate::dealing::Refusal;
 use crate::expr::Expr;
 use crate::name::push_distinct;

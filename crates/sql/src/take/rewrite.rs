@@ -5,14 +5,15 @@
 //! was picked but not taken, or could be picked again after the UPDATE, executing the members one at a time might
 //! have had another result. Then the statement raises an error ([`Dealing::is_uncertain`]), which rolls it back.
 
+use super::parts::{CTID, Onward, TRY_LOCK, Take};
 use super::unseen::Unseen;
-use super::{CTID, Onward, Take, returned_exprs};
 use crate::dealing::{
     Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
 };
 use crate::facts::TableFacts;
 use crate::operator::{CONCAT, EQ, GE};
 use crate::type_name::TypeName;
+use crate::update::returned_exprs;
 use crate::{Expr, Returning, quote_ident};
 use std::collections::BTreeSet;
 
@@ -257,9 +258,7 @@ impl<'a> Rewriter<'a> {
     fn reads_rows_one_by_one(&self) -> bool {
         let pick = &self.take.pick;
         let functions = pick.conditions.iter().flat_map(Expr::functions);
-        let locks = functions
-            .into_iter()
-            .any(|name| name.name == super::TRY_LOCK);
+        let locks = functions.into_iter().any(|name| name.name == TRY_LOCK);
         let by_key = match pick.order.as_slice() {
             [] => true,
             [(expr, _)] => {

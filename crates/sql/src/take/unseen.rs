@@ -3,7 +3,7 @@
 //! these expressions once for each of them. If one raises an error, the group fails, and its halves are retried until
 //! the member with the error is alone.
 
-use super::Take;
+use super::parts::Take;
 use crate::Expr;
 use crate::dealing::Refusal;
 use crate::facts::{Column, TableFacts};

@@ -1,11 +1,11 @@
 //! DO UPDATE as an UPDATE, in which the row that a member proposes replaces EXCLUDED.
 
-use super::Key;
+use super::key::Key;
 use crate::dealing::{Refusal, check_columns};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold;
-use crate::merge::{Change, Insert, PROPOSED};
+use crate::merge::insert::{Change, Insert, PROPOSED};
 use crate::operator::{GE, LE};
 use crate::quote_ident;
 use crate::type_name::TypeName;

@@ -3,12 +3,15 @@
 //! The rows of different clients must have different keys. Then no client's rows affect another client, and each
 //! receives the result that it would have received alone. The conditions for upserts of one row apply, too.
 
-use super::{Key, OnConflict, Source, change_sql, insert_sql, rewrite_first};
+use super::key::Key;
+use super::one_row::rewrite_first;
+use super::proposal::OnConflict;
+use super::statement::{Source, change_sql, insert_sql};
 use crate::dealing::{Own, OwnParameter, Refusal};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
-use crate::merge::Insert;
+use crate::merge::insert::Insert;
 use crate::merge::rows::Rows;
 use crate::type_name::TypeName;
 use crate::value::KeyValue;
