@@ -13,7 +13,7 @@ use crate::expr::Expr;
 use crate::function::FunctionFacts;
 use crate::name::Name;
 use crate::operator::{CONCAT, LE};
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, returned_exprs, returning_item};
 use crate::value::{KeyValue, key_value};

@@ -11,14 +11,14 @@
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, column_versions,
-    own_types_sql, regclass_literal, type_versions, versions,
+    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
+    column_versions, own_types_sql, regclass_literal, type_versions, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
-use crate::quote_literal;
-use crate::{Fingerprint, Statement};
+use crate::quote::quote_literal;
+use crate::statement::Statement;
 
 /// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
 const EXCLUDED_FUNCTIONS: [&str; 12] = [
@@ -85,7 +85,7 @@ impl<'a> Member<'a> {
         let called = statement.functions.iter();
         Self {
             statement,
-            names: Names::of_statement(statement),
+            names: Names::of_statement(&statement.functions, &statement.operators),
             called: called
                 .filter(|name| !declared_calls.contains(name))
                 .collect(),

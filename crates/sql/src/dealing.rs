@@ -1,9 +1,10 @@
 //! One statement for many clients whose result rows are distributed to them in order: the common part of take and
 //! merge.
 
+use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::type_name::TypeName;
-use crate::{Expr, KeyValue};
+use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
 /// Number of result columns before RETURNING: whether the facts are unchanged, and the number of the row (from 1;

@@ -160,7 +160,7 @@ impl Expr {
     /// the types of the parameters.
     pub(crate) fn parts_without_columns(
         &self,
-        parameters: &[crate::TypeName],
+        parameters: &[crate::type_name::TypeName],
         is_column: &dyn Fn(u32) -> bool,
     ) -> Vec<Expr> {
         let parts = parts::collect(&self.node, parameters, is_column);

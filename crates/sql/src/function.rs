@@ -1,7 +1,9 @@
 //! Facts about functions that the configuration declares: queries (SQL text) and their results (plain data). The
 //! caller executes the queries.
 
-use crate::{Fingerprint, Name, quote_ident, quote_literal};
+use crate::facts::Fingerprint;
+use crate::name::Name;
+use crate::quote::{quote_ident, quote_literal};
 
 /// A function that takes rows from a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Names of tables, functions, operators and types, as spelled in a text.
 
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -81,6 +81,12 @@ fn identifier(text: &str) -> Option<(String, &str)> {
         }
         name.push('"');
     }
+}
+
+/// Whether a schema is the session's temporary schema, or that of another session.
+pub(crate) fn is_temporary_schema(schema: &str) -> bool {
+    let schema = schema.to_ascii_lowercase();
+    schema == "pg_temp" || schema.starts_with("pg_temp_")
 }
 
 /// Names without duplicates, in order of their first occurrence. The cost per name does not depend on their number.

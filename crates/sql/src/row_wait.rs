@@ -3,7 +3,7 @@
 
 use crate::facts::{Column, TableFacts};
 use crate::operator::EQ;
-use crate::quote_ident;
+use crate::quote::quote_ident;
 
 /// Maximum time in milliseconds for which a request waits for a row before a probe checks whether it would wait
 /// alone: for the lock as a member of a group, and behind a request that is being executed. It should exceed the time

@@ -1,10 +1,12 @@
 //! Login to a server: trust, cleartext, md5 and SCRAM-SHA-256 (PostgreSQL documentation, chapter "Frontend/Backend
 //! Protocol", sections "Start-up" and "SASL Authentication").
 
+use crate::error::WireError;
+use crate::frontend;
+use crate::md5;
 use crate::reader::Reader;
 use crate::scram::client::{AwaitChallenge, AwaitKeys, AwaitSignature, Channel};
 use crate::scram::{self, Keys, Stretch};
-use crate::{WireError, frontend, md5};
 use bytes::BytesMut;
 use std::fmt;
 

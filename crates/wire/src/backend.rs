@@ -1,9 +1,10 @@
 //! Messages that servers send (PostgreSQL documentation, chapter "Frontend/Backend Protocol", section "Message
 //! Formats"): read from servers, written to clients.
 
+use crate::error::WireError;
+use crate::frame;
 use crate::frontend::put_cstr;
 use crate::reader::Reader;
-use crate::{WireError, frame};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Types of backend messages.

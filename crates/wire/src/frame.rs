@@ -1,7 +1,7 @@
 //! Framing: a type byte, a length word that includes itself, a body (PostgreSQL documentation, section "Message
 //! Formats").
 
-use crate::WireError;
+use crate::error::WireError;
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Bytes of the type and the length in front of a body.

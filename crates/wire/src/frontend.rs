@@ -1,8 +1,10 @@
 //! Messages that clients send (PostgreSQL documentation, chapter "Frontend/Backend Protocol", section "Message
 //! Formats"): read from clients, written to servers.
 
+use crate::error::WireError;
+use crate::frame;
+use crate::frame::Header;
 use crate::reader::Reader;
-use crate::{Header, WireError, frame};
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 

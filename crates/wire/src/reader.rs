@@ -1,7 +1,7 @@
 //! A cursor over a message body (PostgreSQL documentation, section "Message Data Types"). Each method reports a body
 //! that ends too early.
 
-use crate::WireError;
+use crate::error::WireError;
 
 /// Reads fields from the start of a body.
 #[derive(Debug, Clone, Copy)]

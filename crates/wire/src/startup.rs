@@ -2,9 +2,10 @@
 //! chapter "Frontend/Backend Protocol", sections "Start-up", "Canceling Requests in Progress", "SSL Session
 //! Encryption", "GSSAPI Session Encryption").
 
+use crate::error::WireError;
+use crate::frame;
 use crate::frontend::put_cstr;
 use crate::reader::Reader;
-use crate::{WireError, frame};
 use bytes::{BufMut, BytesMut};
 
 /// Protocol 3.0.

@@ -1,29 +1,8 @@
 //! `LISTEN` and `UNLISTEN`: the channels they change, and texts in which other statements replace them.
 
-use super::SessionChange;
+use super::change::{Listening, SessionChange};
 use crate::parser::{self, NotParsed};
 use pg_query::NodeEnum;
-
-/// A change of the channels of a session. It takes effect at COMMIT.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Listening {
-    /// `LISTEN channel`
-    Listen(String),
-    /// `UNLISTEN channel`
-    Unlisten(String),
-    /// `UNLISTEN *`
-    UnlistenAll,
-}
-
-impl Listening {
-    /// The command tag of the statement.
-    pub fn command(&self) -> &'static str {
-        match self {
-            Self::Listen(_) => "LISTEN",
-            Self::Unlisten(_) | Self::UnlistenAll => "UNLISTEN",
-        }
-    }
-}
 
 pub(super) fn of_statement(statement: &NodeEnum) -> Option<Listening> {
     match statement {

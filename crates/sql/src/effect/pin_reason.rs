@@ -61,7 +61,7 @@ impl PinReason {
                  AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()"
             }
             PinReason::Prepared => {
-                let own = crate::quote_literal(own_prefix);
+                let own = crate::quote::quote_literal(own_prefix);
                 return Some(format!(
                     "EXISTS (SELECT FROM pg_catalog.pg_prepared_statements \
                      WHERE NOT pg_catalog.starts_with(name, {own}))"

@@ -1,27 +1,11 @@
 //! Effects of `set_config` calls. They depend on the arguments, and on whether the call is executed exactly once.
 
+use super::change::{Argument, SessionChange, SetConfig};
+use super::pin_reason::PinReason;
 use super::setting::{SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to};
-use super::{PinReason, SessionChange};
 use crate::name::Name;
 use crate::tree::Record;
 use pg_query::NodeEnum;
-
-/// An argument that is visible in the text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Argument {
-    /// A constant; `None` is NULL.
-    Constant(Option<String>),
-    /// The number of a parameter, from 1.
-    Parameter(usize),
-}
-
-/// One call of `set_config` that is executed exactly once.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SetConfig {
-    name: Argument,
-    value: Argument,
-    local: Argument,
-}
 
 /// The value of a parameter: text, or a boolean in binary format; `None` is NULL.
 pub type Bound<'a> = Option<&'a [u8]>;

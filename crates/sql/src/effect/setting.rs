@@ -1,9 +1,10 @@
 //! Effects of SET, RESET and `set_config()` on settings.
 
+use super::change::SessionChange;
 use super::pin_reason::PinReason;
-use super::{SessionChange, is_temporary};
+use crate::name::is_temporary_schema;
 use crate::parser;
-use crate::quote_literal;
+use crate::quote::quote_literal;
 use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{VariableSetKind, VariableSetStmt};
@@ -124,7 +125,8 @@ pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange
         return None;
     }
     let mut schemas = values.iter().flat_map(|value| value.split(','));
-    let position = schemas.position(|schema| is_temporary(schema.trim().trim_matches('"')))?;
+    let position =
+        schemas.position(|schema| is_temporary_schema(schema.trim().trim_matches('"')))?;
     Some(match position {
         0 => SessionChange::Pin(PinReason::Temporary),
         _ => SessionChange::Taint,

@@ -1,6 +1,6 @@
 //! Parts of an expression that depend on no column.
 
-use crate::TypeName;
+use crate::type_name::TypeName;
 use pg_query::protobuf::TypeCast;
 use pg_query::{Node, NodeEnum};
 

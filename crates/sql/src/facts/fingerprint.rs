@@ -4,11 +4,13 @@
 //! The fingerprint contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
 //! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
 
-use super::Names;
-use crate::{Name, quote_ident, quote_literal};
-
-/// OIDs below this one belong to PostgreSQL's own objects (`FirstNormalObjectId`).
-pub(crate) const FIRST_OWN_OID: u32 = 16_384;
+use super::catalog::{
+    FIRST_OWN_OID, TYPES_SQL, own_types_sql, reg_literal, regclass_literal, tree_sql,
+};
+use super::names::Names;
+use super::session::compared_sql;
+use crate::name::Name;
+use crate::quote::quote_literal;
 
 /// The state of the catalog at the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,45 +50,6 @@ pub struct Extent {
     /// Whether the table may have inheritance children or partitions. The first child changes the table's row in
     /// `pg_class`, further ones do not.
     pub children: bool,
-}
-
-/// A name as string constant for `to_regclass` and `to_regtype`.
-fn reg_literal(name: &Name) -> String {
-    let text = match &name.schema {
-        Some(schema) => format!("{}.{}", quote_ident(schema), quote_ident(&name.name)),
-        None => quote_ident(&name.name),
-    };
-    quote_literal(&text)
-}
-
-/// A name as string constant for `to_regclass`.
-pub fn regclass_literal(name: &Name) -> String {
-    reg_literal(name)
-}
-
-/// `tree(id)`: the table and its partitions.
-pub(crate) fn tree_sql(name: &Name) -> String {
-    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
-    format!(
-        "tree(id) AS MATERIALIZED (SELECT {class}::pg_catalog.oid WHERE {class} IS NOT NULL \
-         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({class}) p)"
-    )
-}
-
-/// `types(id)`: the types of the columns of all tables in `tree(id)`, and the types that they consist of. Requires
-/// WITH RECURSIVE.
-pub(crate) const TYPES_SQL: &str = "types(id) AS (SELECT a.atttypid FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.id \
-      WHERE a.attnum > 0 AND NOT a.attisdropped \
-    UNION SELECT p.id FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id, LATERAL (SELECT t.typbasetype UNION ALL SELECT t.typelem \
-      UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid) \
-      UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) p(id))";
-
-/// The OIDs of domains and enums among `types(id)`, as text.
-pub(crate) fn own_types_sql() -> String {
-    format!(
-        "pg_catalog.array_to_string(ARRAY(SELECT t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id \
-         WHERE t.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND t.typtype IN ('d', 'e') ORDER BY t.oid), ',')"
-    )
 }
 
 /// Query for one row with the fields of [`Extent`] in their order. It must be executed before the other queries,
@@ -189,7 +152,7 @@ impl Names {
 
     /// The fingerprint of the objects that the names refer to, and of the session settings that determine them.
     pub fn fingerprint_sql(&self, added: Added) -> String {
-        let mut parts = vec![super::session::compared_sql()];
+        let mut parts = vec![compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
             // All functions of the name, in any schema: a new one may be a better match.

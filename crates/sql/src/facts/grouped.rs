@@ -1,7 +1,8 @@
 //! Functions and types that a group's statement must not contain, although a shared read may.
 
-use super::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
-use crate::{Name, quote_literal};
+use super::catalog::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
+use crate::name::Name;
+use crate::quote::quote_literal;
 
 /// Functions of PostgreSQL that show how a value is stored, which differs in a group, or that may raise a NOTICE,
 /// which no member would receive.

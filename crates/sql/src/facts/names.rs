@@ -1,8 +1,10 @@
 //! Names in expressions. The catalog and the search path determine the objects they refer to, so that each group
 //! compares them.
 
-use super::fingerprint::FIRST_OWN_OID;
-use crate::{Expr, Name, Statement, quote_literal};
+use super::catalog::{FIRST_OWN_OID, NOT_IN_C};
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::quote::quote_literal;
 use std::collections::BTreeSet;
 
 /// Names in expressions, for the fingerprint.
@@ -45,11 +47,11 @@ impl Names {
     }
 
     /// The functions and operators in a statement. (Its types and relations do not affect other members.)
-    pub(crate) fn of_statement(statement: &Statement) -> Self {
+    pub(crate) fn of_statement(functions: &[Name], operators: &[Name]) -> Self {
         let names = |names: &[Name]| names.iter().map(|name| name.name.clone()).collect();
         Self {
-            functions: names(&statement.functions),
-            operators: names(&statement.operators),
+            functions: names(functions),
+            operators: names(operators),
             types: Vec::new(),
             relations: BTreeSet::new(),
         }
@@ -81,9 +83,6 @@ impl Names {
         )
     }
 }
-
-/// SQL condition: function `p` is volatile or not written in C.
-pub(crate) const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";
 
 /// SQL condition: type `t` is neither built-in nor made of a built-in type.
 const EXTENSION_TYPE: &str =

@@ -1,8 +1,9 @@
 //! Tables that may read the last number of a sequence (`lastval`, `currval`) in a way that a statement's text does
 //! not show: through a default, a check, a trigger, a policy, a view or a function.
 
-use super::regclass_literal;
-use crate::{Name, quote_literal};
+use super::catalog::regclass_literal;
+use crate::name::Name;
+use crate::quote::quote_literal;
 
 /// SQL condition: `which` is true, and `text` calls a function that reads the last number of a sequence. The CASE
 /// limits the evaluation of `text`, which is expensive, to rows for which `which` is true.

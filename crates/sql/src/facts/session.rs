@@ -5,6 +5,12 @@
 
 use crate::escapes::keeps_ascii;
 
+/// Query for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds. 0 means no
+/// limit; so does NULL, which `transaction_timeout` is before PostgreSQL 17.
+pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('transaction_timeout', true)::pg_catalog.interval))::pg_catalog.int8";
+
 /// Settings that determine the value of a constant in a group's statement, which was parsed before; whether values
 /// can be sent in arrays; and other effects on a member but not on a group, or the reverse.
 pub const COMPARED: [&str; 14] = [

@@ -4,9 +4,11 @@
 use super::refusal::Refusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
+use crate::literals::LiteralKind;
 use crate::operator::LE;
 use crate::type_name::TypeName;
-use crate::{KeyValue, LiteralKind, Update};
+use crate::update::Update;
+use crate::value::KeyValue;
 
 /// How equal values of a key column are recognized without PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use super::column;
 use super::refusal::Refusal;
 use super::rewriter::{Rewriter, View};
-use crate::Expr;
+use crate::expr::Expr;
 use crate::facts::Column;
 use crate::operator::{GE, LE};
 

@@ -6,8 +6,9 @@ use super::column;
 use super::refusal::Refusal;
 use super::rewriter::{Rewriter, View};
 use crate::operator::EQ;
+use crate::quote::quote_ident;
+use crate::row_wait;
 use crate::type_name::TypeName;
-use crate::{quote_ident, row_wait};
 
 /// Maximum wait for a row that another transaction has locked while the rows of other members are locked. It is the
 /// shortest possible, because the statement may wait for each row.
@@ -50,7 +51,7 @@ impl Rewriter<'_> {
     }
 
     fn sets(&self) -> Result<String, Refusal> {
-        let set = |(column, expr): &(&crate::Column, &crate::Expr)| {
+        let set = |(column, expr): &(&crate::facts::Column, &crate::expr::Expr)| {
             let value = self.expr(expr, View::InPlace)?;
             Ok(format!("{} = {value}", quote_ident(&column.name)))
         };

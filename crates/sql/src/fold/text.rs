@@ -3,8 +3,10 @@
 use super::column::{char_limit, state_type};
 use super::refusal::Refusal;
 use super::rewriter::{Rewriter, View};
+use crate::facts::Column;
 use crate::operator::{ADD, EQ, GT, LT};
-use crate::{Column, quote_ident, row_wait};
+use crate::quote::quote_ident;
+use crate::row_wait;
 use std::fmt::Write as _;
 
 /// Number of rows of a group.

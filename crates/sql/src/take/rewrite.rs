@@ -10,11 +10,12 @@ use super::unseen::Unseen;
 use crate::dealing::{
     Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
 };
+use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::operator::{CONCAT, EQ, GE};
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::returned_exprs;
-use crate::{Expr, Returning, quote_ident};
+use crate::update::{Returning, returned_exprs};
 use std::collections::BTreeSet;
 
 /// Rewrites `take` for many consumers. `onto` is the table to which the rows are moved. `parameters` and `returning`

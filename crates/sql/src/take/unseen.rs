@@ -4,8 +4,8 @@
 //! the member with the error is alone.
 
 use super::parts::Take;
-use crate::Expr;
 use crate::dealing::Refusal;
+use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::column;
 use crate::type_name::TypeName;

@@ -1,6 +1,6 @@
 //! Text of SCRAM messages (RFC 5802, section 7): attributes of one letter, separated by commas.
 
-use crate::WireError;
+use crate::error::WireError;
 
 /// The message as text.
 pub(super) fn text(message: &[u8]) -> Result<&str, WireError> {

@@ -2,7 +2,7 @@
 
 use super::attributes::{Attributes, is_nonce, text};
 use super::{END_POINT, Key, Keys, MECHANISM, MECHANISM_PLUS, Verifier, mac, sha256, xor};
-use crate::WireError;
+use crate::error::WireError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq;

@@ -7,7 +7,7 @@ use crate::facts::{Column, TableFacts};
 use crate::fold;
 use crate::merge::insert::{Change, Insert, PROPOSED};
 use crate::operator::{GE, LE};
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
 use crate::value::KeyValue;
