@@ -1,8 +1,8 @@
 //! Classifies texts that the caller does not parse by a plain byte scan: texts that only change rows, as bulk loaders
 //! send them, and texts that may set session state.
 
-/// A text without these words, in any case, names no function of PostgreSQL or its common extensions that changes the
-/// session (see [`crate::Effect::Session`]), and no escaped identifier that might be one.
+/// A text without these words, in any case, uses no function or view of PostgreSQL or its common extensions that
+/// changes the session (see [`crate::Effect::Session`]), and no escaped identifier that might be one.
 const SESSION_WORDS: [&str; 8] = [
     "pg_",
     "dblink",
@@ -41,8 +41,8 @@ fn names_no_session(text: &str, also: &[&str]) -> bool {
     !words.any(|word| text.contains(word))
 }
 
-/// Names of functions whose effect on the session lasts beyond the statement, and which only a reset of the whole
-/// session undoes.
+/// Words in statements that set or depend on session state without a SET command. Only a reset of the whole session
+/// undoes it.
 const SETTING_WORDS: [&str; 7] = [
     "dblink",
     "set_config",

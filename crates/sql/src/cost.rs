@@ -180,8 +180,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The position at which the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments between the
-    /// parts are not allowed).
+    /// The position at which the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments
+    /// between the parts are not allowed).
     fn continued(&self) -> Option<usize> {
         let mut rest = Self {
             bytes: self.bytes,

@@ -119,7 +119,7 @@ pub struct Dealing {
     pub limit: KeyValue,
     /// Whether each member receives at most one row. A member with a limit other than 1 is executed alone.
     pub single: bool,
-    /// Whether members take rows from a queue. Then only one such statement should run at a time.
+    /// Whether members take rows from a queue, so that concurrent statements would compete for the same rows.
     pub queue: bool,
     /// Parameters with the same value for all members.
     pub shared: Vec<u32>,

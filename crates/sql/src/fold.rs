@@ -8,7 +8,7 @@
 
 mod build;
 pub(crate) mod column;
-mod demands;
+mod conditions;
 mod one_each;
 mod refusal;
 mod rewriter;

@@ -1,4 +1,4 @@
-//! Queries whether functions, operators, types and tables permit that a statement is executed with others.
+//! Queries that check whether the functions, operators, types and tables of a statement permit grouping it.
 
 use super::catalog::{FIRST_OWN_OID, NOT_POSTGRESQLS, TYPES_SQL, regclass_literal, tree_sql};
 use crate::name::Name;
@@ -22,7 +22,7 @@ const CONTEXT_FUNCTIONS: [&str; 13] = [
 ];
 
 /// Query for one row with one boolean: whether each function of these names is PostgreSQL's own, not volatile (unless
-/// listed in `volatile`) and not in [`CONTEXT_FUNCTIONS`]; each operator is PostgreSQL's own for built-in types, and
+/// listed in `volatile`) and not in `CONTEXT_FUNCTIONS`; each operator is PostgreSQL's own for built-in types, and
 /// not volatile; and each type is built-in.
 pub fn harmless_sql(
     functions: &[Name],

@@ -49,7 +49,7 @@ pub fn no_names_sql(name: &Name) -> String {
     )
 }
 
-/// Query for one row with one boolean: whether none of these functions is in [`EXCLUDED_FUNCTIONS`] or takes a name
+/// Query for one row with one boolean: whether none of these functions is in `EXCLUDED_FUNCTIONS` or takes a name
 /// of an object in the catalog as argument, and none of these types is such a name.
 pub fn fits_groups_sql(functions: &[Name], types: &[Name]) -> String {
     let excluded = |name: &&Name| EXCLUDED_FUNCTIONS.contains(&name.name.as_str());

@@ -52,7 +52,7 @@ const ROUNDED: [u32; 4] = [1083, 1114, 1184, 1266];
 /// Types for which an explicit cast truncates silently where an assignment raises an error: bpchar, bit, varbit.
 const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
 const VARCHAR: u32 = 1043;
-/// `interval` is different: with a type modifier, its literals have another meaning than parameters.
+/// `interval`: with a type modifier, its literals have another meaning than parameters.
 const INTERVAL: u32 = 1186;
 /// The type modifier of varchar(n) is n plus these four bytes (`VARHDRSZ`).
 const VARHDRSZ: i32 = 4;

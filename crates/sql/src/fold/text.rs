@@ -42,7 +42,7 @@ impl Rewriter<'_> {
         let _ = write!(
             out,
             "held AS MATERIALIZED (SELECT k.first{} AS first, k.last",
-            self.served()
+            self.inserted_offset()
         );
         for column in &self.state {
             let cast = if char_limit(column).is_some() {
@@ -113,7 +113,7 @@ impl Rewriter<'_> {
     }
 
     /// In an upsert, the first member is complete if the row was inserted in the same transaction.
-    fn served(&self) -> &'static str {
+    fn inserted_offset(&self) -> &'static str {
         match self.proposal {
             None => "",
             Some(_) => {
@@ -127,7 +127,7 @@ impl Rewriter<'_> {
     fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
         let guard = self.guard(View::Before)?;
         let constraints = self.constraints()?;
-        let holds = match (self.demands()?, &constraints, &guard) {
+        let holds = match (self.member_conditions()?, &constraints, &guard) {
             (None, None, _) => None,
             (Some(proposal), None, _) => Some(proposal),
             (None, Some(constraints), None) => Some(constraints.clone()),
@@ -167,7 +167,7 @@ impl Rewriter<'_> {
         }
         let _ = write!(out, " FROM fold AS f");
         if let Some(guard) = &guard {
-            // OFFSET 0 prevents that the guard is evaluated once per use.
+            // OFFSET 0 prevents PostgreSQL from evaluating the guard once per use.
             let _ = write!(
                 out,
                 " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g"

@@ -5,8 +5,8 @@
 //! was picked but not taken, or could be picked again after the UPDATE, executing the members one at a time might
 //! have had another result. Then the statement raises an error ([`Dealing::is_uncertain`]), which rolls it back.
 
+use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
-use super::unseen::Unseen;
 use crate::dealing::{
     Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
 };
@@ -91,7 +91,7 @@ struct Rewriter<'a> {
     parameters: &'a [TypeName],
     shared: Vec<u32>,
     own: Own<'a>,
-    unseen: Unseen<'a>,
+    no_row: NoRowErrors<'a>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -110,7 +110,7 @@ impl<'a> Rewriter<'a> {
             onto: take.onward.as_ref().zip(onto),
             parameters,
             own: Own::of(take.changing(), &shared, parameters)?,
-            unseen: Unseen::of(take, queue, onto, parameters),
+            no_row: NoRowErrors::of(take, queue, onto, parameters),
             shared,
         })
     }
@@ -214,7 +214,7 @@ impl<'a> Rewriter<'a> {
                 (None, Some(_)) => "UPDATE",
                 (None, None) => "DELETE",
             },
-            may_fail_unseen: self.unseen.uncertain,
+            may_fail_unseen: self.no_row.uncertain,
             raises_anything: false,
             returning: returning.len(),
         })
@@ -239,7 +239,7 @@ impl<'a> Rewriter<'a> {
             true => self.parameter(number, "0"),
             false => self.own.element(number, |place| format!("k.p{place}")),
         };
-        let mut values = self.unseen.values(|expr| {
+        let mut values = self.no_row.values(|expr| {
             let sql = expr.to_sql(&|_| String::new(), &parameter);
             sql.map_err(|_| Refusal::Expression)
         })?;

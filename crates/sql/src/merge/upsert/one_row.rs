@@ -16,8 +16,8 @@ use crate::type_name::TypeName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
     /// The INSERT. Its parameters: the fingerprint, the lock timeout and, if `own` is not empty, the number of each
-    /// row and the arrays of `own`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted row (NULL if there is
-    /// none), the RETURNING columns.
+    /// row and the arrays of `own`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted
+    /// row (NULL if there is none), the RETURNING columns.
     pub insert: String,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
     /// `insert`, and its result includes the updated rows. `None` if DO UPDATE uses parameters of the members.

@@ -12,24 +12,24 @@ use crate::type_name::TypeName;
 
 /// The expressions that may raise an error for a consumer without a row.
 #[derive(Default)]
-pub(super) struct Unseen<'a> {
+pub(super) struct NoRowErrors<'a> {
     /// Expressions that are computed for each consumer, and the column to whose type they are converted, if any.
     values: Vec<(Expr, Option<&'a Column>)>,
     /// Whether there are errors that only the consumer's own statement can detect.
     pub(super) uncertain: bool,
 }
 
-impl<'a> Unseen<'a> {
+impl<'a> NoRowErrors<'a> {
     pub(super) fn of(
         take: &Take,
         queue: &'a TableFacts,
         onto: Option<&'a TableFacts>,
         parameters: &[TypeName],
     ) -> Self {
-        let mut unseen = Self::default();
+        let mut errors = Self::default();
         let parts = |expr: &Expr| expr.parts_without_columns(parameters, &|_| false);
         for part in take.changing().into_iter().flat_map(parts) {
-            unseen.note(&part, None);
+            errors.add(&part, None);
         }
         let assigned = take.assignments.iter().flatten();
         let assigned = assigned.map(|(name, expr)| (expr, queue.column(name)));
@@ -38,13 +38,13 @@ impl<'a> Unseen<'a> {
                 && expr.columns().is_empty()
                 && !column::fits(expr, column, parameters)
             {
-                unseen.note(expr, Some(column));
+                errors.add(expr, Some(column));
             }
         }
-        unseen
+        errors
     }
 
-    fn note(&mut self, expr: &Expr, column: Option<&'a Column>) {
+    fn add(&mut self, expr: &Expr, column: Option<&'a Column>) {
         // An expression without parameters fails for all consumers alike, in the common statement.
         if expr.parameters().is_empty() {
             return;

@@ -56,7 +56,7 @@ impl<'a> Rewriter<'a> {
 
     /// The conditions for each member, whether its row satisfies the guards or not; `None` if they cannot be
     /// violated.
-    pub(super) fn demands(&self) -> Result<Option<String>, Refusal> {
+    pub(super) fn member_conditions(&self) -> Result<Option<String>, Refusal> {
         let proposed = self.proposal.map_or(&[][..], |proposal| proposal.checks);
         let proposed = proposed.iter();
         let parts =
