@@ -4,6 +4,9 @@ use super::change::{Listening, SessionChange};
 use crate::parser::{self, NotParsed};
 use pg_query::NodeEnum;
 
+#[cfg(test)]
+mod tests;
+
 pub(super) fn of_statement(statement: &NodeEnum) -> Option<Listening> {
     match statement {
         NodeEnum::ListenStmt(listen) => Some(Listening::Listen(listen.conditionname.clone())),
