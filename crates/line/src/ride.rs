@@ -46,7 +46,7 @@ pub use keep::{Keeping, StatePolicy};
 use listening::Listens;
 pub use listening::{ListenMode, ListenNeed};
 use named::Moved;
-use paceline_sql::{Hints, Kept, SequenceUse};
+use paceline_sql::{Hints, PinReason, SequenceUse};
 use paceline_wire::backend::Status;
 use portals::Portal;
 use repeat::Repeat;
@@ -119,7 +119,7 @@ pub struct Ride {
     /// Settings that the transaction may still undo.
     journal: Journal,
     /// What the client keeps this server for beyond its transaction.
-    kept: Vec<Kept>,
+    kept: Vec<PinReason>,
     /// That it keeps this server has been noted.
     noted: bool,
     /// The client keeps this server whatever it does (`pool_mode` session).
@@ -127,7 +127,7 @@ pub struct Ride {
     /// Its text has prepared a statement that cannot move.
     prepares: bool,
     /// What the client was warned of.
-    warned: Vec<Kept>,
+    warned: Vec<PinReason>,
     /// What may have changed the session since it was idle, unseen.
     unseen: Unseen,
     /// Settings that the server has reported since the session was idle, as they were before.
@@ -405,12 +405,12 @@ impl Ride {
     }
 
     /// What the client keeps its server for.
-    pub fn kept(&self) -> &[Kept] {
+    pub fn kept(&self) -> &[PinReason] {
         &self.kept
     }
 
     /// What the client was warned of (`session_state = warn`).
-    pub fn warned(&self) -> &[Kept] {
+    pub fn warned(&self) -> &[PinReason] {
         &self.warned
     }
 

@@ -1,6 +1,6 @@
 //! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
 
-use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, is_of_a_user, known_sql};
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, define_option_sql, is_custom_option};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -332,8 +332,8 @@ const KNOWN_NAMES_MAX: usize = 64;
 /// The session knows those of these names that are a user's own.
 fn know<'a>(sets: &mut BTreeMap<String, String>, names: impl IntoIterator<Item = &'a String>) {
     for name in names {
-        if is_of_a_user(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
-            sets.insert(name.clone(), known_sql(name));
+        if is_custom_option(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
+            sets.insert(name.clone(), define_option_sql(name));
         }
     }
 }

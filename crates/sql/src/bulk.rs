@@ -1,8 +1,8 @@
-//! What texts that are not parsed do, by a plain byte scan: those that only change rows, as bulk loaders send them, and those
-//! that may set something for their session.
+//! Classifies texts that the caller does not parse by a plain byte scan: texts that only change rows, as bulk loaders
+//! send them, and texts that may set session state.
 
-/// Without one of these words, in any case, a text names nothing of PostgreSQL's own or of its common extensions that
-/// changes the session (see [`crate::Effect::Session`]), and no escaped name that might.
+/// A text without these words, in any case, uses no function or view of PostgreSQL or its common extensions that
+/// changes the session (see [`crate::Effect::Session`]), and no escaped identifier that might be one.
 const SESSION_WORDS: [&str; 8] = [
     "pg_",
     "dblink",
@@ -14,18 +14,18 @@ const SESSION_WORDS: [&str; 8] = [
     "u&\"",
 ];
 
-/// Is it one INSERT, UPDATE or DELETE, which changes the session by a user's own functions at most? May say no
-/// where that is so, never yes where it is not.
+/// Whether the text is one INSERT, UPDATE or DELETE that can change the session only through user-defined functions.
+/// May return `false` for such a statement, but never `true` for another one.
 pub fn only_changes_rows(text: &str) -> bool {
     is_one_of(text, &["insert", "update", "delete"]) && names_no_session(text, &[])
 }
 
-/// The same of a SELECT; one with INTO might make a temporary table.
+/// The same for SELECT. A text with INTO is excluded, because it might create a temporary table.
 pub fn only_reads_rows(text: &str) -> bool {
     is_one_of(text, &["select"]) && names_no_session(text, &["into"])
 }
 
-/// One statement that begins with one of these words.
+/// Whether the text is one statement and starts with one of these words.
 fn is_one_of(text: &str, verbs: &[&str]) -> bool {
     let start = text.trim_start();
     let verb = start.get(..start.find(char::is_whitespace).unwrap_or(0));
@@ -61,7 +61,8 @@ pub fn may_listen(text: &str) -> bool {
     VERBS.iter().any(found)
 }
 
-/// What sets something for its session within a statement, and is forgotten by no reset that keeps the rest.
+/// Words in statements that set or depend on session state without a SET command. Only a reset of the whole session
+/// undoes it.
 const SETTING_WORDS: [&str; 7] = [
     "dblink",
     "set_config",
@@ -72,13 +73,13 @@ const SETTING_WORDS: [&str; 7] = [
     "u&\"",
 ];
 
-/// What a text begins with, behind comments, that only reads or changes rows unless another statement follows.
+/// First words, after comments, of statements that only read or change rows.
 const ROW_VERBS: [&str; 8] = [
     "select", "insert", "update", "delete", "with", "merge", "values", "copy",
 ];
 
-/// Might this text set something for its session, which another connection would have to be told? May say yes where that is not
-/// so, never no where it is.
+/// Whether the text might set session state that another connection would need, too. May return `true` for a text
+/// that sets none, but never `false` for one that does.
 pub fn may_set(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut statements = text.split(';');
@@ -86,13 +87,14 @@ pub fn may_set(text: &str) -> bool {
     sets(first)
         || statements.any(|statement| {
             let statement = statement.trim_start();
-            // What is behind a comment need not be found out.
+            // A comment before the second or a later statement counts as `true`; skipping it is not worth the effort.
             begins_comment(statement) || sets(statement)
         })
         || SETTING_WORDS.iter().any(|word| text.contains(word))
 }
 
-/// The same of a text of which only this beginning is known: a SET behind a statement about rows is not seen.
+/// The same for a text of which only this beginning is available. A SET after a statement that reads or changes rows
+/// is not detected.
 pub fn beginning_may_set(beginning: &str) -> bool {
     let first = after_comments(beginning);
     let rows = ROW_VERBS.iter().any(|verb| {
@@ -103,7 +105,7 @@ pub fn beginning_may_set(beginning: &str) -> bool {
     !rows || may_set(beginning)
 }
 
-/// Does this statement, in lower case, set something for more than its transaction?
+/// Whether this statement, in lower case, sets state beyond its transaction.
 fn sets(statement: &str) -> bool {
     let (word, rest) = first_word(statement);
     match word {
@@ -123,7 +125,7 @@ fn begins_comment(text: &str) -> bool {
     text.starts_with("--") || text.starts_with("/*")
 }
 
-/// The text behind its leading white space and comments.
+/// The text after leading white space and comments.
 fn after_comments(text: &str) -> &str {
     let mut text = text.trim_start();
     while begins_comment(text) {
@@ -139,7 +141,7 @@ fn after_comments(text: &str) -> &str {
     text
 }
 
-/// Where the block comment ends with which the text begins. Comments nest.
+/// The end of the block comment at the start of the text. Comments nest.
 fn comment_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0_usize, 0);
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_change_of_rows_without_session_state() {
+    fn one_statement_that_changes_rows_is_recognized() {
         for text in [
             "insert into t values (1)",
             " \nINSERT INTO t VALUES (nextval('s'));\n",
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn in_doubt_it_is_parsed() {
+    fn other_texts_are_left_to_the_parser() {
         for text in [
             "",
             "insert",
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_read_that_makes_nothing() {
+    fn one_select_without_into_is_recognized() {
         for text in ["select 1", "SELECT f(a) FROM t FOR UPDATE;"] {
             assert!(only_reads_rows(text), "{text}");
         }
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_set_something_for_its_session() {
+    fn texts_that_may_set_session_state_are_recognized() {
         for text in [
             "SET search_path TO a",
             " /* a /* b; */ c */ -- d;\n set x.y = 1",
@@ -240,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Not a measurement: where each semicolon or comment costs a walk over the rest, this does not end.
+    /// If each semicolon or comment costs a scan of the rest, this test does not end.
     #[test]
     fn the_scan_is_linear() {
         for part in [";", "; ", "/*", ";a", "/**/", "--\n", "; set local"] {

@@ -1,5 +1,6 @@
-//! The shape of a consumer that takes by a function: `SELECT … FROM f(…)`; and the one call that takes for many. Whether
-//! `f` takes from a queue, and which argument says how many rows, is for a configuration to say.
+//! Calls of functions that take rows from a queue, `SELECT … FROM f(…)`, and one call that takes rows for many
+//! clients. The configuration declares which functions take from a queue, and which argument limits the number of
+//! rows.
 
 #[cfg(test)]
 mod tests;
@@ -7,51 +8,51 @@ mod tests;
 use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{Dealing, PATIENCE, Refusal, UNCERTAIN};
+use crate::dealing::{Dealing, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN};
 use crate::expr::Expr;
 use crate::function::FunctionFacts;
 use crate::name::Name;
 use crate::operator::{CONCAT, LE};
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::{Returning, as_target, returning_item};
+use crate::update::{Returning, as_target, returned_exprs, returning_item};
 use crate::value::{KeyValue, key_value};
 use std::collections::BTreeSet;
 
-/// `SELECT targets FROM function(arguments)`, taken apart.
+/// The parts of `SELECT targets FROM function(arguments)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
-    /// The function.
+    /// The called function.
     pub function: Name,
-    /// Its alias.
+    /// The alias of the function in FROM.
     pub alias: Option<String>,
-    /// Its arguments.
+    /// The arguments of the call.
     pub arguments: Vec<Argument>,
-    /// What is selected of its rows.
+    /// The items of the SELECT list.
     pub targets: Vec<Returning>,
 }
 
-/// An argument; it reads no columns.
+/// An argument, which reads no columns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Argument {
     /// `name => …`
     pub name: Option<String>,
-    /// Its value.
+    /// The expression of the argument.
     pub value: Expr,
-    /// Its value, if it is a bare parameter or constant.
+    /// The value, if the expression is a parameter or constant.
     plain: Option<KeyValue>,
 }
 
-/// Where the shared parameters start: behind the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the fingerprint.
 const SHARED: usize = 3;
 
 impl Call {
-    /// Expressions over a row that was taken.
+    /// The expressions over the returned rows.
     pub fn selecting(&self) -> Vec<&Expr> {
-        crate::take::returned_exprs(&self.targets).collect()
+        returned_exprs(&self.targets).collect()
     }
 
-    /// Expressions that are arguments.
+    /// The expressions of the arguments.
     pub fn arguing(&self) -> Vec<&Expr> {
         self.arguments
             .iter()
@@ -59,7 +60,10 @@ impl Call {
             .collect()
     }
 
-    /// The same call with all columns of its rows: what PostgreSQL says of it tells their names.
+    /// The same call with all columns of its rows. Its description contains their names.
+    ///
+    /// # Errors
+    /// [`Refusal::Expression`] if an argument cannot be rewritten.
     pub fn all_columns_sql(&self) -> Result<String, Refusal> {
         let itself = |n: u32| format!("${n}");
         let arguments: Result<Vec<String>, Refusal> =
@@ -79,16 +83,16 @@ impl Call {
         ))
     }
 
-    /// The place of the argument that says how many rows are wanted.
+    /// The position of the argument that limits the number of rows.
     fn limit(&self, function: &FunctionFacts) -> Option<usize> {
         let named = |argument: &Argument| argument.name == function.limit_name;
         let by_name = || {
             function.limit_name.as_ref()?;
             self.arguments.iter().position(named)
         };
-        let place = function.limit_argument.checked_sub(1)?;
-        match self.arguments.get(place) {
-            Some(Argument { name: None, .. }) => Some(place),
+        let position = function.limit_argument.checked_sub(1)?;
+        match self.arguments.get(position) {
+            Some(Argument { name: None, .. }) => Some(position),
             _ => by_name(),
         }
     }
@@ -108,12 +112,12 @@ impl Argument {
 /// The parts, if the statements are one call.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Call> {
     match statements {
-        [NodeEnum::SelectStmt(select)] => take_apart(select),
+        [NodeEnum::SelectStmt(select)] => parts_of(select),
         _ => None,
     }
 }
 
-fn take_apart(select: &SelectStmt) -> Option<Call> {
+fn parts_of(select: &SelectStmt) -> Option<Call> {
     let [from] = select.from_clause.as_slice() else {
         return None;
     };
@@ -151,7 +155,7 @@ fn take_apart(select: &SelectStmt) -> Option<Call> {
     })
 }
 
-/// Nothing but targets and FROM.
+/// Whether the SELECT has no clauses other than targets and FROM.
 fn is_bare(select: &SelectStmt) -> bool {
     select.distinct_clause.is_empty()
         && select.into_clause.is_none()
@@ -169,7 +173,7 @@ fn is_bare(select: &SelectStmt) -> bool {
         && select.op() == SetOperation::SetopNone
 }
 
-/// The function of `FROM f(…)`, without ORDINALITY, ROWS FROM or a list of columns.
+/// The function of `FROM f(…)` without ORDINALITY, ROWS FROM or a column definition list.
 fn single_call(from: &RangeFunction) -> Option<&FuncCall> {
     let [item] = from.functions.as_slice() else {
         return None;
@@ -203,7 +207,10 @@ fn read_argument(node: &Node) -> Option<Argument> {
 }
 
 /// Rewrites `call` for many clients. `columns` are the names of all columns of the function's rows, `parameters` and
-/// `returning` the types of its parameters and targets.
+/// `returning` are the types of the parameters and targets.
+///
+/// # Errors
+/// [`Refusal`]: why the call cannot be rewritten.
 pub fn rewrite(
     call: &Call,
     function: &FunctionFacts,
@@ -222,7 +229,7 @@ pub fn rewrite(
     if all.iter().any(|expr| expr.casts_parameter_to_fields()) {
         return Err(Refusal::Interval);
     }
-    // What is bound to anything but the limit must be the same for all.
+    // All members must have the same values for parameters other than the limit.
     let shared: BTreeSet<u32> = all.into_iter().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
     if matches!(wanted, KeyValue::Parameter(number) if shared.contains(&number)) {
@@ -275,7 +282,7 @@ struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// The argument that depends on `facts` keeps PostgreSQL from calling the function before they are known to hold.
+    /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the facts are unchanged.
     fn text(&self, returning: &[TypeName]) -> Result<String, Refusal> {
         let targets = self.targets()?;
         if targets.len() != returning.len() {
@@ -290,7 +297,7 @@ impl Rewriter<'_> {
             .map(|n| format!("c{n}, "))
             .collect();
         Ok(format!(
-            "WITH facts AS MATERIALIZED (SELECT {same} AND {PATIENCE} AS same), \
+            "WITH facts AS MATERIALIZED (SELECT {same} AND {SET_LOCK_TIMEOUT} AS same), \
              taken AS MATERIALIZED (SELECT t.n::pg_catalog.int4 AS n{selected} \
              FROM facts, LATERAL {schema}.{name}({arguments}) WITH ORDINALITY AS t({columns}n) WHERE facts.same) \
              SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) {LE} $1::pg_catalog.int8 \
@@ -332,7 +339,7 @@ impl Rewriter<'_> {
                     targets.extend((1..=self.columns.len()).map(|n| format!("t.c{n}")))
                 }
                 Returning::Expr { expr, .. } => {
-                    // A name that is no column may mean the whole row.
+                    // A name that is not a column may refer to the whole row.
                     if let Some(unknown) = expr.columns().into_iter().find(|c| place(c).is_none()) {
                         return Err(Refusal::Column(unknown));
                     }

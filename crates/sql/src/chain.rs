@@ -1,26 +1,27 @@
-//! Members of a chain share a transaction. They must not notify, because PostgreSQL removes equal notifications of a
-//! transaction, and must not change settings, because the others would see them and their clients would lose them. A statement is
-//! known to be *silent* if it, and everything attached to the tables that it may change, calls only PostgreSQL's own functions
-//! or declared ones.
+//! Checks whether a statement may share a transaction with others, as a member of a chain. A member must not notify,
+//! because PostgreSQL removes duplicate notifications of a transaction. It must not change settings, because the
+//! other members would run under them and their clients would lose them. A statement does neither if it, and each
+//! object attached to the tables that it may change, calls only declared functions and PostgreSQL's own functions
+//! outside of a list of exceptions.
 //!
-//! The questions (SQL text) live here; asking them is the caller's work. A chain asks again at its end, when all tables of
-//! its members are locked ([`check_sql`]).
+//! This module writes the queries; the caller executes them. At its end, a chain checks the catalog again: then the
+//! tables of all members are locked ([`check_sql`]).
 
 #[cfg(test)]
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, column_versions,
-    own_types_sql, regclass_literal, type_versions, versions,
+    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
+    column_versions, own_types_sql, regclass_literal, type_versions, versions,
 };
-use crate::function::meant_by;
+use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
-use crate::quote_literal;
-use crate::{Fingerprint, Statement};
+use crate::quote::quote_literal;
+use crate::statement::Statement;
 
 /// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
-const NOISY: [&str; 12] = [
+const EXCLUDED_FUNCTIONS: [&str; 12] = [
     "current_setting",
     "cursor_to_xml",
     "cursor_to_xmlschema",
@@ -35,35 +36,36 @@ const NOISY: [&str; 12] = [
     "ts_stat",
 ];
 
-/// Text of the error that [`check_sql`] raises.
+/// The error that [`check_sql`] raises contains this text.
 const MOVED: &str = "paceline: moved: ";
 
-/// All that a statement may touch.
+/// The objects that a statement may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// OIDs of the tables that it names, their partitions and children, and those that a foreign key changes with them.
+    /// OIDs of the tables that the statement names, of their partitions and children, and of the tables that a
+    /// foreign key changes with them.
     pub tables: Vec<u32>,
-    /// OIDs of domains and enums that columns of what it changes are made of.
+    /// OIDs of the domains and enums in the columns of the tables that the statement may change.
     pub types: Vec<u32>,
 }
 
-/// A statement that may share a transaction, judged by its text.
+/// A statement that may become a member, and the functions that are declared.
 #[derive(Debug)]
 pub struct Member<'a> {
     statement: &'a Statement,
     names: Names,
-    /// Functions that it calls and that are not declared.
+    /// Functions that the statement calls and that are not declared.
     called: Vec<&'a Name>,
     /// All declared functions.
     declared: &'a [&'a Name],
 }
 
-/// A question with the answer yes, or the reason why the statement runs alone.
+/// A check that a statement must pass to become a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Asks for one row with one boolean.
+    /// Query that returns one row with one boolean.
     pub sql: String,
-    /// Shown to users.
+    /// Reason why the statement is executed alone if the boolean is false. Users see it.
     pub otherwise: &'static str,
 }
 
@@ -74,18 +76,24 @@ const CALLS: &str = "functions that are not declared may notify or change settin
 const HIDDEN_CALLS: &str = "functions in defaults, constraints, indexes, operators or casts that are not declared may notify or change settings";
 
 impl<'a> Member<'a> {
-    /// `vouched` are the declared functions among those that it calls, `declared` all declared functions.
-    pub fn new(statement: &'a Statement, vouched: &[Name], declared: &'a [&'a Name]) -> Self {
+    /// `declared_calls` are the declared functions that the statement calls, `declared` are all declared functions.
+    pub fn new(
+        statement: &'a Statement,
+        declared_calls: &[Name],
+        declared: &'a [&'a Name],
+    ) -> Self {
         let called = statement.functions.iter();
         Self {
             statement,
-            names: Names::of_statement(statement),
-            called: called.filter(|name| !vouched.contains(name)).collect(),
+            names: Names::of_statement(&statement.functions, &statement.operators),
+            called: called
+                .filter(|name| !declared_calls.contains(name))
+                .collect(),
             declared,
         }
     }
 
-    /// Asks for one row, in the order of [`Reach`]'s fields.
+    /// Query that returns one row with the fields of [`Reach`] in their order.
     pub fn reach_sql(&self) -> String {
         format!(
             "WITH RECURSIVE {tree}, {TYPES_SQL}, {named} SELECT \
@@ -96,20 +104,20 @@ impl<'a> Member<'a> {
         )
     }
 
-    fn all_there(&self) -> String {
+    fn relations_exist(&self) -> String {
         let relations = self.statement.relations.iter();
-        let there = relations.map(|name| {
+        let exists = relations.map(|name| {
             let class = regclass_literal(name);
             format!("pg_catalog.to_regclass({class}) IS NOT NULL")
         });
-        let all: Vec<String> = there.collect();
+        let all: Vec<String> = exists.collect();
         match all.is_empty() {
             true => "true".to_owned(),
             false => all.join(" AND "),
         }
     }
 
-    /// `tree(id)`: the tables that may be changed, by foreign keys too.
+    /// `tree(id)`: the tables that the statement may change, also through foreign keys.
     fn tree(&self) -> String {
         format!(
             "tree(id) AS ({targets} UNION SELECT n.id FROM tree, LATERAL (SELECT h.inhrelid FROM pg_catalog.pg_inherits h WHERE h.inhparent = tree.id \
@@ -119,7 +127,7 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// `named(id)`: the tables that are named, with partitions and children.
+    /// `named(id)`: the tables that the statement names, with partitions and children.
     fn named(&self) -> String {
         format!(
             "named(id) AS ({relations} UNION SELECT h.inhrelid FROM named JOIN pg_catalog.pg_inherits h ON h.inhparent = named.id)",
@@ -127,21 +135,25 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// OIDs of declared functions.
+    /// OIDs of the declared functions.
     fn declared_oids(&self) -> String {
-        let meant: Vec<String> = self.declared.iter().map(|name| meant_by(name)).collect();
-        let condition = match meant.is_empty() {
+        let conditions: Vec<String> = self
+            .declared
+            .iter()
+            .map(|name| may_be_named(name))
+            .collect();
+        let condition = match conditions.is_empty() {
             true => "false".to_owned(),
-            false => format!("({})", meant.join(") OR (")),
+            false => format!("({})", conditions.join(") OR (")),
         };
         format!("(SELECT p.oid FROM pg_catalog.pg_proc p WHERE {condition})")
     }
 
-    /// Is it silent?
+    /// The checks that the statement must pass.
     pub fn questions(&self) -> Vec<Question> {
         let question = |sql: String, otherwise| Question { sql, otherwise };
         vec![
-            question(format!("SELECT {}", self.all_there()), NO_TABLE),
+            question(format!("SELECT {}", self.relations_exist()), NO_TABLE),
             question(self.plain_tables_sql(), NOT_TABLES),
             question(self.triggers_sql(), TRIGGERS),
             question(self.calls_sql(), CALLS),
@@ -168,18 +180,20 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// By name, and as what looks like a field of a row.
+    /// Checks functions that the statement calls, and functions in the notation of a field of a row.
     fn calls_sql(&self) -> String {
         let system = |name: &&Name| name.schema.as_deref().is_none_or(|s| s == "pg_catalog");
-        let noisy = |name: &&Name| NOISY.contains(&name.name.as_str());
-        let strange = self.called.iter().copied();
-        let strange = strange.filter(|name| noisy(name) || !system(name)).count();
+        let excluded = |name: &&Name| EXCLUDED_FUNCTIONS.contains(&name.name.as_str());
+        let not_allowed = self.called.iter().copied();
+        let not_allowed = not_allowed
+            .filter(|name| excluded(name) || !system(name))
+            .count();
         let list = |names: Vec<&Name>| {
             let names: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
             format!("ARRAY[{}]::pg_catalog.name[]", names.join(","))
         };
         format!(
-            "SELECT {strange} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({called}) AS f(name) \
+            "SELECT {not_allowed} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({called}) AS f(name) \
                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
                OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND {NOT_POSTGRESQLS})) \
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs = 1 AND {NOT_POSTGRESQLS} \
@@ -189,7 +203,8 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// In everything attached to the tables. Operators of extensions are written in C.
+    /// Checks functions in objects attached to the tables. Operators must be PostgreSQL's own or written in C, as
+    /// those of extensions are.
     fn hidden_calls_sql(&self) -> String {
         format!(
             "WITH RECURSIVE {tree}, {TYPES_SQL}, \
@@ -209,12 +224,12 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// What the fingerprint of the names must look into.
+    /// Query for [`Added`]: the objects that the fingerprint must include.
     pub fn added_sql(&self) -> String {
         self.names.added_sql()
     }
 
-    /// Row versions of all that the answers come from, as an SQL expression.
+    /// SQL expression for the row versions of all catalog rows that the checks depend on.
     pub fn fingerprint_sql(&self, reach: &Reach, added: Added) -> String {
         let tables = &reach.tables;
         let mut parts: Vec<String> = self
@@ -243,7 +258,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// The OIDs `id` of those of these tables that are there.
+/// Query for the OIDs of those of `tables` that exist.
 fn existing(tables: &[Name]) -> String {
     let list: Vec<String> = tables.iter().map(regclass_literal).collect();
     format!(
@@ -253,7 +268,7 @@ fn existing(tables: &[Name]) -> String {
     )
 }
 
-/// The statement with which a chain ends: it raises an error, which undoes all, unless everything is as it was. Its
+/// The last statement of a chain: raises an error, which rolls back the chain, if the fingerprint has changed. Its
 /// parameter is the value of the fingerprint.
 pub fn check_sql(fingerprint: &Fingerprint) -> String {
     format!(
@@ -263,7 +278,7 @@ pub fn check_sql(fingerprint: &Fingerprint) -> String {
     )
 }
 
-/// Is this the error of [`check_sql`]: a text that is no boolean?
+/// Whether an error is that of [`check_sql`], which casts a text to boolean.
 pub fn is_moved(sqlstate: &str, message: &str) -> bool {
     sqlstate == "22P02" && message.contains(MOVED)
 }

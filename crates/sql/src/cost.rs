@@ -1,27 +1,27 @@
-//! What it will cost to parse a text, told by a byte scan that is linear whatever the text.
+//! The cost of parsing a text, determined by a byte scan whose time is linear for any text.
 //!
-//! The parser takes some microseconds per token, and its lexer looks at some bytes again and again: each token in a run of
-//! operator characters, and each `/*` within a comment, makes it look at the rest of the run. So a few kilobytes of nested
-//! comments take seconds. This scan follows the modes of PostgreSQL's `scan.l` (with `standard_conforming_strings`, as the
-//! parser is called), so that nothing can hide from it in what is a string for one of the two and not for the other. Within a
-//! mode it counts too much rather than too little. What it makes of a text behind a lexical error does not matter: the parser
-//! stops there.
+//! The parser takes some microseconds for each token, and its lexer scans some bytes repeatedly: each token in a
+//! sequence of operator characters, and each `/*` in a comment, makes it scan the rest of the sequence. So a few
+//! kilobytes of nested comments take seconds. This scan follows the states of PostgreSQL's `scan.l` (with
+//! `standard_conforming_strings` on, as `pg_query` runs it), so that both agree about which bytes belong to a string.
+//! Within a state it counts too much rather than too little. After a lexical error its result does not matter,
+//! because the parser stops there.
 
 #[cfg(test)]
 mod tests;
 
-/// What a text costs to parse.
+/// The cost of parsing a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// At least the number of its tokens, comments included.
+    /// Upper bound of the number of tokens, comments included.
     pub tokens: usize,
-    /// At least the number of bytes that the lexer looks at again.
+    /// Upper bound of the number of bytes that the lexer scans again.
     pub rescans: usize,
-    /// Something other than comments follows a semicolon.
+    /// Whether a token other than a comment follows a semicolon.
     pub several: bool,
 }
 
-/// Characters of operators (`op_chars`).
+/// Operator characters (`op_chars` in `scan.l`).
 fn is_operator(byte: u8) -> bool {
     b"~!@#^&|`?+-*/%<>=".contains(&byte)
 }
@@ -34,12 +34,12 @@ fn continues_identifier(byte: u8) -> bool {
     starts_identifier(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
-/// What it costs to parse this text.
+/// Returns the cost of parsing this text.
 pub fn cost(text: &str) -> Cost {
     let mut scan = Scan {
         bytes: text.as_bytes(),
         at: 0,
-        run_end: 0,
+        operators_end: 0,
         ended: false,
         cost: Cost::default(),
     };
@@ -49,23 +49,23 @@ pub fn cost(text: &str) -> Cost {
     scan.cost
 }
 
-/// What ends a string.
+/// How a quoted string ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
-    /// A quote that is not doubled.
+    /// At a quote that is not doubled.
     Plain,
-    /// The same; a backslash hides what is behind it (`E''`).
+    /// Likewise; a backslash escapes the next character (`E''`).
     Escapes,
-    /// The next quote (`B''`, `X''`).
+    /// At the next quote (`B''`, `X''`).
     Digits,
 }
 
 struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the run of operator characters ends that was looked at last.
-    run_end: usize,
-    /// A statement has ended.
+    /// End of the last sequence of operator characters that was scanned.
+    operators_end: usize,
+    /// Whether a statement has ended.
     ended: bool,
     cost: Cost,
 }
@@ -80,9 +80,9 @@ impl Scan<'_> {
         rest.starts_with(with)
     }
 
-    /// Goes on as long as bytes are such.
-    fn skip(&mut self, is_such: impl Fn(u8) -> bool) {
-        while self.byte().is_some_and(&is_such) {
+    /// Skips bytes that satisfy the condition.
+    fn skip(&mut self, condition: impl Fn(u8) -> bool) {
+        while self.byte().is_some_and(&condition) {
             self.at += 1;
         }
     }
@@ -111,29 +111,29 @@ impl Scan<'_> {
             b'0'..=b'9' => self.skip(|byte| byte.is_ascii_digit()),
             _ if starts_identifier(byte) => self.word(byte),
             _ if is_operator(byte) => {
-                self.look_again();
+                self.count_rescan();
                 self.at += 1;
             }
             _ => self.at += 1,
         }
     }
 
-    /// The lexer looks at the rest of the run of operator characters.
-    fn look_again(&mut self) {
-        if self.run_end <= self.at {
+    /// Counts the rest of the sequence of operator characters, which the lexer scans.
+    fn count_rescan(&mut self) {
+        if self.operators_end <= self.at {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let len = rest.iter().take_while(|byte| is_operator(**byte)).count();
-            self.run_end = self.at + len;
+            self.operators_end = self.at + len;
         }
-        self.cost.rescans += self.run_end - self.at;
+        self.cost.rescans += self.operators_end - self.at;
     }
 
-    /// Comments nest. Each that begins is counted, as the lexer stops there.
+    /// Skips a comment. Comments nest. Each start of a comment counts, because the lexer stops there.
     fn comment(&mut self) {
         let mut depth = 0_usize;
         while let Some(byte) = self.byte() {
             if self.begins(b"/*") {
-                self.look_again();
+                self.count_rescan();
                 self.cost.tokens += 1;
                 depth += 1;
                 self.at += 2;
@@ -144,7 +144,7 @@ impl Scan<'_> {
                     return;
                 }
             } else {
-                // A run of one kind is taken at once; the last star of a run may belong to the comment's end.
+                // Skips a sequence of other characters at once; the last star may belong to the end of the comment.
                 self.at += 1;
                 if byte == b'*' {
                     continue;
@@ -154,7 +154,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A name in quotes, or a string; what continues it on another line is of its kind. Stops behind it.
+    /// Skips a quoted identifier or a string, including its continuation on another line.
     fn quoted(&mut self, quote: u8, kind: Quoted) {
         loop {
             self.at += 1;
@@ -166,7 +166,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Stops behind the quote that ends it.
+    /// Skips to the byte after the closing quote.
     fn skip_to_quote(&mut self, quote: u8, kind: Quoted) {
         while let Some(byte) = self.byte() {
             self.at += 1;
@@ -180,12 +180,13 @@ impl Scan<'_> {
         }
     }
 
-    /// Where the string that ends here goes on, if it does (`'a'⏎'b'` is one string; block comments may not stand between).
+    /// The position at which the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments
+    /// between the parts are not allowed).
     fn continued(&self) -> Option<usize> {
         let mut rest = Self {
             bytes: self.bytes,
             at: self.at,
-            run_end: 0,
+            operators_end: 0,
             ended: false,
             cost: Cost::default(),
         };
@@ -205,7 +206,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A word, or the prefix of a string.
+    /// Skips a word, or a string with a prefix.
     fn word(&mut self, first: u8) {
         let second = self.bytes.get(self.at + 1).copied();
         let third = self.bytes.get(self.at + 2).copied();
@@ -226,7 +227,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A string in dollar quotes, a parameter, or nothing that is known.
+    /// Skips a string in dollar quotes, a parameter, or a single dollar sign.
     fn dollar(&mut self) {
         let start = self.at;
         self.at += 1;
@@ -234,7 +235,7 @@ impl Scan<'_> {
             self.skip(|byte| continues_identifier(byte) && byte != b'$');
         }
         if self.byte() != Some(b'$') {
-            // The lexer takes the dollar sign alone.
+            // The lexer returns the dollar sign alone.
             self.at = start + 1;
             return;
         }

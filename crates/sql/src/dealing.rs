@@ -1,77 +1,83 @@
-//! One statement for many clients, whose rows are dealt to them in order: what take and merge have in common.
+//! One statement for many clients whose result rows are distributed to them in order: the common part of take and
+//! merge.
 
+use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::type_name::TypeName;
-use crate::{Expr, KeyValue};
+use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
-/// Columns in front of RETURNING: facts unchanged?, number of the row (from 1; NULL: none).
+/// Number of result columns before RETURNING: whether the facts are unchanged, and the number of the row (from 1;
+/// NULL if there is none).
 pub const RESULT_COLUMNS: usize = 2;
 
-/// Most rows of [`Dealing::text_of_few`].
+/// Maximum rows of [`Dealing::text_of_few`].
 pub const FEW: u32 = 1_024;
 
-/// Text of the error that such a statement raises by itself.
+/// Text of the error that such a statement raises itself.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
 
-/// The same where a picked row was gone before it could be taken: the next time may be better.
+/// The same, if a picked row no longer existed when it should have been taken. A retry may succeed.
 pub(crate) const GONE: &str = "paceline: gone: ";
 
-/// Limits each wait for a lock inside the statement, as it is every member's; then each goes alone.
-pub(crate) const PATIENCE: &str = "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
+/// Limits each wait for a lock in the statement, because all members wait with it. After a timeout each member is
+/// executed alone.
+pub(crate) const SET_LOCK_TIMEOUT: &str =
+    "pg_catalog.set_config('lock_timeout', '5ms', true) IS NOT NULL";
 
-/// The same with a limit that is parameter `$2`.
-pub(crate) const PATIENCE_OF: &str =
+/// The same; parameter `$2` is the limit.
+pub(crate) const SET_LOCK_TIMEOUT_TO: &str =
     "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true) IS NOT NULL";
 
-/// Why a statement does not travel with others; shown to users.
+/// Reason why a statement cannot be executed for many clients. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A table does not allow it.
+    /// A table does not permit it.
     #[error("table {0}: {1}")]
     Table(String, String),
-    /// The picked column does not name one row.
+    /// The column by which rows are picked is not a unique key.
     #[error("{0} is not a unique key")]
     Key(String),
-    /// Every row could be claimed again at once.
+    /// The UPDATE picks rows without a condition, so that it could pick each row again immediately.
     #[error("an UPDATE that picks without a condition")]
     Condition,
-    /// A column that is not there, or has no name or value.
+    /// A column does not exist, or has no name or no value.
     #[error("column {0}")]
     Column(String),
-    /// A type that cannot be carried in an array.
+    /// A parameter has a type that cannot be sent in an array.
     #[error("type of parameter ${0}")]
     Type(u32),
-    /// A call that does not say in the declared argument, and nowhere else, how many rows it wants.
+    /// The limit of a call is not a plain value, or its parameter is used elsewhere.
     #[error("the argument that says how many rows are wanted")]
     Limit,
-    /// What a literal means depends on fields of an interval, which a parameter's type does not tell.
+    /// The meaning of a literal depends on the fields of an interval, which the type of a parameter does not include.
     #[error("a value for an interval with fields")]
     Interval,
-    /// The rows of VALUES are of several kinds.
+    /// The rows of VALUES have different expressions.
     #[error("rows of VALUES that are not alike")]
     Rows,
-    /// ON CONFLICT names no unique key, or one whose values are not parameters or constants.
+    /// ON CONFLICT refers to no unique key, or to a key whose values are not parameters or constants.
     #[error("ON CONFLICT needs one unique key whose values are plain parameters or constants")]
     Conflict,
-    /// A parameter stands in VALUES and in DO UPDATE of several rows: there it would have to be the same for all clients.
+    /// A parameter is used in VALUES of more than one row and in DO UPDATE, where all clients must have the same
+    /// value.
     #[error("a parameter in VALUES of several rows and in DO UPDATE")]
     Mixed,
-    /// A parameter stands in the RETURNING of an upsert.
+    /// A parameter is used in the RETURNING clause of an upsert.
     #[error("a parameter in RETURNING")]
     Returning,
-    /// A CHECK constraint reads columns with and without a value.
+    /// A CHECK constraint reads columns with and columns without a value.
     #[error("a CHECK constraint that reads a default")]
     Check,
-    /// What an upsert does to a row that is there cannot be folded.
+    /// The update of existing rows cannot be folded.
     #[error("DO UPDATE: {0}")]
     Fold(#[from] crate::fold::Refusal),
-    /// The parser could not take an expression apart.
+    /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
 }
 
-/// Every column that is read is one of the table.
+/// Checks that each referenced column is a column of the table.
 pub(crate) fn check_columns<'a>(
     table: &TableFacts,
     exprs: impl IntoIterator<Item = &'a Expr>,
@@ -83,7 +89,7 @@ pub(crate) fn check_columns<'a>(
     }
 }
 
-/// None of these columns is an interval with fields, such as `interval year to month`.
+/// Checks that none of these columns is an interval with fields, such as `interval year to month`.
 pub(crate) fn check_intervals<'a>(
     table: &TableFacts,
     columns: impl IntoIterator<Item = &'a String>,
@@ -100,63 +106,63 @@ pub(crate) fn check_intervals<'a>(
 
 const INTERVAL: u32 = 1186;
 
-/// The statement and how to fill it: the number of rows asked for, the fingerprints, the values of `shared`, and if
-/// `own` is not empty the member of each row (from 1) and the arrays of `own`.
+/// The statement and how to fill its parameters: the number of rows, the fingerprints, the values of `shared`, and,
+/// if `own` is not empty, the number of the member of each row (from 1) and the arrays of `own`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dealing {
-    /// Its text.
+    /// The text of the statement.
     pub text: String,
-    /// The same for at most [`FEW`] rows. PostgreSQL plans it once and for all, as it knows that they are few; the other one
-    /// it plans for each number of rows anew.
+    /// The same statement for at most [`FEW`] rows. PostgreSQL uses a generic plan for it, because the number of rows
+    /// is known to be small; it plans `text` again for each number of rows.
     pub text_of_few: Option<String>,
-    /// How many rows a member gets.
+    /// The number of rows for each member.
     pub limit: KeyValue,
-    /// Members get one row each at most, whatever the limit is: with another one they go alone.
+    /// Whether each member receives at most one row. A member with a limit other than 1 is executed alone.
     pub single: bool,
-    /// Members take from a queue: while some do, others would stand in their way.
+    /// Whether members take rows from a queue, so that concurrent statements would compete for the same rows.
     pub queue: bool,
-    /// Parameters that are the same for all members.
+    /// Parameters with the same value for all members.
     pub shared: Vec<u32>,
-    /// Parameters that each member has of its own.
+    /// Parameters with a value for each member.
     pub own: Vec<OwnParameter>,
     /// Number of fingerprints: one or two.
     pub fingerprints: usize,
-    /// In front of the number of rows in an answer's tag.
+    /// The command tag of a reply without its number of rows.
     pub tag: &'static str,
-    /// PostgreSQL may raise an error of a member for whom there was no row.
+    /// Whether PostgreSQL may raise an error for a member without a row.
     pub may_fail_unseen: bool,
-    /// A user's function may raise errors of any kind: none speaks against the statement itself.
+    /// Whether a user-defined function may raise any error. Such an error is no reason to stop using the statement.
     pub raises_anything: bool,
-    /// Number of RETURNING columns; they stand behind [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
     pub returning: usize,
 }
 
-/// A value that each member has of its own.
+/// A parameter with a value for each member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnParameter {
-    /// The parameter that holds it; for a member with several rows, row by row.
+    /// The numbers of the parameter; for a member with several rows, one for each row.
     pub numbers: Vec<u32>,
-    /// It is an array and travels as text inside a `text[]`.
+    /// Whether the parameter is an array, whose values are sent in text format in a `text[]`.
     pub as_text: bool,
 }
 
 impl Dealing {
-    /// Is this the error by which the statement undoes itself: a text that is no boolean?
+    /// Whether an error is the one that the statement raises to roll back, by a cast of a text to boolean.
     pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
         sqlstate == "22P02" && message.contains(UNCERTAIN)
     }
 
-    /// Is it the one by which it says that somebody else was quicker?
+    /// Whether that error reports that another transaction has taken a picked row.
     pub fn is_gone(sqlstate: &str, message: &str) -> bool {
         sqlstate == "22P02" && message.contains(GONE)
     }
 }
 
-/// The parameters that each member has of its own, and their types.
+/// The parameters with a value for each member, and their types.
 pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
 
 impl<'a> Own<'a> {
-    /// Those in `exprs` that are not `shared`.
+    /// The parameters in `exprs` that are not `shared`.
     pub(crate) fn of(
         exprs: Vec<&Expr>,
         shared: &[u32],
@@ -172,14 +178,15 @@ impl<'a> Own<'a> {
         let typed = numbers.map(|number| {
             let index = (number as usize).checked_sub(1);
             let name = index.and_then(|index| parameters.get(index));
-            // Arrays of boxes are not delimited by a comma.
+            // Arrays of `box` are not delimited by commas.
             let fits = name.filter(|name| name.builtin && name.sql != "box");
             fits.map(|name| (number, name)).ok_or(Refusal::Type(number))
         });
         Ok(Self(typed.collect::<Result<_, _>>()?))
     }
 
-    /// SQL of a member's parameter; `source` is that of the element of its array, whose place (from 1) is given.
+    /// SQL for the value of a member's parameter. `source` returns SQL for the element of the array with this
+    /// position, from 1.
     pub(crate) fn element(&self, number: u32, source: impl Fn(usize) -> String) -> String {
         let place = self.0.iter().position(|(own, _)| *own == number);
         let Some((place, (_, name))) = place.and_then(|place| Some((place, self.0.get(place)?)))
@@ -192,7 +199,7 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// The type of an array's elements, by its place (from 1).
+    /// The type of the elements of an array, by its position from 1.
     pub(crate) fn element_type(&self, place: usize) -> &str {
         match self.0.get(place.wrapping_sub(1)) {
             Some((_, name)) if !name.array => &name.sql,
@@ -200,7 +207,7 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// A row `k(pos, p1, p2, …)` for each member; the arrays start at parameter `first`.
+    /// FROM item with a row `k(pos, p1, p2, …)` for each member. The arrays start at parameter `first`.
     pub(crate) fn rows(&self, members: &str, first: usize) -> String {
         if self.0.is_empty() {
             return format!("pg_catalog.generate_series(1, {members}::pg_catalog.int8) AS k(pos)");
@@ -211,7 +218,7 @@ impl<'a> Own<'a> {
         )
     }
 
-    /// The same without numbers: `k(p1, p2, …)`, where a member has one row.
+    /// The same without numbers, for members with one row: `k(p1, p2, …)`.
     pub(crate) fn members(&self, first: usize) -> String {
         if self.0.is_empty() {
             return "(SELECT) AS k".to_owned();
@@ -220,7 +227,7 @@ impl<'a> Own<'a> {
         format!("ROWS FROM ({arrays}) AS k({names})")
     }
 
-    /// The arrays as rows, and what these are called.
+    /// The FROM functions of the arrays, and the names of their columns.
     fn unnested(&self, first: usize) -> (String, String) {
         let unnest = |place: usize| {
             let (array, element) = (first + place - 1, self.element_type(place));
@@ -233,13 +240,13 @@ impl<'a> Own<'a> {
         (arrays.join(", "), names.join(", "))
     }
 
-    /// Those that travel as text, and have to be read as arrays.
+    /// The parameters that are sent as text and converted to arrays.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = u32> {
         let arrays = self.0.iter().filter(|(_, name)| name.array);
         arrays.map(|(number, _)| *number)
     }
 
-    /// What is to be bound, given the parameters that hold a value row by row.
+    /// The parameters to bind. `numbers` returns the parameters that contain a value of each row.
     pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<OwnParameter> {
         let own = self.0.into_iter();
         own.map(|(number, name)| OwnParameter {

@@ -1,6 +1,6 @@
-//! Backslashes. What one means in a plain constant depends on `standard_conforming_strings`, and in which encoding it is
-//! one at all on `client_encoding`: so the same text may be other constants, and even other tokens, to the server than to
-//! the parser here.
+//! Backslashes. Their meaning in a plain string constant depends on `standard_conforming_strings`; whether a byte is
+//! a backslash at all depends on `client_encoding`. So the server may read other constants, or even other tokens,
+//! from a text than the parser in Paceline.
 
 #[cfg(test)]
 mod tests;
@@ -8,19 +8,20 @@ mod tests;
 use crate::parser;
 use pg_query::protobuf::Token;
 
-/// Encodings that a server may have, too: every byte of a character that is not ASCII has its high bit set.
-const OF_SERVERS: [&str; 6] = ["UTF8", "SQL_ASCII", "LATIN", "WIN", "ISO_8859_", "KOI8"];
-const EXTENDED_UNIX: &str = "EUC_";
+/// Prefixes of encodings that PostgreSQL also supports as server encoding: each byte of a non-ASCII character has its
+/// high bit set.
+const SERVER_ENCODINGS: [&str; 6] = ["UTF8", "SQL_ASCII", "LATIN", "WIN", "ISO_8859_", "KOI8"];
+const SERVER_ENCODING_EUC: &str = "EUC_";
 
-/// In a client encoding of this name (as PostgreSQL reports it), is every byte of the value of an ASCII character that
-/// character? In the others a backslash or a bracket may be the second byte of something else.
+/// Whether in this client encoding (named as PostgreSQL reports it) each byte with the value of an ASCII character is
+/// that character. In other encodings a backslash or a bracket may be the second byte of another character.
 pub fn keeps_ascii(encoding: &str) -> bool {
-    let mut known = OF_SERVERS.iter().chain([&EXTENDED_UNIX]);
+    let mut known = SERVER_ENCODINGS.iter().chain([&SERVER_ENCODING_EUC]);
     known.any(|name| encoding.starts_with(name))
 }
 
-/// May the text consist of other tokens where `standard_conforming_strings` is off? There an odd number of backslashes
-/// hides the quote behind them, which else ends a plain constant.
+/// Whether the server may read other tokens from the text if `standard_conforming_strings` is off. Then a quote after
+/// an odd number of backslashes does not end a plain string constant.
 pub fn hides_quotes(text: &str) -> bool {
     let hidden = |(at, _): (usize, &str)| {
         let before = text.as_bytes().get(..at).unwrap_or_default();
@@ -30,8 +31,8 @@ pub fn hides_quotes(text: &str) -> bool {
     text.contains('\\') && text.match_indices('\'').any(hidden)
 }
 
-/// May a constant of the text be another one under other settings (`standard_conforming_strings`, `backslash_quote`)?
-/// Those of the form `E''` are not, unless a quote follows a backslash.
+/// Whether a constant in the text may have another value under other settings (`standard_conforming_strings`,
+/// `backslash_quote`). The value of an `E''` constant depends on them only if a quote follows a backslash.
 pub(crate) fn has_escapes(text: &str) -> bool {
     if !text.contains('\\') {
         return false;
@@ -51,7 +52,7 @@ pub(crate) fn has_escapes(text: &str) -> bool {
     hides_quotes(text) || tokens.iter().any(escaped)
 }
 
-/// What a plain constant is where backslashes escape, as far as it consists of letters.
+/// The value of a plain constant if backslashes escape. Only its letters are reliable.
 pub(crate) fn unescaped(constant: &str) -> String {
     let mut out = String::with_capacity(constant.len());
     let mut rest = constant;
@@ -65,7 +66,7 @@ pub(crate) fn unescaped(constant: &str) -> String {
     out
 }
 
-/// The character that an escape stands for, and its length behind the backslash.
+/// The character that an escape represents, and the length of the escape after the backslash.
 fn escape(text: &str) -> (Option<char>, usize) {
     let numbered = |from: usize, most: usize, radix: u32| {
         let digits = text.get(from..).unwrap_or_default().chars();

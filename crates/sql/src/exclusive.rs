@@ -1,4 +1,4 @@
-//! Statements that PostgreSQL refuses while another session is in a database (`CountOtherDBBackends`).
+//! Statements that PostgreSQL rejects while another session uses a database (`CountOtherDBBackends`).
 
 use pg_query::protobuf::{DefElem, ObjectType};
 use pg_query::{Node, NodeEnum};
@@ -6,11 +6,11 @@ use pg_query::{Node, NodeEnum};
 #[cfg(test)]
 mod tests;
 
-/// The template of a new database that names none.
+/// The template database if CREATE DATABASE names none.
 const DEFAULT_TEMPLATE: &str = "template1";
 
-/// The database in which no other session may be, else the one statement of a text fails with 55006. PostgreSQL refuses these
-/// statements in a transaction block, so no other stands beside them.
+/// The database that no other session may use: otherwise PostgreSQL rejects the statement with 55006. Such a
+/// statement is the only one of its text, because PostgreSQL rejects it in a transaction block.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<String> {
     match statements {
         [NodeEnum::DropdbStmt(drop)] => Some(drop.dbname.clone()),

@@ -1,4 +1,4 @@
-//! An expression over the columns of one row and parameters.
+//! Expressions over the columns of one row and parameters.
 
 mod parts;
 #[cfg(test)]
@@ -16,28 +16,28 @@ use crate::references;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 
-/// Columns that every table has and no fold can carry.
+/// System columns, which each table has and no fold can compute.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
-/// An expression that refers only to columns of one row and to parameters. It holds no sub-select, aggregate or window
-/// syntax; whether a function in it is an aggregate, and whether a name that looks like a column is one (it may mean the
-/// whole row if it is the table's name), only the catalog knows.
+/// An expression that refers only to columns of one row and to parameters. It contains no sub-select, and no
+/// aggregate or window function syntax. Only the catalog shows whether a function is an aggregate, and whether a name
+/// refers to a column (the table's name refers to the whole row).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// Column references in it have one field: the qualifiers are gone.
+    /// Column references have one field, because their qualifiers were removed.
     node: Box<NodeEnum>,
     columns: Vec<String>,
     parameters: Vec<u32>,
 }
 
 impl Expr {
-    /// Takes a parser's node, if all of it is understood. Columns may be qualified by `qualifier` only.
+    /// Converts a node, if it contains only supported nodes. Columns may be qualified by `qualifier` only.
     pub(crate) fn new(node: NodeEnum, qualifier: Option<&str>) -> Result<Expr, NotParsed> {
         Self::read(node, qualifier, &mut |_| None)
     }
 
     /// The same for an expression of ON CONFLICT DO UPDATE: each column of EXCLUDED becomes the parameter that
-    /// `parameter_of` says.
+    /// `parameter_of` returns.
     pub(crate) fn with_excluded(
         node: NodeEnum,
         qualifier: &str,
@@ -52,7 +52,7 @@ impl Expr {
         })
     }
 
-    /// `bound` says which references are parameters.
+    /// `bound` returns the parameter that replaces a reference.
     fn read(
         mut node: NodeEnum,
         qualifier: Option<&str>,
@@ -90,8 +90,11 @@ impl Expr {
         })
     }
 
-    /// Parses a stand-alone expression, such as a CHECK constraint as `pg_get_expr` prints it. Column references must be
-    /// unqualified.
+    /// Parses a stand-alone expression, such as a CHECK constraint in the form of `pg_get_expr`. Column references
+    /// must be unqualified.
+    ///
+    /// # Errors
+    /// [`NotParsed`] if the text is not one expression, or contains nodes that are not supported.
     pub fn parse(sql: &str) -> Result<Expr, NotParsed> {
         let parsed = parser::parse(&format!("SELECT {sql}"))?;
         Expr::new(
@@ -100,43 +103,43 @@ impl Expr {
         )
     }
 
-    /// The columns it reads, without duplicates, in order of appearance.
+    /// The referenced columns, without duplicates, in order of appearance.
     pub fn columns(&self) -> Vec<String> {
         self.columns.clone()
     }
 
-    /// The parameters it reads, without duplicates, in order of appearance.
+    /// The referenced parameters, without duplicates, in order of appearance.
     pub fn parameters(&self) -> Vec<u32> {
         self.parameters.clone()
     }
 
-    /// The functions it calls, without duplicates.
+    /// The called functions, without duplicates.
     pub fn functions(&self) -> Vec<Name> {
         references::functions(&self.tree())
     }
 
-    /// The operators it uses or implies, without duplicates.
+    /// The used and implied operators, without duplicates.
     pub fn operators(&self) -> Vec<Name> {
         references::operators(&self.tree())
     }
 
-    /// The types it casts to explicitly, without duplicates.
+    /// The types of explicit casts, without duplicates.
     pub fn casts_to(&self) -> Vec<Name> {
         references::casts_to(&self.tree())
     }
 
-    /// The collations that it names, without duplicates.
+    /// The named collations, without duplicates.
     pub fn collations(&self) -> Vec<Name> {
         references::collations(&self.tree())
     }
 
-    /// The sequences and other relations that constants in it name, as they spell them.
+    /// The sequences and other relations that constants name, as spelled in the text.
     pub fn named_relations(&self) -> Vec<String> {
         references::named_relations(&self.tree())
     }
 
-    /// Does it cast a parameter to an interval with fields? A literal in that place means something else:
-    /// `'5'::interval minute`.
+    /// Whether a parameter is cast to an interval with fields. A literal has another meaning there: `'5'::interval
+    /// minute`.
     pub fn casts_parameter_to_fields(&self) -> bool {
         let mut found = false;
         self.tree().walk(&mut |node| {
@@ -152,11 +155,12 @@ impl Expr {
         found
     }
 
-    /// Its largest parts that are more than a value and depend neither on a column nor on what `is_column` says: PostgreSQL
-    /// may compute these, and raise their errors, whether there is a row or not. `parameters` are the types of its parameters.
+    /// The largest parts that compute a value and depend neither on a column nor on a parameter for which `is_column`
+    /// is true. PostgreSQL may compute these parts, and raise their errors, even if there is no row. `parameters` are
+    /// the types of the parameters.
     pub(crate) fn parts_without_columns(
         &self,
-        parameters: &[crate::TypeName],
+        parameters: &[crate::type_name::TypeName],
         is_column: &dyn Fn(u32) -> bool,
     ) -> Vec<Expr> {
         let parts = parts::collect(&self.node, parameters, is_column);
@@ -164,7 +168,7 @@ impl Expr {
         exprs.filter_map(Result::ok).collect()
     }
 
-    /// The column that it is, if it is nothing else.
+    /// The column, if the expression is only a column reference.
     pub fn as_column(&self) -> Option<&str> {
         match (self.node.as_ref(), self.columns.as_slice()) {
             (NodeEnum::ColumnRef(_), [column]) => Some(column),
@@ -172,19 +176,21 @@ impl Expr {
         }
     }
 
-    /// The parameter or constant that it is, if it is nothing else.
+    /// The parameter or constant, if the expression is only that.
     pub fn as_value(&self) -> Option<KeyValue> {
         key_value(&self.node)
     }
 
-    /// Is it NULL and nothing else?
+    /// Whether the expression is the constant NULL.
     pub fn is_null(&self) -> bool {
         matches!(self.node.as_ref(), NodeEnum::AConst(constant) if constant.isnull)
     }
 
-    /// SQL text in brackets, with every column replaced by what `column` returns for its name and every parameter by what
-    /// `parameter` returns for its number, each an SQL expression; the rest is the parser's own deparsed text. An error
-    /// if that text would not parse to the same expression again.
+    /// SQL text in parentheses, in which `column` replaces each column and `parameter` each parameter by an SQL
+    /// expression. The rest is the deparsed text.
+    ///
+    /// # Errors
+    /// [`NotParsed`] if the deparsed text would not parse to the same expression.
     pub fn to_sql(
         &self,
         column: &dyn Fn(&str) -> String,
@@ -211,7 +217,7 @@ impl Expr {
             ));
         }
         let filled = fill_in(&text, &tag, &replacements);
-        filled.ok_or_else(|| NotParsed::because("a placeholder went astray"))
+        filled.ok_or_else(|| NotParsed::because("a placeholder is missing"))
     }
 
     fn tree(&self) -> Record {
@@ -225,7 +231,7 @@ fn tree_of(node: &NodeEnum) -> Record {
     })
 }
 
-/// The expression alone as text.
+/// The text of the expression.
 fn deparse(node: &NodeEnum) -> Result<String, NotParsed> {
     let target = ResTarget {
         val: Some(Box::new(Node {
@@ -243,12 +249,12 @@ fn deparse(node: &NodeEnum) -> Result<String, NotParsed> {
     match text.strip_prefix("SELECT ") {
         Some(expression) => Ok(expression.to_owned()),
         None => Err(NotParsed::because(
-            "the deparsed expression is not where it should be",
+            "the deparsed expression has another form than expected",
         )),
     }
 }
 
-/// What the parser makes of a SELECT with nothing in it.
+/// The tree of a SELECT without any clauses.
 fn empty_select() -> SelectStmt {
     SelectStmt {
         limit_option: pg_query::protobuf::LimitOption::Default.into(),
@@ -257,7 +263,7 @@ fn empty_select() -> SelectStmt {
     }
 }
 
-/// The expression of a text `SELECT expression` that holds nothing else.
+/// The expression of a text `SELECT expression` without other clauses.
 fn single_target(parsed: ParseResult) -> Option<NodeEnum> {
     let [raw] = <[_; 1]>::try_from(parsed.stmts).ok()?;
     let NodeEnum::SelectStmt(mut select) = raw.stmt?.node? else {
@@ -272,7 +278,7 @@ fn single_target(parsed: ParseResult) -> Option<NodeEnum> {
     if is_alone { target.val?.node } else { None }
 }
 
-/// A start for placeholder names that the text does not contain.
+/// A prefix for placeholder names that the text does not contain.
 fn unused_tag(text: &str) -> String {
     let mut number = 0_usize;
     loop {
@@ -284,7 +290,7 @@ fn unused_tag(text: &str) -> String {
     }
 }
 
-/// Puts the replacements where the placeholders stand, all in one pass.
+/// Replaces all placeholders in one pass.
 fn fill_in(text: &str, tag: &str, replacements: &[String]) -> Option<String> {
     let mut filled = String::from("(");
     let mut pieces = text.split(tag);
@@ -300,7 +306,7 @@ fn fill_in(text: &str, tag: &str, replacements: &[String]) -> Option<String> {
     Some(filled)
 }
 
-/// The name of a column reference: `column`, or `qualifier.column`.
+/// The column name of a reference `column` or `qualifier.column`.
 fn column_name(reference: &ColumnRef, qualifier: Option<&str>) -> Result<String, NotParsed> {
     let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
     let name = match fields.as_deref() {
@@ -335,8 +341,8 @@ fn plain_column(name: &str) -> ColumnRef {
 
 type OnLeaf<'a> = &'a mut dyn FnMut(&mut NodeEnum) -> Result<(), NotParsed>;
 
-/// Calls `on_leaf` for every column reference and parameter, in order. An error for any kind of node that is not known to be
-/// harmless: what is not listed here does not get into an [`Expr`].
+/// Calls `on_leaf` for each column reference and parameter, in order. Returns an error for any other kind of node
+/// that is not listed here, so that an [`Expr`] cannot contain it.
 fn for_each_leaf(node: &mut NodeEnum, on_leaf: OnLeaf) -> Result<(), NotParsed> {
     match node {
         NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => on_leaf(node),
@@ -363,7 +369,7 @@ fn for_each_leaf(node: &mut NodeEnum, on_leaf: OnLeaf) -> Result<(), NotParsed> 
         NodeEnum::AIndirection(e) => in_indirection(e, on_leaf),
         NodeEnum::RowExpr(e) => in_all(&mut e.args, on_leaf),
         NodeEnum::List(e) => in_all(&mut e.items, on_leaf),
-        _ => Err(NotParsed::because("an expression that is not understood")),
+        _ => Err(NotParsed::because("an expression that is not supported")),
     }
 }
 
@@ -386,7 +392,8 @@ fn in_all(nodes: &mut [Node], on_leaf: OnLeaf) -> Result<(), NotParsed> {
         .try_for_each(|node| in_some([Some(node)], on_leaf))
 }
 
-/// `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`; of other things than columns, nothing.
+/// Handles `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
+/// supported.
 fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed> {
     let inner = e.arg.as_ref().and_then(|arg| arg.node.as_ref());
     if !matches!(
@@ -410,7 +417,7 @@ fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed
     Ok(())
 }
 
-/// Not an aggregate's or window function's syntax.
+/// Whether the call uses no aggregate or window function syntax.
 pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
     call.agg_order.is_empty()
         && call.agg_filter.is_none()
@@ -420,7 +427,7 @@ pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
         && !call.agg_distinct
 }
 
-/// A type that stands for itself: no set, no `%TYPE`, no parameter in its modifiers.
+/// Whether the type is named directly: no set, no `%TYPE`, no parameter in its modifiers.
 fn is_plain_type(name: &TypeName) -> bool {
     !name.setof && !name.pct_type && !Record::of(name).contains(&["ParamRef"])
 }

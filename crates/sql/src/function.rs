@@ -1,27 +1,29 @@
-//! What the catalog says of functions that a configuration declares. The questions (SQL text) and the answers (plain
-//! data) live here; asking them is the caller's work.
+//! Facts about functions that the configuration declares: queries (SQL text) and their results (plain data). The
+//! caller executes the queries.
 
-use crate::{Fingerprint, Name, quote_ident, quote_literal};
+use crate::facts::Fingerprint;
+use crate::name::Name;
+use crate::quote::{quote_ident, quote_literal};
 
 /// A function that takes rows from a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FunctionFacts {
-    /// Schema it lives in.
+    /// Schema of the function.
     pub schema: String,
-    /// Its name there.
+    /// Name of the function.
     pub name: String,
-    /// Number of the argument (from 1) that says how many rows are wanted.
+    /// Number of the argument that limits the number of rows, from 1.
     pub limit_argument: usize,
-    /// That argument's name, if it has one.
+    /// Name of that argument, if it has one.
     pub limit_name: Option<String>,
-    /// That argument's type, as SQL: one of PostgreSQL's integers.
+    /// Data type of that argument in SQL syntax: one of PostgreSQL's integer types.
     pub limit_type: String,
-    /// Taken when the facts were read.
+    /// The fingerprint, read together with the other facts.
     pub fingerprint: Fingerprint,
 }
 
-/// The functions `p` that a name may mean, as a condition: those of its schema, or those that the search path shows.
-pub(crate) fn meant_by(name: &Name) -> String {
+/// SQL condition: function `p` is one that the name may refer to, in its schema or through the search path.
+pub(crate) fn may_be_named(name: &Name) -> String {
     let place = match &name.schema {
         Some(schema) => format!(
             "p.pronamespace = pg_catalog.to_regnamespace({})",
@@ -32,12 +34,12 @@ pub(crate) fn meant_by(name: &Name) -> String {
     format!("p.proname = {} AND {place}", quote_literal(&name.name))
 }
 
-/// Asks for one row with one boolean: do the two names mean functions of one and the same schema?
+/// Query for one row with one boolean: whether both names refer to functions of the same single schema.
 pub fn same_function_sql(one: &Name, other: &Name) -> String {
     let schemas = |name: &Name| {
         format!(
             "ARRAY(SELECT DISTINCT p.pronamespace FROM pg_catalog.pg_proc p WHERE {})",
-            meant_by(name)
+            may_be_named(name)
         )
     };
     format!(
@@ -47,9 +49,9 @@ pub fn same_function_sql(one: &Name, other: &Name) -> String {
     )
 }
 
-/// Asks for a row per function that a call with so many arguments may mean: fingerprint, schema, name and type of the
-/// argument that says how many rows are wanted, and whether it is a function that can be called for many. Which of
-/// several is meant only PostgreSQL can tell.
+/// Query for one row per function that a call with this number of arguments may refer to: fingerprint, schema, name
+/// and type of the argument that limits the number of rows, and whether one call of the function can serve a group.
+/// If there is more than one function, only PostgreSQL can determine which one a call refers to.
 pub fn function_sql(name: &Name, arguments: usize, limit_argument: usize) -> String {
     format!(
         "SELECT {print}, n.nspname, \
@@ -59,14 +61,14 @@ pub fn function_sql(name: &Name, arguments: usize, limit_argument: usize) -> Str
          p.prokind = 'f' AND p.proretset AND p.provariadic = 0 \
            AND p.proargtypes[{limit_argument} - 1] = ANY ('{{pg_catalog.int2,pg_catalog.int4,pg_catalog.int8}}'::pg_catalog.regtype[]) \
          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
-         WHERE {meant} AND (p.provariadic <> 0 OR {arguments} BETWEEN p.pronargs - p.pronargdefaults AND p.pronargs)",
+         WHERE {named} AND (p.provariadic <> 0 OR {arguments} BETWEEN p.pronargs - p.pronargdefaults AND p.pronargs)",
         print = fingerprint_sql(&name.name),
-        meant = meant_by(name),
+        named = may_be_named(name),
     )
 }
 
-/// The fingerprint as an SQL expression: row versions (`xmin`) of all functions of this name, in whatever schema, since
-/// one that is new may be meant from then on, and of the columns of the rows that they return.
+/// SQL expression for the fingerprint: row versions (`xmin`) of all functions with this name, in any schema, since a
+/// call may refer to a new one, and of the columns of the rows that they return.
 pub fn fingerprint_sql(name: &str) -> String {
     format!(
         "ARRAY(SELECT ROW(f.oid, f.xmin, ARRAY(SELECT ROW(a.attnum, a.xmin) FROM pg_catalog.pg_type y JOIN pg_catalog.pg_attribute a ON a.attrelid = y.typrelid \
@@ -75,7 +77,8 @@ pub fn fingerprint_sql(name: &str) -> String {
     )
 }
 
-/// Asks for one row with one boolean: is there no aggregate or window function among those of these names?
+/// Query for one row with one boolean: whether no function of these names is an aggregate, window function or
+/// procedure.
 pub fn plain_functions_sql(functions: &[Name]) -> String {
     let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(

@@ -1,4 +1,4 @@
-//! PolarDB's hot-row hints, in the comment spelling and in the older one of bare words.
+//! PolarDB's hot-row hints, as comments and in the older syntax without comments.
 //!
 //! `UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1) */ t SET …` and
 //! `UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW 1 t SET …`.
@@ -10,14 +10,14 @@ use pg_query::protobuf::{ScanToken, Token};
 
 use crate::parser;
 
-/// What the client asks for around one statement.
+/// Hints of one statement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Hints {
     /// Commit the transaction if the statement succeeds.
     pub commit_on_success: bool,
-    /// Roll the transaction back if it fails.
+    /// Roll back the transaction if the statement fails.
     pub rollback_on_fail: bool,
-    /// The statement fails unless it touches exactly this many rows.
+    /// The statement fails unless it affects exactly this number of rows.
     pub target_affect_row: Option<u64>,
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
     hints
 }
 
-/// The hints in the comments at the beginning of a text of one statement, without a look at the rest: before its first word, and
-/// right behind it. A comment with another one in it ends the search.
+/// The hints in comments before and directly after the first word of a text with one statement. The rest of the text
+/// is not scanned. A nested comment ends the search.
 pub fn leading(sql: &str) -> Hints {
     let mut hints = Hints::default();
     let rest = read_leading(sql, &mut hints);
@@ -73,7 +73,7 @@ pub fn leading(sql: &str) -> Hints {
     hints
 }
 
-/// Reads comments off the front of a text; returns what is behind them.
+/// Reads the comments at the start of a text; returns the text after them.
 fn read_leading<'a>(text: &'a str, hints: &mut Hints) -> &'a str {
     let mut rest = text.trim_start();
     while let Some(opened) = rest.strip_prefix("/*")
@@ -88,17 +88,19 @@ fn read_leading<'a>(text: &'a str, hints: &mut Hints) -> &'a str {
     rest
 }
 
-/// The quick no: two plain byte scans.
+/// Whether the text may contain hints outside of comments. A quick check by two byte scans: may return `true` for a
+/// text without hints, but never `false` for one with them.
 pub fn may_have_bare_hints(sql: &str) -> bool {
     may_hold_words(sql.as_bytes()) && may_follow_keyword(sql)
 }
 
-/// Takes the bare words out of a text: the text that PostgreSQL understands (the words blanked, every other byte in its
-/// place) and the hints of its last statement. `None` if there are none.
+/// Removes hints outside of comments from a text: returns the text for PostgreSQL, with spaces in place of the hints
+/// and all other bytes at their positions, and the hints of the last statement. `None` if the text contains no such
+/// hints.
 ///
-/// The words are not reserved: `UPDATE commit_on_success SET …` updates a table of that name. With a further name behind
-/// it, as in `UPDATE COMMIT_ON_SUCCESS t SET …`, it is taken for a hint, though PostgreSQL would read an alias: who has a
-/// table of that name writes `AS`.
+/// The words are not reserved: `UPDATE commit_on_success SET …` updates a table of that name. If another name
+/// follows, as in `UPDATE COMMIT_ON_SUCCESS t SET …`, the word is a hint, although PostgreSQL would read an alias. A
+/// client with a table of that name must write `AS`.
 pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
     if !may_have_bare_hints(sql) {
         return None;
@@ -132,7 +134,7 @@ pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
         .then_some((stripped, hints))
 }
 
-/// A name that may follow a hint or be an alias; not the word that begins the rest of the statement.
+/// Whether a token is a name that may follow a hint or be an alias, and not the next keyword of the statement.
 fn is_name(sql: &str, token: &ScanToken) -> bool {
     let range = usize::try_from(token.start)
         .ok()
@@ -147,8 +149,8 @@ fn is_name(sql: &str, token: &ScanToken) -> bool {
             .any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// The second quick no, for texts with the words in a comment: in a single statement bare ones stand right behind its
-/// first word.
+/// Whether a hint may directly follow the first word of the text. Returns `true` for texts of more than one
+/// statement.
 fn may_follow_keyword(sql: &str) -> bool {
     let several = sql.trim_end().trim_end_matches(';').contains(';');
     let rest = skip_blank(sql);
@@ -168,7 +170,7 @@ fn may_follow_keyword(sql: &str) -> bool {
         })
 }
 
-/// The text behind white space and block comments; stops in front of anything unusual.
+/// The text after white space and block comments; stops before nested or unterminated comments.
 fn skip_blank(text: &str) -> &str {
     let mut rest = text.trim_start();
     while let Some(comment) = rest.strip_prefix("/*") {
@@ -177,7 +179,7 @@ fn skip_blank(text: &str) -> &str {
             return rest;
         };
         if inside.contains("/*") {
-            // Nested: the words might be anywhere, which the caller takes for a yes when they follow.
+            // A nested comment: the caller returns `true`, because a comment follows the keyword.
             return rest;
         }
         rest = comment
@@ -188,7 +190,7 @@ fn skip_blank(text: &str) -> &str {
     rest
 }
 
-/// The quick no: one scan for an underscore with the right words around it.
+/// Whether the text contains one of the words. Scans once for an underscore, then compares the bytes around it.
 fn may_hold_words(bytes: &[u8]) -> bool {
     let mut from = 0;
     while let Some(found) = bytes
@@ -196,9 +198,9 @@ fn may_hold_words(bytes: &[u8]) -> bool {
         .and_then(|rest| rest.iter().position(|&byte| byte == b'_'))
     {
         let at = from + found;
-        if stands_around(bytes, at, b"commit", b"_on_success")
-            || stands_around(bytes, at, b"rollback", b"_on_fail")
-            || stands_around(bytes, at, b"target", b"_affect_row")
+        if is_word_around(bytes, at, b"commit", b"_on_success")
+            || is_word_around(bytes, at, b"rollback", b"_on_fail")
+            || is_word_around(bytes, at, b"target", b"_affect_row")
         {
             return true;
         }
@@ -207,7 +209,7 @@ fn may_hold_words(bytes: &[u8]) -> bool {
     false
 }
 
-fn stands_around(bytes: &[u8], at: usize, before: &[u8], from: &[u8]) -> bool {
+fn is_word_around(bytes: &[u8], at: usize, before: &[u8], from: &[u8]) -> bool {
     let same = |range: Option<&[u8]>, word: &[u8]| {
         range.is_some_and(|range| range.eq_ignore_ascii_case(word))
     };
@@ -256,7 +258,8 @@ fn text_of<'a>(sql: &'a str, token: &ScanToken) -> &'a str {
     sql.get(start..end).unwrap_or("")
 }
 
-/// Where among a statement's tokens (no comments) its INSERT, UPDATE or DELETE stands: first, or behind a WITH.
+/// Index of the INSERT, UPDATE or DELETE among a statement's tokens (without comments): the first token, or after a
+/// WITH clause.
 fn keyword_index(tokens: &[&ScanToken]) -> Option<usize> {
     let first = tokens.first()?.token();
     if is_dml(first) {
@@ -280,13 +283,13 @@ fn keyword_index(tokens: &[&ScanToken]) -> Option<usize> {
     None
 }
 
-/// The comments that stand where a hint may: straight after the statement's keyword, or before everything else.
+/// The comments in which hints are read: directly after the statement's keyword, or before the statement.
 fn hint_comments(statement: &[ScanToken]) -> Vec<&ScanToken> {
     let significant: Vec<&ScanToken> = statement
         .iter()
         .filter(|token| !is_comment(token))
         .collect();
-    // A SELECT may write by its functions. (Bare words behind SELECT would be columns.)
+    // A SELECT may write through functions. (Words after SELECT that are no comment would be columns.)
     let selects = || {
         significant
             .first()
@@ -304,7 +307,7 @@ fn hint_comments(statement: &[ScanToken]) -> Vec<&ScanToken> {
     leading.chain(following).collect()
 }
 
-/// The hints in one comment; words that are none of ours belong to somebody else.
+/// The hints in one comment. Other words are ignored: they may be hints for other programs.
 fn read_comment(comment: &str) -> Hints {
     let mut hints = Hints::default();
     let Some(inside) = comment.strip_prefix("/*+") else {
@@ -329,7 +332,7 @@ fn read_comment(comment: &str) -> Hints {
     hints
 }
 
-/// Reads bare words off the front of the tokens: how many tokens they are.
+/// Reads hints at the start of the tokens; returns the number of tokens read.
 fn read_words(sql: &str, tokens: &[&ScanToken], hints: &mut Hints) -> usize {
     let mut count = 0;
     while let Some(token) = tokens.get(count) {
@@ -353,7 +356,7 @@ fn read_words(sql: &str, tokens: &[&ScanToken], hints: &mut Hints) -> usize {
     count
 }
 
-/// `1` or `(1)`: the number and how many tokens it took.
+/// Reads `1` or `(1)`: the number, and the number of tokens read.
 fn read_rows(sql: &str, tokens: &[&ScanToken]) -> Option<(u64, usize)> {
     let bare = |token: &ScanToken| text_of(sql, token).parse::<u64>().ok();
     match tokens {

@@ -1,12 +1,15 @@
-//! SQL text → statement: what a text does, what it touches, which literals it holds, and whether a fold can carry it.
+//! SQL text → statement: the effect of a text, the objects it refers to, its literals, and the statements that Paceline
+//! generates from it for a whole group.
 //!
-//! The only crate that sees the PostgreSQL parser (`pg_query`). It performs no I/O, knows no catalog and no connection:
-//! names come out as the text spells them (folded as PostgreSQL folds them), and whoever has the catalog decides what they
-//! mean. A text that the parser refuses is [`NotParsed`], and the caller must then treat it as one that may do anything.
+//! This is the only crate that calls the PostgreSQL parser (`pg_query`). It performs no I/O and has no access to the catalog or
+//! to connections: names are spelled as in the text, folded as PostgreSQL folds them, and the caller resolves them. If the
+//! parser rejects a text ([`NotParsed`]), the caller must assume that the text may have any effect.
 //!
-//! The parser runs once per text, and may take long: [`cost`] tells beforehand. What runs for every message is
-//! [`take_out_literals`] and [`may_have_bare_hints`], for long ones [`only_changes_rows`], for new ones [`cost`], and all are plain
-//! byte scans.
+//! The parser runs once per text and may take long; [`cost`] estimates how long. The functions that run for each message are
+//! plain byte scans: [`take_out_literals`] and [`may_have_bare_hints`], also [`only_changes_rows`] for long texts and [`cost`]
+//! for new ones.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod bulk;
 pub mod call;
@@ -43,8 +46,9 @@ pub use bulk::{beginning_may_set, may_listen, may_set, only_changes_rows, only_r
 pub use call::Call;
 pub use cost::{Cost, cost};
 pub use effect::{
-    Bound, Effect, IDLE_SESSION_TIMEOUT, Kept, Listening, SessionChange, SetConfig, is_of_a_user,
-    known_sql, listening_changes, replace_listening, set_config_sql, set_to,
+    Bound, Effect, IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, SetConfig,
+    define_option_sql, is_custom_option, listening_changes, replace_listening, set_config_sql,
+    set_to,
 };
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;

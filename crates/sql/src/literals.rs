@@ -1,17 +1,17 @@
-//! A statement's template: the text with its literals taken out as parameters.
+//! The template of a statement: its text with parameters in place of literals.
 //!
-//! A byte scan in lockstep with PostgreSQL's `scan.l`. It knows tokens, not grammar: a literal also goes where a parameter
-//! may not stand (`date '2024-01-01'`, `varchar(10)`) or would mean something else (`ORDER BY 1`). The parser settles
-//! that once per template: the former do not parse, the latter are marked by
-//! [`Statement::needs_constants`](crate::Statement::needs_constants).
+//! This is a byte scan that follows PostgreSQL's `scan.l`. It knows tokens, not the grammar: it also replaces
+//! literals where a parameter is not allowed (`date '2024-01-01'`, `varchar(10)`) or has another meaning (`ORDER BY
+//! 1`). Parsing the template, which happens once, detects both: the former does not parse, and
+//! [`Statement::needs_constants`](crate::Statement::needs_constants) marks the latter.
 
 #[cfg(test)]
 mod tests;
 
-/// The Bind message counts parameters in 16 bits.
+/// Maximum number of parameters: a Bind message counts them in 16 bits.
 const LITERALS_MAX: usize = 65_535;
 
-/// The type that PostgreSQL gives a literal before context gives it another.
+/// The type that PostgreSQL gives a literal before the context determines another one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LiteralKind {
     /// `3`
@@ -20,35 +20,36 @@ pub enum LiteralKind {
     Int8,
     /// `1.5`, `1e3`, or an integer too large for `int8`
     Numeric,
-    /// `'x'`: its type comes from where it stands
+    /// `'x'`: the context determines its type
     Unknown,
 }
 
-/// A literal that was taken out.
+/// A literal that a parameter replaced.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Literal {
-    /// The type PostgreSQL gives it.
+    /// The type that PostgreSQL gives the literal.
     pub kind: LiteralKind,
     /// The value as a text-format parameter: `'it''s'` is `it's`.
     pub text: String,
 }
 
-/// A text whose literals are parameters.
+/// A text whose literals were replaced by parameters.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Normalized {
-    /// The text with `$1`, `$2`, … in place of the literals, everything else byte for byte.
+    /// The text with `$1`, `$2`, … in place of the literals. All other bytes are unchanged.
     pub text: String,
     /// The literals, in the order of their parameters.
     pub literals: Vec<Literal>,
 }
 
-/// Takes the literals out of a text of one statement.
+/// Replaces the literals in a text of one statement by parameters.
 ///
-/// `None` when that is not safe: the text has parameters or dollar quotes already, strings with a prefix (`E''`, `U&''`,
-/// `B''`, `X''`, `N''`), a backslash in a plain string while `standard_conforming_strings` is off, a string continued on
-/// another line, anything unterminated, numbers whose meaning depends on the server's version (`0x10`, `1_000`, `1a`),
-/// `2147483648` or `9223372036854775808` after a minus (PostgreSQL folds the sign into a smaller type), a literal glued
-/// to a word (`date'…'`), more than one statement (a trailing `;` is fine), or more literals than a Bind can carry.
+/// Returns `None` if that is not safe: the text contains parameters or dollar quotes, strings with a prefix (`E''`,
+/// `U&''`, `B''`, `X''`, `N''`), a backslash in a plain string while `standard_conforming_strings` is off, a string
+/// that continues on another line, an unterminated token, a number whose meaning depends on the server's version
+/// (`0x10`, `1_000`, `1a`), `2147483648` or `9223372036854775808` after a minus sign (PostgreSQL applies the sign and
+/// chooses a smaller type), a literal directly next to a word (`date'…'`), more than one statement (a trailing `;` is
+/// allowed), or more literals than a Bind message can carry.
 pub fn take_out_literals(sql: &str, standard_conforming_strings: bool) -> Option<Normalized> {
     let mut lexer = Lexer {
         sql,
@@ -67,13 +68,13 @@ pub fn take_out_literals(sql: &str, standard_conforming_strings: bool) -> Option
     })
 }
 
-/// Reads on from a given byte; what reads a token returns the byte behind it.
+/// Each method that reads a token takes the position of its first byte and returns the position after it.
 struct Lexer<'a> {
     sql: &'a str,
     bytes: &'a [u8],
-    /// Everything before this byte is in `text`.
+    /// End of the part of the text that was copied.
     copied: usize,
-    /// The last byte that was neither white space nor comment, or the first of its token; 0 at the start.
+    /// First byte of the last token that was neither white space nor a comment; 0 at the start.
     last: u8,
     standard_conforming_strings: bool,
     text: String,
@@ -108,7 +109,7 @@ impl Lexer<'_> {
         Some(())
     }
 
-    /// One token, or one byte of an operator. Comments inside operators end them, so bytes will do.
+    /// Reads one token, or one byte of an operator. Comments end operators, so that single bytes are sufficient.
     #[inline]
     fn token(&mut self, byte: u8, at: usize) -> Option<usize> {
         match byte {
@@ -187,7 +188,7 @@ impl Lexer<'_> {
         self.take_out(start, end, kind, text.to_owned())
     }
 
-    /// Puts the next parameter in place of the bytes from `start` to `end`.
+    /// Replaces the bytes from `start` to `end` by the next parameter.
     fn take_out(
         &mut self,
         start: usize,
@@ -195,8 +196,8 @@ impl Lexer<'_> {
         kind: LiteralKind,
         text: String,
     ) -> Option<usize> {
-        let is_glued_before = start > 0 && continues_identifier(self.byte(start - 1));
-        if is_glued_before
+        let follows_word = start > 0 && continues_identifier(self.byte(start - 1));
+        if follows_word
             || continues_identifier(self.byte(end))
             || self.literals.len() == LITERALS_MAX
         {
@@ -211,7 +212,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Where the block comment at `at` ends. Block comments nest.
+/// The end of the block comment at `at`. Block comments nest.
 fn end_of_block_comment(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     loop {
@@ -236,7 +237,7 @@ const fn starts_identifier(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
 }
 
-/// One look-up instead of five comparisons: most bytes of most texts go through here.
+/// A table look-up instead of five comparisons, because this function reads most bytes of most texts.
 fn continues_identifier(byte: u8) -> bool {
     const CONTINUES: [bool; 256] = {
         let mut table = [false; 256];
@@ -256,7 +257,7 @@ fn continues_identifier(byte: u8) -> bool {
     CONTINUES.get(usize::from(byte)).copied().unwrap_or(false)
 }
 
-/// Where the line comment at `at` ends: at the line's end, not after it.
+/// The end of the line comment at `at`: the position of the line break.
 fn end_of_line(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     rest.iter()
@@ -264,7 +265,8 @@ fn end_of_line(bytes: &[u8], at: usize) -> usize {
         .map_or(bytes.len(), |length| at + length)
 }
 
-/// For a quoted thing that opens at `start`: the byte after its closing quote, and whether a quote is doubled inside.
+/// For a quoted string or identifier at `start`: the position after its closing quote, and whether it contains a
+/// doubled quote.
 fn end_of_quoted(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
     let quote = *bytes.get(start)?;
     let mut doubled = false;
@@ -283,8 +285,8 @@ fn end_of_quoted(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// Whether the string that ends before `at` goes on after a line's end (`'a'⏎'b'` is one string). Line comments count as
-/// white space there, block comments do not.
+/// Whether the string that ends before `at` continues after a line break (`'a'⏎'b'` is one string). Line comments
+/// count as white space there, block comments do not.
 fn continues_on_another_line(bytes: &[u8], mut at: usize) -> bool {
     let mut new_line = false;
     loop {
@@ -302,7 +304,8 @@ fn continues_on_another_line(bytes: &[u8], mut at: usize) -> bool {
     }
 }
 
-/// Where the number at `start` ends, and whether it is a plain run of digits. Junk behind it is the caller's to refuse.
+/// The end of the number at `start`, and whether it consists of digits only. The caller rejects other characters
+/// after it.
 fn end_of_number(bytes: &[u8], start: usize) -> (usize, bool) {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();

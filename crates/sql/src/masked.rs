@@ -1,4 +1,4 @@
-//! A text as strangers may see it: no value stands in it. Names of tables and columns do.
+//! Texts without values, for logs and the console. They still contain names of tables and columns.
 
 #[cfg(test)]
 mod tests;
@@ -6,8 +6,8 @@ mod tests;
 use crate::parser;
 use pg_query::protobuf::Token;
 
-/// A text with `?` in place of each string and number, and without its comments; hints (`/*+`) stay. `None`: it cannot be
-/// read, so nobody knows what in it is a value.
+/// The text with `?` for each string and number, and without comments; hint comments (`/*+`) remain. `None` if the
+/// text cannot be scanned, because then its values are unknown.
 pub fn masked(sql: &str) -> Option<String> {
     let mut text = String::with_capacity(sql.len());
     let mut copied = 0;
@@ -16,7 +16,7 @@ pub fn masked(sql: &str) -> Option<String> {
             usize::try_from(token.start).ok()?,
             usize::try_from(token.end).ok()?,
         );
-        let instead = match token.token() {
+        let replacement = match token.token() {
             Token::Sconst | Token::Usconst | Token::Bconst | Token::Xconst => "?",
             Token::Iconst | Token::Fconst => "?",
             Token::CComment if sql.get(start..end)?.starts_with("/*+") => continue,
@@ -24,7 +24,7 @@ pub fn masked(sql: &str) -> Option<String> {
             _ => continue,
         };
         text.push_str(sql.get(copied..start)?);
-        text.push_str(instead);
+        text.push_str(replacement);
         copied = end;
     }
     text.push_str(sql.get(copied..)?);

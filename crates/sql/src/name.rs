@@ -1,11 +1,11 @@
-//! Names of tables, functions, operators and types, as a text spells them.
+//! Names of tables, functions, operators and types, as spelled in a text.
 
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use std::collections::HashSet;
 use std::fmt;
 
-/// A possibly schema-qualified name, folded to lower case where PostgreSQL folds it. Never resolved: without a schema,
-/// the server's `search_path` decides what it means.
+/// A name, schema-qualified or not, folded to lower case as PostgreSQL folds it. It is not resolved: without a
+/// schema, the server's `search_path` determines the object.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Name {
     /// The qualifying schema, if the text gives one.
@@ -15,8 +15,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// Reads `name` or `schema.name` as SQL spells it: folded to lower case unless it stands in double quotes. `None`: it is
-    /// neither.
+    /// Reads `name` or `schema.name` in SQL syntax: folded to lower case unless in double quotes. `None` for other
+    /// texts.
     pub fn parse(text: &str) -> Option<Name> {
         let (first, rest) = identifier(text)?;
         let mut parts = vec![first];
@@ -30,7 +30,7 @@ impl Name {
         Name::from_parts(parts)
     }
 
-    /// From the parts of a dotted name, catalog and schema first. `None` if there are no parts.
+    /// Builds a name from the parts of a dotted name, catalog and schema first. `None` if there are no parts.
     pub(crate) fn from_parts(mut parts: Vec<String>) -> Option<Name> {
         let name = parts.pop()?;
         Some(Name {
@@ -39,7 +39,7 @@ impl Name {
         })
     }
 
-    /// Whether it can only mean, or most likely means, what the system catalog calls by this name.
+    /// Whether the name may refer to an object of the system catalog: its schema is `pg_catalog`, or it has none.
     pub(crate) fn may_be_system(&self) -> bool {
         self.schema
             .as_deref()
@@ -47,7 +47,7 @@ impl Name {
     }
 }
 
-/// As SQL spells it, in quotes only where it would not be read back without.
+/// Writes the name in SQL syntax, with quotes only if they are necessary.
 impl fmt::Display for Name {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |name: &str| match identifier(name) {
@@ -61,7 +61,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The identifier at the start of a text, and what follows it.
+/// The identifier at the start of a text, and the text after it.
 fn identifier(text: &str) -> Option<(String, &str)> {
     let Some(mut quoted) = text.strip_prefix('"') else {
         let is_part = |c: char| c == '_' || c == '$' || c.is_alphanumeric();
@@ -75,7 +75,7 @@ fn identifier(text: &str) -> Option<(String, &str)> {
         let (part, rest) = quoted.split_once('"')?;
         name.push_str(part);
         match rest.strip_prefix('"') {
-            // Two are one that belongs to the name.
+            // Two double quotes represent one.
             Some(more) => quoted = more,
             None => return (!name.is_empty()).then_some((name, rest)),
         }
@@ -83,7 +83,13 @@ fn identifier(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Names without duplicates, in the order in which they came; however many, each costs the same.
+/// Whether a schema is the session's temporary schema, or that of another session.
+pub(crate) fn is_temporary_schema(schema: &str) -> bool {
+    let schema = schema.to_ascii_lowercase();
+    schema == "pg_temp" || schema.starts_with("pg_temp_")
+}
+
+/// Names without duplicates, in order of their first occurrence. The cost per name does not depend on their number.
 #[derive(Default)]
 pub(crate) struct Names {
     list: Vec<Name>,
@@ -103,7 +109,7 @@ impl Names {
     }
 }
 
-/// Appends an item unless it is there already. Only for lists that are short, whatever the text.
+/// Appends an item unless the list contains it. Only for lists whose length does not depend on the text.
 pub(crate) fn push_distinct<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);

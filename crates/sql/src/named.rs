@@ -1,4 +1,5 @@
-//! `PREPARE` and `EXECUTE` by SQL, taken apart so that they can go under another name, and the names in texts that cannot be.
+//! `PREPARE` and `EXECUTE` as SQL statements, split so that a statement can be prepared under another name, and the
+//! names in texts that cannot be split.
 
 use crate::effect::is_analyze;
 use crate::parser;
@@ -11,36 +12,37 @@ use std::ops::Range;
 #[cfg(test)]
 mod tests;
 
-/// What a text does with statements that it calls by name.
+/// Use of prepared statements by name in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Named {
     /// `PREPARE name (types) AS body`.
     Prepare {
-        /// The name.
+        /// Name of the prepared statement.
         name: String,
-        /// OIDs of the types that are declared.
+        /// OIDs of the declared parameter types.
         types: Vec<u32>,
-        /// What is prepared, as the text spells it.
+        /// The text of the prepared statement.
         body: String,
     },
     /// `EXECUTE name (…)`, also within EXPLAIN and CREATE TABLE AS.
     Execute {
-        /// The name.
+        /// Name of the prepared statement.
         name: String,
-        /// Where the name stands in the text, in bytes.
+        /// Range of the name in the text, in bytes.
         at: Range<usize>,
-        /// It is carried out: not only explained, or asked for the columns of a table that stays empty.
+        /// The prepared statement is executed: not only explained, and not only used for the columns of an empty
+        /// table.
         runs: bool,
     },
-    /// A text that must find statements under the names that it says: several statements, a `PREPARE` that cannot be taken apart,
-    /// or a `DO` that may execute, by SQL of its own, what any of its words names.
+    /// A text that needs prepared statements under their original names: several statements, a `PREPARE` that cannot
+    /// be split, or a `DO` whose code may execute a prepared statement that any of its words names.
     Uses {
-        /// The names, each once.
+        /// The names, without duplicates.
         names: BTreeSet<String>,
     },
 }
 
-/// Types that PostgreSQL brings, by the names that its parser gives them. Only these can be told without the catalog.
+/// Built-in types under the parser's names. The OIDs of other types are known only to the catalog.
 const TYPES: [(&str, u32); 22] = [
     ("bool", 16),
     ("bytea", 17),
@@ -66,22 +68,23 @@ const TYPES: [(&str, u32); 22] = [
     ("jsonb", 3802),
 ];
 
-/// What a text does with names of statements. `None`: nothing, or what its [`SessionChange`](crate::SessionChange) says.
+/// How a text uses names of prepared statements. `None` if it does not, or if its
+/// [`SessionChange`](crate::SessionChange) describes the use.
 pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum], tree: &Record) -> Option<Named> {
     let single = match statements {
         [NodeEnum::DeallocateStmt(_)] => return None,
-        [NodeEnum::PrepareStmt(prepare)] => prepared(sql, prepare),
+        [NodeEnum::PrepareStmt(prepare)] => split_prepare(sql, prepare),
         [
             single @ (NodeEnum::ExecuteStmt(_)
             | NodeEnum::ExplainStmt(_)
             | NodeEnum::CreateTableAsStmt(_)),
-        ] => executed(sql, single),
+        ] => find_execute(sql, single),
         _ => None,
     };
-    single.or_else(|| used(statements, tree))
+    single.or_else(|| names_in(statements, tree))
 }
 
-fn used(statements: &[NodeEnum], tree: &Record) -> Option<Named> {
+fn names_in(statements: &[NodeEnum], tree: &Record) -> Option<Named> {
     let mut names = BTreeSet::new();
     tree.walk(&mut |node| match node.kind {
         "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => {
@@ -94,12 +97,12 @@ fn used(statements: &[NodeEnum], tree: &Record) -> Option<Named> {
             names.extend(words(code));
         }
     }
-    // `DEALLOCATE ALL` has none.
+    // `DEALLOCATE ALL` has no name.
     names.remove("");
     (!names.is_empty()).then_some(Named::Uses { names })
 }
 
-/// The words of code that may execute statements, as they are spelled and as PostgreSQL folds them.
+/// The words of code that may execute statements, in their spelling and in lower case.
 fn words(code: &DoStmt) -> BTreeSet<String> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii();
     let bodies = code.args.iter().filter_map(|argument| {
@@ -118,10 +121,10 @@ fn words(code: &DoStmt) -> BTreeSet<String> {
         .collect()
 }
 
-fn prepared(sql: &str, prepare: &PrepareStmt) -> Option<Named> {
-    let types: Option<Vec<u32>> = prepare.argtypes.iter().map(known_type).collect();
+fn split_prepare(sql: &str, prepare: &PrepareStmt) -> Option<Named> {
+    let types: Option<Vec<u32>> = prepare.argtypes.iter().map(builtin_type).collect();
     let tokens = significant(sql)?;
-    // The first AS outside of the parentheses around the types.
+    // The first AS outside the parentheses around the types.
     let mut depth = 0;
     let body = tokens.iter().position(|token| {
         match token.token() {
@@ -143,7 +146,7 @@ fn prepared(sql: &str, prepare: &PrepareStmt) -> Option<Named> {
     })
 }
 
-fn known_type(node: &Node) -> Option<u32> {
+fn builtin_type(node: &Node) -> Option<u32> {
     let Some(NodeEnum::TypeName(declared)) = &node.node else {
         return None;
     };
@@ -164,7 +167,7 @@ fn known_type(node: &Node) -> Option<u32> {
     found.filter(|_| *declared == plain).map(|(_, oid)| *oid)
 }
 
-fn executed(sql: &str, statement: &NodeEnum) -> Option<Named> {
+fn find_execute(sql: &str, statement: &NodeEnum) -> Option<Named> {
     let tree = Record::of(&Node {
         node: Some(statement.clone()),
     });

@@ -1,5 +1,5 @@
-//! PostgreSQL's own operators, for Paceline's own computations in a group's statement: operators of users do not change them.
-//! All of them have one precedence, below `*` and above NOT, IS and AND.
+//! PostgreSQL's own operators, qualified for the computations that Paceline adds to a group's statement: operators of
+//! users do not change them. `OPERATOR()` syntax has one precedence, below `*` and above NOT, IS and AND.
 
 /// `=`
 pub(crate) const EQ: &str = "OPERATOR(pg_catalog.=)";

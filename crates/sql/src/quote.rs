@@ -3,13 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-/// The identifier in double quotes, always quoted, so that no keyword list is needed.
+/// The identifier in double quotes. It is always quoted, so that no list of keywords is needed.
 pub fn quote_ident(name: &str) -> String {
     wrap(name, '"', "")
 }
 
-/// The text as a string constant that means the same whatever `standard_conforming_strings` says: plain quotes, or the
-/// `E''` form if there is a backslash.
+/// The text as a string constant that does not depend on `standard_conforming_strings`: in plain quotes, or as `E''`
+/// if the text contains a backslash.
 pub fn quote_literal(text: &str) -> String {
     if text.contains('\\') {
         wrap(&text.replace('\\', "\\\\"), '\'', "E")

@@ -1,11 +1,12 @@
-//! What a tree refers to: relations, functions, operators and cast targets, by the names in the text.
+//! References in a parse tree: relations, functions, operators and cast targets, by the names in the text.
 
 use crate::escapes;
 use crate::name::{Name, Names};
 use crate::tree::Record;
 use std::collections::{HashMap, HashSet};
 
-/// Every function called in call syntax (`CURRENT_TIMESTAMP` and its like are not functions here).
+/// Functions that are called in function call syntax (`CURRENT_TIMESTAMP` and similar expressions are no functions in
+/// the tree).
 pub(crate) fn functions(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     tree.walk(&mut |node| {
@@ -18,7 +19,7 @@ pub(crate) fn functions(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
-/// Every operator, those that a construct implies (`IN`, `BETWEEN`, `CASE x WHEN`, …) included.
+/// Operators, including those that a construct implies (`IN`, `BETWEEN`, `CASE x WHEN`, …).
 pub(crate) fn operators(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     tree.walk(&mut |node| {
@@ -43,7 +44,7 @@ pub(crate) fn operators(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
-/// The parser names some constructs like operators.
+/// The operators for a name that the parser gives to a construct.
 fn implied(name: Name) -> Vec<Name> {
     let both = |one: &str, other: &str| {
         [one, other]
@@ -60,7 +61,7 @@ fn implied(name: Name) -> Vec<Name> {
     }
 }
 
-/// Names that stand where a field of a row does: `t.name`, `(value).name`.
+/// Names in positions of a field of a row: `t.name`, `(value).name`.
 pub(crate) fn fields(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     tree.walk(&mut |node| {
@@ -76,7 +77,7 @@ pub(crate) fn fields(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
-/// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`; array bounds are not told).
+/// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without array bounds.
 pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     tree.walk(&mut |node| {
@@ -91,7 +92,7 @@ pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
-/// The collations of COLLATE.
+/// The collations of COLLATE clauses.
 pub(crate) fn collations(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     tree.walk(&mut |node| {
@@ -104,15 +105,15 @@ pub(crate) fn collations(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
-/// The constants that name a relation: arguments of `nextval`, cast or not, and what is cast to `regclass`.
+/// Constants that name a relation: arguments of `nextval`, with or without a cast, and constants cast to `regclass`.
 pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
     let mut found = HashSet::new();
-    let is = |names: Vec<String>, last: &str| names.last().is_some_and(|name| name == last);
+    let ends_with = |names: Vec<String>, last: &str| names.last().is_some_and(|name| name == last);
     tree.walk(&mut |node| {
-        let calls = is(node.names("funcname"), "nextval");
+        let calls = ends_with(node.names("funcname"), "nextval");
         let to_relation = || {
             let cast = node.record("type_name").filter(|_| node.kind == "TypeCast");
-            cast.is_some_and(|name| is(name.names("names"), "regclass"))
+            cast.is_some_and(|name| ends_with(name.names("names"), "regclass"))
         };
         let mut argument = match calls {
             true => node.list("args").next(),
@@ -132,10 +133,11 @@ pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
     found
 }
 
-/// Words that the input of dates and times takes for a moment.
+/// Special values of date/time input that depend on the current time (PostgreSQL documentation, section "Date/Time
+/// Input").
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
-/// Whether a text constant may be one of these words, alone or with a time of day; also where backslashes escape.
+/// Whether a string constant may contain one of these words, alone or with a time of day; also if backslashes escape.
 pub(crate) fn names_moment(tree: &Record) -> bool {
     let mut found = false;
     tree.walk(&mut |node| {
@@ -147,27 +149,27 @@ pub(crate) fn names_moment(tree: &Record) -> bool {
     found
 }
 
-/// Whether a text may be one of these words, alone or with a time of day.
+/// Whether a text may contain one of the words `now`, `today`, `tomorrow`, `yesterday`, alone or with a time of day.
 pub fn text_names_moment(text: &str) -> bool {
     let is_moment = |word: &str| MOMENTS.iter().any(|m| word.eq_ignore_ascii_case(m));
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
     words.any(is_moment)
 }
 
-/// Every table-like thing referred to, CTE names left out where they are in scope.
+/// All table-like references, without names of CTEs that are in scope.
 pub(crate) fn relations(tree: &Record) -> Vec<Name> {
     let mut found = Names::default();
     collect_relations(tree, &mut Scope::default(), &mut found);
     found.into_list()
 }
 
-/// What INSERT, UPDATE, DELETE and MERGE change, in CTEs too.
+/// Target tables of INSERT, UPDATE, DELETE and MERGE, also in CTEs.
 pub(crate) fn targets(tree: &Record) -> Vec<Name> {
-    let (mut found, everywhere) = (Names::default(), Scope::default());
+    let (mut found, no_ctes) = (Names::default(), Scope::default());
     tree.walk(&mut |node| {
         let target = node.record("relation").filter(|_| changes_rows(node));
         if let Some(target) = target {
-            push_relation(target, &everywhere, &mut found);
+            push_relation(target, &no_ctes, &mut found);
         }
     });
     found.into_list()
@@ -180,11 +182,11 @@ fn changes_rows(node: &Record) -> bool {
     )
 }
 
-/// The names of CTEs that are in scope, inner ones last.
+/// The names of the CTEs in scope, innermost last.
 #[derive(Default)]
 struct Scope<'a> {
     names: Vec<&'a str>,
-    /// How often each of them is there.
+    /// Number of occurrences of each name.
     counts: HashMap<&'a str, usize>,
 }
 
@@ -194,7 +196,7 @@ impl<'a> Scope<'a> {
         *self.counts.entry(name).or_default() += 1;
     }
 
-    /// Those that have entered since there were so many leave.
+    /// Removes the innermost names until `depth` names remain.
     fn leave(&mut self, depth: usize) {
         for name in self.names.drain(depth.min(self.names.len())..) {
             if let Some(count) = self.counts.get_mut(name) {
@@ -233,7 +235,7 @@ fn collect_relations<'a>(node: &'a Record, scope: &mut Scope<'a>, found: &mut Na
     scope.leave(depth);
 }
 
-/// A CTE sees those before it, and with RECURSIVE all of them; afterwards all are in scope.
+/// A CTE sees the CTEs before it, and with RECURSIVE all of them; the statement sees all.
 fn collect_ctes<'a>(with: &'a Record, scope: &mut Scope<'a>, found: &mut Names) {
     let is_recursive = with.number("recursive") != 0;
     if is_recursive {
@@ -259,7 +261,7 @@ fn push_relation(node: &Record, scope: &Scope<'_>, found: &mut Names) {
     }
 }
 
-/// DROP names its objects by lists of strings.
+/// DROP contains the names of its objects as lists of strings.
 fn dropped_relations(node: &Record, found: &mut Names) {
     use pg_query::protobuf::ObjectType;
     let is_relation = [
@@ -282,7 +284,8 @@ fn dropped_relations(node: &Record, found: &mut Names) {
     }
 }
 
-/// Whether a parameter stands where a constant would mean something else or where PostgreSQL takes only a constant.
+/// Whether the tree contains a parameter in a place where PostgreSQL accepts only a constant or where a constant has
+/// another meaning.
 pub(crate) fn needs_constants(tree: &Record) -> bool {
     let mut needed = false;
     tree.walk(&mut |node| {

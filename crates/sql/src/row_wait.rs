@@ -1,21 +1,22 @@
-//! SQL for requests that wait for a row lock: a *probe*, which reads which of them PostgreSQL would answer without the lock, and a
-//! statement that waits for the lock of one row.
+//! SQL for requests that wait for a row lock: a *probe* finds out which requests PostgreSQL would answer without the
+//! lock; another statement waits for the lock of one row.
 
 use crate::facts::{Column, TableFacts};
 use crate::operator::EQ;
-use crate::quote_ident;
+use crate::quote::quote_ident;
 
-/// Longest time that a request waits for a row before a probe checks whether it would wait alone, in milliseconds: for the lock as
-/// a member of a group, and behind a request in flight. It should exceed the time of a commit.
+/// Maximum time in milliseconds for which a request waits for a row before a probe checks whether it would wait
+/// alone: for the lock as a member of a group, and behind a request that is being executed. It should exceed the time
+/// of a commit.
 pub const UNCHECKED_WAIT_MS: u64 = 20;
 
-/// A condition that is always true and limits lock waits in the rest of the transaction.
-pub(crate) fn patience_sql() -> String {
+/// SQL condition that is always true and limits lock waits for the rest of the transaction.
+pub(crate) fn set_lock_timeout_sql() -> String {
     format!("pg_catalog.set_config('lock_timeout', '{UNCHECKED_WAIT_MS}ms', true) IS NOT NULL")
 }
 
-/// Locks the row with this key as an UPDATE of non-key columns does. The parameters are the values of the key's columns. The row
-/// need not exist.
+/// Locks the row with this key in the mode of an UPDATE of other columns. The parameters are the values of the key
+/// columns. The row may be missing.
 pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     let equal = |(place, column): (usize, &&Column)| {
         let (name, type_name) = (quote_ident(&column.name), &column.bare_type_name);
@@ -29,8 +30,9 @@ pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the fingerprint is
-/// unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none does.
+/// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the
+/// fingerprint is unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none
+/// does.
 pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     let unnest = |(place, column): (usize, &&Column)| {
         format!("pg_catalog.unnest(${place}::{}[])", column.bare_type_name)
@@ -50,7 +52,8 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe: whether the facts are unchanged, and the number of each member of `source` for which a row meets the conditions.
+/// A probe: returns whether the facts are unchanged, and the number of each member of `source` for which a row
+/// satisfies the conditions.
 pub(crate) fn probe_sql(
     facts: &str,
     source: &str,

@@ -1,6 +1,6 @@
-//! What a statement may do with what its session remembers of sequences: draw a number (`nextval`, `setval`), or read the
-//! last one (`lastval`, `currval`). Judged by the text alone; triggers, defaults, views, policies and functions may do either,
-//! so that only a statement that reaches none of them does neither.
+//! Use of the sequence numbers that a session remembers: a statement may draw a number (`nextval`, `setval`) or read
+//! the last one (`lastval`, `currval`). The text alone decides. Triggers, defaults, views, policies and functions may
+//! do either, so that only a statement that uses none of them does neither.
 
 use crate::name::Name;
 use crate::references;
@@ -8,27 +8,27 @@ use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{TransactionStmt, TransactionStmtKind};
 
-/// What a statement may do with the numbers of sequences that its session remembers.
+/// How a statement may use the sequence numbers that its session remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceUse {
-    /// It may draw a number.
+    /// The statement may draw a number.
     pub draws: bool,
-    /// It may read the last one, or begins a transaction in which others may.
+    /// The statement may read the last number, or starts a transaction in which others may.
     pub reads: bool,
 }
 
 impl SequenceUse {
-    /// Neither.
+    /// Neither draws nor reads.
     pub const NONE: Self = Self {
         draws: false,
         reads: false,
     };
-    /// Both.
+    /// May draw and read.
     pub const ANY: Self = Self {
         draws: true,
         reads: true,
     };
-    /// It draws at most.
+    /// At most a draw.
     pub const DRAWS: Self = Self {
         draws: true,
         reads: false,
@@ -42,13 +42,13 @@ impl SequenceUse {
     }
 }
 
-/// What the statements of a text may do, together.
+/// The combined use of all statements of a text.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> SequenceUse {
     let each = statements.iter().map(of_statement);
     each.fold(SequenceUse::NONE, SequenceUse::and)
 }
 
-/// Does the tree name a function that reads a number?
+/// Whether the tree calls a function that reads the last number.
 pub(crate) fn reads_by_name(tree: &Record) -> bool {
     let functions = references::functions(tree);
     let reads = |name: &Name| matches!(name.name.as_str(), "lastval" | "currval");
@@ -58,8 +58,10 @@ pub(crate) fn reads_by_name(tree: &Record) -> bool {
 fn of_statement(statement: &NodeEnum) -> SequenceUse {
     match statement {
         NodeEnum::TransactionStmt(control) => of_transaction(control),
-        NodeEnum::SelectStmt(select) if is_about_nothing(&Record::of(select)) => SequenceUse::NONE,
-        // They carry out no expression. (A cursor's statement counts where the cursor is declared.)
+        NodeEnum::SelectStmt(select) if has_only_builtin_constants(&Record::of(select)) => {
+            SequenceUse::NONE
+        }
+        // These statements evaluate no expression. (The statement of a cursor counts at its DECLARE.)
         NodeEnum::VariableSetStmt(_)
         | NodeEnum::VariableShowStmt(_)
         | NodeEnum::DiscardStmt(_)
@@ -77,7 +79,7 @@ fn of_statement(statement: &NodeEnum) -> SequenceUse {
     }
 }
 
-/// What a COMMIT still carries out belongs to statements that counted when they came.
+/// Deferred triggers that a COMMIT executes belong to earlier statements, which were counted.
 fn of_transaction(control: &TransactionStmt) -> SequenceUse {
     match control.kind() {
         TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => SequenceUse {
@@ -88,8 +90,8 @@ fn of_transaction(control: &TransactionStmt) -> SequenceUse {
     }
 }
 
-/// Constants and parameters only: no relation, no function, no cast to a type of the user's own.
-fn is_about_nothing(select: &Record) -> bool {
+/// Whether a SELECT contains only constants and parameters: no relation, no function, no cast to a user-defined type.
+fn has_only_builtin_constants(select: &Record) -> bool {
     let own = |name: &Name| name.schema.as_deref() != Some("pg_catalog");
     references::relations(select).is_empty()
         && references::functions(select).is_empty()
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_nothing_does_neither() {
+    fn a_statement_without_references_does_neither() {
         for sql in [
             "",
             "SELECT 1",
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_reach_a_trigger_a_view_or_a_function_may_do_both() {
+    fn a_statement_that_may_use_a_trigger_a_view_or_a_function_may_do_both() {
         for sql in [
             "SELECT * FROM t",
             "SELECT f()",
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_a_transaction_may_read_in_it() {
+    fn a_statement_that_starts_a_transaction_may_read() {
         for sql in ["BEGIN", "START TRANSACTION READ ONLY", "SELECT 1; BEGIN"] {
             let uses = uses(sql);
             assert!(uses.reads && !uses.draws, "{sql}");
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_reads_a_number_is_known_by_the_name() {
+    fn a_function_that_reads_the_last_number_is_found_by_name() {
         for (sql, reads) in [
             ("SELECT lastval()", true),
             ("INSERT INTO t VALUES (pg_catalog.currval('s'))", true),

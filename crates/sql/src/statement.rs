@@ -1,4 +1,4 @@
-//! A text, understood: the parser's tree boiled down to what the rest of Paceline decides by.
+//! The facts about a text that Paceline's decisions depend on, extracted from the parse tree.
 
 #[cfg(test)]
 mod tests;
@@ -19,67 +19,69 @@ use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
 
-/// A text of more tokens is not taken apart (see [`Statement::update`] and those that follow): with so many it travels in no
-/// group, and what is made of the parts would take long.
+/// Maximum number of tokens of a text whose parts are extracted ([`Statement::update`] and the fields after it). A
+/// longer text joins no group, and processing its parts would take long.
 const PARTS_TOKENS_MAX: usize = 512;
 
-/// What a text does and refers to.
+/// The effect of a text and the objects it refers to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statement {
-    /// What it does to data and session.
+    /// The effect on data and session.
     pub effect: Effect,
-    /// The hints in the comments of its last statement.
+    /// The hints in the comments of the last statement.
     pub hints: Hints,
-    /// How many statements the text holds; 0 for an empty query.
+    /// Number of statements in the text; 0 for an empty query.
     pub statements: usize,
-    /// Every table-like thing referred to, without duplicates; names of CTEs are left out where they are in scope.
+    /// All referenced relations, without duplicates and without names of CTEs in their scope.
     pub relations: Vec<Name>,
-    /// Those of them whose rows it inserts, updates, deletes or merges, without duplicates.
+    /// The relations whose rows the text inserts, updates, deletes or merges, without duplicates.
     pub targets: Vec<Name>,
-    /// Every function called, without duplicates.
+    /// All called functions, without duplicates.
     pub functions: Vec<Name>,
-    /// Every operator used or implied (`IN`, `BETWEEN`), without duplicates.
+    /// All used or implied (`IN`, `BETWEEN`) operators, without duplicates.
     pub operators: Vec<Name>,
-    /// The types of explicit casts, as the parser names them (`int` is `pg_catalog.int4`), without duplicates.
+    /// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without duplicates.
     pub casts_to: Vec<Name>,
-    /// The parts of the one UPDATE that the text is, if a fold can carry its shape.
+    /// The parts of the UPDATE, if the text is one UPDATE whose form a fold supports.
     pub update: Option<Update>,
-    /// The parts of the one INSERT of one row that the text is.
+    /// The parts of the INSERT, if the text is one INSERT of one row.
     pub insert: Option<Insert>,
-    /// The parts of the one statement of a queue's consumer that the text is.
+    /// The parts of the statement, if the text is one statement that takes rows from a queue.
     pub take: Option<Take>,
-    /// The parts of the one call of a function, as if it were a table, that the text is.
+    /// The parts of the call, if the text is one call of a function in FROM.
     pub call: Option<Call>,
-    /// Names that stand where a field of a row does (`t.name`, `(value).name`), without duplicates: each may be a function.
+    /// Names in positions of a field of a row (`t.name`, `(value).name`), without duplicates. Each may be a function.
     pub fields: Vec<Name>,
-    /// It reads a sample of a table (`TABLESAMPLE`).
+    /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
-    /// A text constant may mean the moment in which PostgreSQL parses it (`'now'::timestamptz`): parsed at another time, the
-    /// text means something else.
+    /// Whether a string constant may refer to the time at which PostgreSQL parses it (`'now'::timestamptz`). Then the
+    /// text has another meaning when it is parsed at another time.
     pub names_moment: bool,
-    /// What a backslash in one of its constants means, settings of the server say.
+    /// Whether the meaning of a backslash in a constant depends on settings of the server.
     pub has_escapes: bool,
-    /// A parameter stands where PostgreSQL wants a constant or gives it a meaning of its own (`ORDER BY 1`, type
-    /// modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). A template with this mark must not be run with
-    /// its literals as parameters.
+    /// Whether a parameter is in a place where PostgreSQL requires a constant or gives it a special meaning (`ORDER
+    /// BY 1`, type modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). Such a template must not be
+    /// executed with its literals as parameters.
     pub needs_constants: bool,
-    /// What it may do with numbers of sequences that its session remembers.
+    /// How the text may use the sequence numbers that its session remembers.
     pub sequences: SequenceUse,
-    /// It calls `lastval` or `currval` by name.
+    /// Whether the text calls `lastval` or `currval` by name.
     pub reads_numbers: bool,
-    /// It may show `idle_session_timeout`, as far as its text tells.
+    /// Whether the text may show `idle_session_timeout`.
     pub shows_idle_timeout: bool,
-    /// What it does with a prepared statement that it calls by name.
+    /// How the text uses prepared statements by name.
     pub named: Option<Named>,
-    /// It begins a transaction block.
+    /// Whether the text starts a transaction block.
     pub begins: bool,
-    /// The database in which no other session may be (`DROP DATABASE` and its like).
+    /// The database that no other session may use (`DROP DATABASE` and similar statements).
     pub exclusive: Option<String>,
 }
 
 /// Parses a text, possibly with `$n` parameters.
 ///
-/// [`NotParsed`] says nothing about what the server would do with the text: such a text may change the session.
+/// # Errors
+/// [`NotParsed`] if the parser rejects the text. The server may still accept it, and such a text may change the
+/// session.
 pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
     let parsed = parser::parse(sql)?;
     let tree = Record::of(&parsed);

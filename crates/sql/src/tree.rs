@@ -1,8 +1,8 @@
-//! The parse tree as a uniform tree of records, so that a walk over it cannot miss a place.
+//! The parse tree as a uniform tree of records, so that a walk visits each part of it.
 //!
-//! `pg_query`'s own `nodes()` visits a chosen subset of the tree (it leaves out `LIMIT`, `RETURNING`, window definitions and
-//! much more). The protobuf types all implement `Serialize`, with the type's name at hand, so the complete tree comes
-//! from there. Positions in the text are left out: two trees are equal if they mean the same.
+//! `pg_query`'s own `nodes()` visits only part of the tree (it omits `LIMIT`, `RETURNING`, window definitions and
+//! more). The protobuf types implement `Serialize` with the name of each type, so that serialization yields the
+//! complete tree. It omits positions in the text: two trees are equal if they mean the same.
 
 use std::fmt;
 
@@ -11,13 +11,11 @@ use serde::ser::{self, Serialize};
 /// One value of the tree.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Value {
-    /// A number, or nothing at all.
+    /// A number; 0 for an absent value.
     Plain(i64),
-    /// A text: a name or a constant.
+    /// A name or a constant.
     Text(String),
-    /// Several values.
     List(Vec<Value>),
-    /// A node.
     Record(Record),
 }
 
@@ -41,7 +39,7 @@ impl Record {
         }
     }
 
-    /// A field's value, if there is such a field.
+    /// The value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.fields
             .iter()
@@ -49,7 +47,7 @@ impl Record {
             .map(|(_, value)| value)
     }
 
-    /// A field that holds a node.
+    /// The node in a field, if the field holds one.
     pub(crate) fn record(&self, name: &str) -> Option<&Record> {
         match self.field(name) {
             Some(Value::Record(record)) => Some(record),
@@ -57,7 +55,7 @@ impl Record {
         }
     }
 
-    /// A text field; empty if it is not set.
+    /// The text in a field; empty if the field is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         match self.field(name) {
             Some(Value::Text(text)) => text,
@@ -65,7 +63,7 @@ impl Record {
         }
     }
 
-    /// A number field; 0 if it is not set.
+    /// The number in a field; 0 if the field is absent.
     pub(crate) fn number(&self, name: &str) -> i64 {
         match self.field(name) {
             Some(Value::Plain(number)) => *number,
@@ -73,7 +71,7 @@ impl Record {
         }
     }
 
-    /// The nodes of a list field.
+    /// The nodes in a list field.
     pub(crate) fn list(&self, name: &str) -> impl Iterator<Item = &Record> {
         let items = match self.field(name) {
             Some(Value::List(items)) => items.as_slice(),
@@ -82,7 +80,7 @@ impl Record {
         items.iter().filter_map(Value::as_record)
     }
 
-    /// The texts of a list of `String` nodes, such as a dotted name.
+    /// The texts in a list of `String` nodes, such as a dotted name.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         self.list(name)
             .filter(|item| item.kind == "String")
@@ -90,7 +88,7 @@ impl Record {
             .collect()
     }
 
-    /// The nodes directly below, in the order of the fields, each with its field's name.
+    /// The child nodes in the order of the fields, each with the name of its field.
     pub(crate) fn children(&self) -> impl Iterator<Item = (&'static str, &Record)> {
         self.fields.iter().flat_map(|(field, value)| {
             let items = match value {
@@ -103,7 +101,7 @@ impl Record {
         })
     }
 
-    /// Visits this node and everything below it, parents first.
+    /// Visits this node and all nodes below it, parents first.
     pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Record)) {
         visit(self);
         for (_, child) in self.children() {
@@ -111,7 +109,7 @@ impl Record {
         }
     }
 
-    /// Whether a node of one of these kinds is here or below.
+    /// Whether this node or a node below it is of one of these kinds.
     pub(crate) fn contains(&self, kinds: &[&str]) -> bool {
         kinds.contains(&self.kind) || self.children().any(|(_, child)| child.contains(kinds))
     }
@@ -126,7 +124,7 @@ impl Value {
     }
 }
 
-/// Fields that say where in the text something stood.
+/// Whether the field is a position in the text.
 fn is_position(field: &str) -> bool {
     matches!(
         field,
@@ -140,10 +138,10 @@ fn is_position(field: &str) -> bool {
     )
 }
 
-/// Builds a [`Value`] out of anything that serializes. It never fails.
+/// Builds a [`Value`] from a value that serializes. It never fails.
 struct Builder;
 
-/// serde wants an error type; none is ever made by us.
+/// serde requires an error type; this crate never creates one.
 #[derive(Debug)]
 struct Never;
 
@@ -161,7 +159,7 @@ impl ser::Error for Never {
     }
 }
 
-/// A list in the making.
+/// A list that is being built.
 struct Items(Vec<Value>);
 
 impl Items {
@@ -171,7 +169,7 @@ impl Items {
     }
 }
 
-/// A node in the making.
+/// A node that is being built.
 struct Fields(Record);
 
 impl ser::SerializeStruct for Fields {
@@ -190,7 +188,7 @@ impl ser::SerializeStruct for Fields {
     }
 
     fn end(mut self) -> Result<Value, Never> {
-        // `Node` is only the envelope around what it holds.
+        // `Node` is only the envelope of the node that it contains.
         if self.0.kind == "Node" {
             return Ok(self
                 .0
@@ -219,7 +217,7 @@ impl ser::SerializeStructVariant for Fields {
     }
 }
 
-/// The list-like shapes of serde are all lists here; only sequences occur in practice.
+/// All list-like types of serde become lists; only sequences occur in practice.
 macro_rules! list_like {
     ($($shape:ident, $method:ident;)+) => {$(
         impl ser::$shape for Items {

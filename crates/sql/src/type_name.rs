@@ -1,20 +1,20 @@
-//! Types by name, as PostgreSQL tells them (`format_type`).
+//! Types under the names that PostgreSQL reports (`format_type`).
 
 use pg_query::NodeEnum;
 use pg_query::protobuf;
 
-/// What PostgreSQL said when it described the template.
+/// A type as PostgreSQL described it for a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeName {
-    /// The type as SQL.
+    /// The type in SQL syntax.
     pub sql: String,
-    /// It is an array type.
+    /// Whether it is an array type.
     pub array: bool,
-    /// PostgreSQL's own or an enum.
+    /// Whether it is a built-in type or an enum.
     pub builtin: bool,
 }
 
-/// Types whose name in SQL is not that of the catalog, which is what the parser has.
+/// Types whose SQL name differs from their name in the catalog, which the parser uses.
 const ALIASES: [(&str, &str); 12] = [
     ("bool", "boolean"),
     ("bpchar", "character"),
@@ -31,7 +31,7 @@ const ALIASES: [(&str, &str); 12] = [
 ];
 
 impl TypeName {
-    /// Does a cast to `target` leave a value of this type as it is? May say no where it does.
+    /// Whether a cast to `target` keeps a value of this type unchanged. May return `false` for a cast that does.
     pub(crate) fn is(&self, target: &protobuf::TypeName) -> bool {
         let last = target.names.last().and_then(|name| name.node.as_ref());
         let Some(NodeEnum::String(name)) = last else {

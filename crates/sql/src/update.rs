@@ -1,4 +1,5 @@
-//! The shape of an UPDATE that a fold can carry: one table, a key by equality, everything else about the same row.
+//! The parts of an UPDATE that a fold supports: one table, a key by equality, and other expressions over the same
+//! row.
 
 #[cfg(test)]
 mod tests;
@@ -11,19 +12,19 @@ use crate::name::Name;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 
-/// One UPDATE, taken apart.
+/// The parts of one UPDATE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Update {
     /// The table.
     pub relation: Name,
-    /// Its alias; with one, the table's own name qualifies no column.
+    /// The alias of the table; if there is one, the table's name does not qualify columns.
     pub alias: Option<String>,
-    /// `column = value` among the conjuncts of WHERE, where the value is a bare parameter or constant. At least one. A
+    /// `column = value` among the conjuncts of WHERE, where the value is a parameter or constant. At least one. A
     /// second equality on the same column is among the guards.
     pub equalities: Vec<KeyEquality>,
     /// The other conjuncts of WHERE.
     pub guards: Vec<Expr>,
-    /// `SET column = expression`, in order; `(a, b) = (x, y)` is taken apart. Columns are distinct.
+    /// `SET column = expression`, in order; `(a, b) = (x, y)` becomes two assignments. Columns are distinct.
     pub assignments: Vec<(String, Expr)>,
     /// The items of RETURNING, in order.
     pub returning: Vec<Returning>,
@@ -36,7 +37,7 @@ pub struct Update {
 pub struct KeyEquality {
     /// The column.
     pub column: String,
-    /// What it must equal.
+    /// The value of the column.
     pub value: KeyValue,
 }
 
@@ -45,7 +46,7 @@ pub struct KeyEquality {
 pub enum Returning {
     /// `*` or `t.*`
     All,
-    /// An expression of the new row.
+    /// An expression over the new row.
     Expr {
         /// The expression.
         expr: Expr,
@@ -54,15 +55,15 @@ pub enum Returning {
     },
 }
 
-/// The parts, if the statements are one UPDATE of the foldable shape.
+/// The parts, if the statements are one UPDATE that a fold supports.
 pub(crate) fn of_statements(statements: &[NodeEnum]) -> Option<Update> {
     match statements {
-        [NodeEnum::UpdateStmt(update)] => take_apart(update),
+        [NodeEnum::UpdateStmt(update)] => parts_of(update),
         _ => None,
     }
 }
 
-fn take_apart(update: &UpdateStmt) -> Option<Update> {
+fn parts_of(update: &UpdateStmt) -> Option<Update> {
     let target = update.relation.as_ref()?;
     let is_simple = update.from_clause.is_empty()
         && update.with_clause.is_none()
@@ -77,7 +78,7 @@ fn take_apart(update: &UpdateStmt) -> Option<Update> {
         None => None,
     };
     let qualifier = alias.as_deref().unwrap_or(&target.relname);
-    // In RETURNING these two mean versions of the row.
+    // In RETURNING, these names refer to versions of the row.
     if matches!(qualifier, "old" | "new") {
         return None;
     }
@@ -96,7 +97,7 @@ fn take_apart(update: &UpdateStmt) -> Option<Update> {
     })
 }
 
-/// The highest parameter number; `None` if there is one that PostgreSQL does not take.
+/// The highest parameter number; `None` if PostgreSQL would reject a number.
 fn highest_parameter(update: &UpdateStmt) -> Option<usize> {
     let mut highest = Some(0);
     Record::of(update).walk(&mut |node| {
@@ -132,7 +133,7 @@ fn read_where(condition: &Node, qualifier: &str) -> Option<(Vec<KeyEquality>, Ve
     (!equalities.is_empty()).then_some((equalities, guards))
 }
 
-/// The parts of an AND, those of ANDs within it included.
+/// The conjuncts of an AND, including those of nested ANDs.
 pub(crate) fn flatten<'a>(condition: &'a Node, conjuncts: &mut Vec<&'a NodeEnum>) -> Option<()> {
     match condition.node.as_ref()? {
         NodeEnum::BoolExpr(and) if and.boolop() == BoolExprType::AndExpr => and
@@ -175,7 +176,7 @@ pub(crate) fn read_assignments(targets: &[Node], qualifier: &str) -> Option<Vec<
     })
 }
 
-/// The same, where `read` understands the values.
+/// The same; `read` converts the values.
 pub(crate) fn read_assignments_by(
     targets: &[Node],
     read: &mut dyn FnMut(&NodeEnum) -> Option<Expr>,
@@ -194,7 +195,7 @@ pub(crate) fn read_assignments_by(
     Some(assignments)
 }
 
-/// What a column is set to: the value itself, or its place in the row of a multiple assignment.
+/// The value that is assigned: the expression itself, or its item in the row of a multiple assignment.
 fn assigned_value(value: &Node) -> Option<&NodeEnum> {
     let NodeEnum::MultiAssignRef(part) = value.node.as_ref()? else {
         return value.node.as_ref();
@@ -244,6 +245,14 @@ pub(crate) fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Retu
     Some(Returning::Expr {
         expr: Expr::new(value.clone(), Some(qualifier)).ok()?,
         name,
+    })
+}
+
+/// The expressions among the items of RETURNING.
+pub(crate) fn returned_exprs(items: &[Returning]) -> impl Iterator<Item = &Expr> {
+    items.iter().filter_map(|item| match item {
+        Returning::Expr { expr, .. } => Some(expr),
+        Returning::All => None,
     })
 }
 

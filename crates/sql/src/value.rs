@@ -1,4 +1,4 @@
-//! Values that stand in a text: parameters and constants.
+//! Parameters and constants in a text.
 
 use crate::literals::LiteralKind;
 use pg_query::NodeEnum;
@@ -9,16 +9,16 @@ use pg_query::protobuf::a_const::Val;
 pub enum KeyValue {
     /// `$n`
     Parameter(u32),
-    /// A number (the sign included) or a string; never NULL.
+    /// A number (with its sign) or a string; never NULL.
     Constant {
-        /// The type PostgreSQL gives it.
+        /// The type that PostgreSQL gives the constant.
         kind: LiteralKind,
         /// The value as a text-format parameter.
         text: String,
     },
 }
 
-/// The parameter or constant that a node is.
+/// The value of a node that is a parameter or constant.
 pub(crate) fn key_value(node: &NodeEnum) -> Option<KeyValue> {
     let constant = |kind, text| Some(KeyValue::Constant { kind, text });
     match node {
@@ -35,7 +35,7 @@ pub(crate) fn key_value(node: &NodeEnum) -> Option<KeyValue> {
     }
 }
 
-/// The kind of a number that the scanner did not take for an `int4`; with its sign it may be one after all.
+/// The type of a number that the scanner does not consider an `int4`. Its sign may make it one.
 fn kind_of_large(number: &str) -> LiteralKind {
     if number.parse::<i32>().is_ok() {
         LiteralKind::Int4

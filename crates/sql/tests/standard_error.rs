@@ -1,9 +1,6 @@
-//! In a process of its own: nothing else parses here.
+//! This test has a process of its own, in which no other test parses.
 
-#![expect(
-    clippy::expect_used,
-    reason = "a test that meets the unexpected has failed"
-)]
+#![expect(clippy::expect_used, reason = "an unexpected value fails the test")]
 
 use std::fs::File;
 use std::io;
@@ -11,20 +8,21 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
-/// What standard error is.
+/// Device and inode of standard error.
 fn standard_error() -> (u64, u64) {
     let own = io::stderr().as_fd().try_clone_to_owned();
     let metadata = File::from(own.expect("a descriptor")).metadata();
-    let metadata = metadata.expect("what it is");
+    let metadata = metadata.expect("metadata");
     (metadata.dev(), metadata.ino())
 }
 
-/// Earlier versions of the parser redirected it while they worked, and calls that overlapped left it pointing to a dead pipe.
+/// Earlier versions of the parser redirected standard error while they parsed, and concurrent calls left it connected
+/// to a closed pipe.
 #[test]
-fn the_parser_leaves_standard_error_alone() {
+fn the_parser_does_not_redirect_standard_error() {
     let before = standard_error();
     let parse = |thread: usize| {
-        // Texts of many lengths: calls that begin one after the other end in another order.
+        // Texts of different lengths, so that the calls end in another order than they start.
         for n in 0..20 {
             let text = format!("select {thread}{}", ", 1".repeat(n * thread * 7));
             paceline_sql::parse(&text).expect("a statement");

@@ -1,53 +1,57 @@
-//! Login towards a server: trust, cleartext, md5 and SCRAM-SHA-256 (chapter "SASL Authentication").
+//! Login to a server: trust, cleartext, md5 and SCRAM-SHA-256 (PostgreSQL documentation, chapter "Frontend/Backend
+//! Protocol", sections "Start-up" and "SASL Authentication").
 
+use crate::error::WireError;
+use crate::frontend;
+use crate::md5;
 use crate::reader::Reader;
 use crate::scram::client::{AwaitChallenge, AwaitKeys, AwaitSignature, Channel};
 use crate::scram::{self, Keys, Stretch};
-use crate::{WireError, frontend, md5};
 use bytes::BytesMut;
 use std::fmt;
 
-/// What the server's `Authentication…` message leads to.
+/// Result of handling an `Authentication…` message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// A message to the server was appended; it will answer.
+    /// [`Login::handle`] has appended a message to the server; wait for the server's reply.
     Answered,
-    /// The keys of the password are wanted, stretched like this: [`Login::give`]. It takes milliseconds to make them.
+    /// The caller derives the keys of the password with these parameters and passes them to [`Login::give`]. Deriving
+    /// takes milliseconds.
     WantsKeys(Stretch),
-    /// The server expects nothing (a SASL exchange has ended well).
+    /// The SASL exchange has succeeded; wait for `AuthenticationOk`.
     Nothing,
-    /// The server let us in.
+    /// `AuthenticationOk`: the server accepts the user.
     Accepted,
 }
 
-/// What proves to a server who logs in.
+/// The secret that proves the user's identity to a server.
 #[derive(Debug, Clone, Copy)]
 pub enum Credential<'a> {
-    /// Nothing: only `trust` and the like succeed.
+    /// No secret: only methods without a proof succeed, such as `trust`.
     None,
-    /// The password itself: good for every method.
+    /// The password: works with every method.
     Password(&'a str),
-    /// A stored md5 password: good for md5.
+    /// A stored md5 password: works with md5.
     Md5(&'a str),
-    /// The keys of a password: good for SCRAM where the server stretches it just so.
+    /// SCRAM keys: work if the server stores the password with the same [`Stretch`].
     Keys(&'a Keys),
-    /// A stored SCRAM secret: good for nothing but `trust` and the like, as it only verifies what others prove.
+    /// A stored SCRAM secret: verifies proofs and cannot produce one, so that only methods without a proof succeed.
     Verifier,
 }
 
-/// What comes next.
+/// The message that the exchange waits for.
 enum Awaits {
-    /// Nothing was exchanged.
+    /// The server's first `Authentication…` message.
     Request,
-    /// SCRAM: our first message is out.
+    /// SCRAM: the server's challenge.
     Challenge(AwaitChallenge),
-    /// SCRAM: the server's challenge is there.
+    /// SCRAM: the keys, from the caller.
     Keys(AwaitKeys),
-    /// SCRAM: our proof is out.
+    /// SCRAM: the server's signature.
     Signature(AwaitSignature),
 }
 
-/// One login.
+/// The state of one login.
 pub struct Login<'a> {
     user: &'a str,
     credential: Credential<'a>,
@@ -65,7 +69,7 @@ impl fmt::Debug for Login<'_> {
 }
 
 impl<'a> Login<'a> {
-    /// A login of `user`; `random` makes it unlike any other.
+    /// A login of `user`. `random` must differ for each login: it becomes the SCRAM nonce.
     pub fn new(user: &'a str, credential: Credential<'a>, random: [u8; scram::NONCE_LEN]) -> Self {
         Self {
             user,
@@ -76,18 +80,25 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Binds SCRAM to the channel that TLS has made (`tls-server-end-point`), where the server offers that.
+    /// Sets the channel binding data of the TLS connection (`tls-server-end-point`, RFC 5929, section 4). SCRAM uses
+    /// it if the server offers `SCRAM-SHA-256-PLUS`.
     #[must_use]
     pub fn bound_to(mut self, end_point: Option<Vec<u8>>) -> Self {
         self.end_point = end_point;
         self
     }
 
-    /// Carries out what the body of an `Authentication…` message asks for.
+    /// Handles the body of an `Authentication…` message and appends the reply, if the message requires one.
+    ///
+    /// # Errors
+    /// [`WireError::Authentication`] for a method that is not supported, a method that requires a secret if there is
+    /// none, or a message out of order; [`WireError::Credential`] if the secret does not fit the method;
+    /// [`WireError::Scram`] and [`WireError::Proof`] from the SCRAM exchange; other variants for a malformed message.
     pub fn handle(&mut self, body: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
         let mut r = Reader::new(body);
         match r.u32()? {
-            // Who has begun to prove something to us must not stop before we have seen it.
+            // Once a proof was requested, `AuthenticationOk` is not accepted before the server has proved that it
+            // knows the password.
             0 if !matches!(self.awaits, Awaits::Request) => Err(out_of_order()),
             0 => Ok(Progress::Accepted),
             3 => self.send_password(out),
@@ -96,7 +107,7 @@ impl<'a> Login<'a> {
                 out,
             ),
             10 => self.begin_scram(r, out),
-            11 => self.challenged(r.rest(), out),
+            11 => self.handle_challenge(r.rest(), out),
             12 => match std::mem::replace(&mut self.awaits, Awaits::Request) {
                 Awaits::Signature(awaits) => awaits.verify(r.rest()).map(|()| Progress::Nothing),
                 _ => Err(out_of_order()),
@@ -105,7 +116,10 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Goes on with the keys that [`Progress::WantsKeys`] has asked for.
+    /// Continues with the keys that [`Progress::WantsKeys`] has requested.
+    ///
+    /// # Errors
+    /// [`WireError::Authentication`] if no keys were requested.
     pub fn give(&mut self, keys: &Keys, out: &mut BytesMut) -> Result<(), WireError> {
         match std::mem::replace(&mut self.awaits, Awaits::Request) {
             Awaits::Keys(awaits) => {
@@ -124,8 +138,8 @@ impl<'a> Login<'a> {
                 frontend::write_password_text(out, password.as_bytes());
                 Ok(Progress::Answered)
             }
-            Credential::None => Err(nothing_to_show()),
-            Credential::Verifier => Err(only_a_verifier()),
+            Credential::None => Err(no_secret()),
+            Credential::Verifier => Err(verifier_only()),
             _ => Err(WireError::Credential(
                 "the server asks for the password itself",
             )),
@@ -138,8 +152,8 @@ impl<'a> Login<'a> {
                 md5::answer(&md5::stored(self.user, password.as_bytes()), salt)
             }
             Credential::Md5(stored) => md5::answer(stored, salt),
-            Credential::None => return Err(nothing_to_show()),
-            Credential::Verifier => return Err(only_a_verifier()),
+            Credential::None => return Err(no_secret()),
+            Credential::Verifier => return Err(verifier_only()),
             Credential::Keys(_) => {
                 return Err(WireError::Credential(
                     "the server asks for md5, and the secret is SCRAM",
@@ -157,8 +171,8 @@ impl<'a> Login<'a> {
     ) -> Result<Progress, WireError> {
         match self.credential {
             Credential::Password(_) | Credential::Keys(_) => {}
-            Credential::None => return Err(nothing_to_show()),
-            Credential::Verifier => return Err(only_a_verifier()),
+            Credential::None => return Err(no_secret()),
+            Credential::Verifier => return Err(verifier_only()),
             Credential::Md5(_) => {
                 return Err(WireError::Credential(
                     "the server asks for SCRAM, and the secret is md5",
@@ -190,7 +204,11 @@ impl<'a> Login<'a> {
         Ok(Progress::Answered)
     }
 
-    fn challenged(&mut self, challenge: &[u8], out: &mut BytesMut) -> Result<Progress, WireError> {
+    fn handle_challenge(
+        &mut self,
+        challenge: &[u8],
+        out: &mut BytesMut,
+    ) -> Result<Progress, WireError> {
         let Awaits::Challenge(awaits) = std::mem::replace(&mut self.awaits, Awaits::Request) else {
             return Err(out_of_order());
         };
@@ -204,13 +222,13 @@ impl<'a> Login<'a> {
     }
 }
 
-fn nothing_to_show() -> WireError {
+fn no_secret() -> WireError {
     WireError::Authentication("a password, but none is configured for this server".into())
 }
 
-fn only_a_verifier() -> WireError {
+fn verifier_only() -> WireError {
     WireError::Credential(
-        "what is stored of the user is a SCRAM secret, by which nobody can log in to a server; write the password there or into the URL",
+        "the stored secret of the user is a SCRAM secret, which cannot log in to a server; store the password there or write it into the URL",
     )
 }
 
@@ -275,9 +293,9 @@ mod tests {
         }
     }
 
-    /// By the password and by its keys, in a channel that is bound to and in one that is not.
+    /// With the password and with its keys, with channel binding and without.
     #[test]
-    fn scram_is_carried_out_to_its_end() {
+    fn a_scram_exchange_completes() {
         let stretch = Stretch {
             salt: vec![1],
             iterations: scram::ITERATIONS,
@@ -310,9 +328,9 @@ mod tests {
         }
     }
 
-    /// A server that does not know the password could leave out its own proof.
+    /// A server that does not know the password could skip its own proof and send `AuthenticationOk`.
     #[test]
-    fn a_server_that_proves_nothing_is_an_error() {
+    fn authentication_ok_before_the_servers_proof_is_an_error() {
         let mut login = login(Credential::Password("p"));
         assert_eq!(
             login.handle(&[0; 4], &mut BytesMut::new()),
@@ -324,7 +342,7 @@ mod tests {
         assert!(matches!(done, Err(WireError::Authentication(_))));
     }
 
-    /// The first message of SCRAM when the server offers these mechanisms.
+    /// The first SCRAM message if the server offers these mechanisms.
     fn first_message(binding: Option<&[u8]>, offered: &[u8]) -> Vec<u8> {
         let mut login = login(Credential::Password("p")).bound_to(binding.map(<[u8]>::to_vec));
         let mut out = BytesMut::new();
@@ -334,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_bound_to_its_connection_where_both_sides_can() {
+    fn a_login_uses_channel_binding_if_both_sides_support_it() {
         let (both, plain) = (
             b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0".as_slice(),
             b"SCRAM-SHA-256\0\0".as_slice(),
@@ -352,7 +370,7 @@ mod tests {
             let message = first_message(binding, offered);
             let (name, rest) = message.split_at(mechanism.len());
             assert_eq!((name, rest[0]), (mechanism.as_bytes(), 0));
-            // Behind the length.
+            // After the length.
             assert!(rest[5..].starts_with(header.as_bytes()), "{header}");
         }
     }

@@ -1,8 +1,10 @@
-//! Messages that servers send: read from servers, written to clients.
+//! Messages that servers send (PostgreSQL documentation, chapter "Frontend/Backend Protocol", section "Message
+//! Formats"): read from servers, written to clients.
 
+use crate::error::WireError;
+use crate::frame;
 use crate::frontend::put_cstr;
 use crate::reader::Reader;
-use crate::{WireError, frame};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Types of backend messages.
@@ -35,7 +37,7 @@ pub mod tag {
 /// The transaction status in `ReadyForQuery`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// `I`: no transaction.
+    /// `I`: not in a transaction block.
     Idle,
     /// `T`: in a transaction block.
     Transaction,
@@ -45,6 +47,9 @@ pub enum Status {
 
 impl Status {
     /// Reads the body of `ReadyForQuery`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for an empty body, [`WireError::Tag`] for an unknown status.
     pub fn read(body: &[u8]) -> Result<Self, WireError> {
         match Reader::new(body).u8()? {
             b'I' => Ok(Self::Idle),
@@ -72,13 +77,14 @@ pub fn write_command_complete(out: &mut BytesMut, command: &str) {
     });
 }
 
-/// Rows that a `CommandComplete` body counts (`UPDATE 3`, `INSERT 0 1`, `SELECT 7`); `None` for commands without a count.
+/// Row count in the body of a `CommandComplete` (`UPDATE 3`, `INSERT 0 1`, `SELECT 7`); `None` for commands without a
+/// count.
 pub fn affected_rows(body: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(Reader::new(body).cstr().ok()?).ok()?;
     text.rsplit(' ').next()?.parse().ok()
 }
 
-/// A column of a row that Paceline itself answers with; always text.
+/// A column of a row that Paceline itself returns; its type is `text`.
 #[derive(Debug, Clone, Copy)]
 pub struct TextColumn<'a>(pub &'a str);
 
@@ -110,6 +116,9 @@ pub fn write_row<'a>(out: &mut BytesMut, values: impl ExactSizeIterator<Item = O
 }
 
 /// The values of a `DataRow`.
+///
+/// # Errors
+/// [`WireError::Truncated`] or [`WireError::Length`] for a malformed body.
 pub fn row_values(body: &[u8]) -> Result<Vec<Option<&[u8]>>, WireError> {
     let mut r = Reader::new(body);
     (0..r.count()?).map(|_| r.value()).collect()
@@ -120,19 +129,19 @@ pub fn row_values(body: &[u8]) -> Result<Vec<Option<&[u8]>>, WireError> {
 pub struct Field {
     /// Column name, in the client's encoding.
     pub name: Vec<u8>,
-    /// OID of the table it comes from, 0 for none.
+    /// OID of the table that the column belongs to, 0 for none.
     pub table: u32,
     /// Number of the column in that table, 0 for none.
     pub column: i16,
-    /// OID of its type.
+    /// OID of the data type.
     pub type_oid: u32,
-    /// Bytes of a value, negative for variable.
+    /// Size of the data type in bytes, negative for variable.
     pub type_len: i16,
     /// Type modifier, -1 for none.
     pub type_modifier: i32,
 }
 
-/// The columns of a `RowDescription` up to the first that cannot be read: name, type, type modifier.
+/// The columns of a `RowDescription` up to the first malformed one: name, type, type modifier.
 pub fn columns(body: &[u8]) -> impl Iterator<Item = (&[u8], u32, i32)> {
     let mut r = Reader::new(body);
     let count = r.count().unwrap_or(0);
@@ -148,6 +157,9 @@ pub fn columns(body: &[u8]) -> impl Iterator<Item = (&[u8], u32, i32)> {
 }
 
 /// Reads the body of a `RowDescription`.
+///
+/// # Errors
+/// [`WireError::Truncated`] or [`WireError::String`] for a malformed body.
 pub fn read_fields(body: &[u8]) -> Result<Vec<Field>, WireError> {
     let mut r = Reader::new(body);
     (0..r.count()?)
@@ -187,6 +199,9 @@ pub fn write_fields(out: &mut BytesMut, fields: &[Field], formats: &[i16]) {
 }
 
 /// OIDs in the body of a `ParameterDescription`.
+///
+/// # Errors
+/// [`WireError::Truncated`] if an OID is missing.
 pub fn read_parameter_types(body: &[u8]) -> Result<Vec<u32>, WireError> {
     let mut r = Reader::new(body);
     (0..r.count()?).map(|_| r.u32()).collect()
@@ -200,7 +215,10 @@ pub fn write_parameter_status(out: &mut BytesMut, name: &str, value: &str) {
     });
 }
 
-/// Reads the body of `ParameterStatus`.
+/// Reads the body of `ParameterStatus`: name and value.
+///
+/// # Errors
+/// [`WireError::String`] if one is not terminated or not UTF-8.
 pub fn read_parameter_status(body: &[u8]) -> Result<(&str, &str), WireError> {
     let mut r = Reader::new(body);
     Ok((r.str()?, r.str()?))
@@ -259,13 +277,16 @@ pub fn write_backend_key(out: &mut BytesMut, process: u32, secret: u32) {
     });
 }
 
-/// Reads the body of `BackendKeyData` (protocol 3.0: process id and a 4-byte secret).
+/// Reads the body of `BackendKeyData`: process ID and secret (four bytes each in protocol 3.0).
+///
+/// # Errors
+/// [`WireError::Truncated`] for a shorter body.
 pub fn read_backend_key(body: &[u8]) -> Result<(u32, u32), WireError> {
     let mut r = Reader::new(body);
     Ok((r.u32()?, r.u32()?))
 }
 
-/// Appends `NegotiateProtocolVersion`: the newest minor version spoken here and the options not understood.
+/// Appends `NegotiateProtocolVersion`: minor version 0 is the newest supported one, and `options` are not supported.
 pub fn write_negotiate_version(out: &mut BytesMut, options: &[String]) {
     frame::write(out, tag::NEGOTIATE_PROTOCOL_VERSION, |out| {
         out.put_u32(crate::startup::VERSION_3_0);
@@ -276,7 +297,8 @@ pub fn write_negotiate_version(out: &mut BytesMut, options: &[String]) {
     });
 }
 
-/// Appends an `ErrorResponse` like the one with this body, but for one field (as in [`error_field`]).
+/// Appends a copy of the `ErrorResponse` with this body in which the text of one field (as in [`error_field`]) is
+/// replaced.
 pub fn write_error_with(body: &[u8], field: u8, text: &str, out: &mut BytesMut) {
     frame::write(out, tag::ERROR_RESPONSE, |out| {
         let mut r = Reader::new(body);
@@ -295,24 +317,28 @@ pub fn write_error_with(body: &[u8], field: u8, text: &str, out: &mut BytesMut) 
     });
 }
 
-/// Reads the body of a `NotificationResponse`: the process that has notified, the channel, the payload.
+/// Reads the body of a `NotificationResponse`: process ID of the notifying server process, channel, payload.
+///
+/// # Errors
+/// [`WireError::Truncated`] or [`WireError::String`] for a malformed body.
 pub fn read_notification(body: &[u8]) -> Result<(u32, &[u8], &[u8]), WireError> {
     let mut r = Reader::new(body);
     Ok((r.u32()?, r.cstr()?, r.cstr()?))
 }
 
-/// A `NotificationResponse` with the process id by which a client knows itself, if the notification is its `own`. One by the
-/// server process `author` whose id is by chance the client's has none. `None`: the message is right as it is.
+/// The `NotificationResponse` with the process ID replaced, if the client needs another one: the client's own process
+/// ID (`client`) if the notification is its `own`; 0 if another server process (`author`) has the same ID by
+/// coincidence. `None`: the client can receive the message unchanged.
 pub fn own_notification(message: &[u8], author: u32, own: bool, client: u32) -> Option<Bytes> {
     let process = match (own, author == client) {
         (true, _) => client,
         (false, true) => 0,
         (false, false) => return None,
     };
-    let mut renamed = BytesMut::from(message);
-    let place = renamed.get_mut(frame::HEADER_LEN..frame::HEADER_LEN + 4)?;
-    place.copy_from_slice(&process.to_be_bytes());
-    Some(renamed.freeze())
+    let mut rewritten = BytesMut::from(message);
+    let field = rewritten.get_mut(frame::HEADER_LEN..frame::HEADER_LEN + 4)?;
+    field.copy_from_slice(&process.to_be_bytes());
+    Some(rewritten.freeze())
 }
 
 /// Appends a `NotificationResponse`.
@@ -344,12 +370,13 @@ pub fn write_notice(out: &mut BytesMut, message: &str, detail: Option<&str>) {
     });
 }
 
-/// One field of an `ErrorResponse` or `NoticeResponse` body (`C` SQLSTATE, `M` message, `S` severity, …).
+/// One field of an `ErrorResponse` or `NoticeResponse` body (section "Error and Notice Message Fields": `C` SQLSTATE,
+/// `M` message, `S` severity, …); `None` if it is missing or not UTF-8.
 pub fn error_field(body: &[u8], code: u8) -> Option<&str> {
     std::str::from_utf8(error_field_bytes(body, code)?).ok()
 }
 
-/// The same as it came: texts are in the client's encoding.
+/// The same in the encoding of the connection.
 pub fn error_field_bytes(body: &[u8], code: u8) -> Option<&[u8]> {
     let mut r = Reader::new(body);
     loop {
@@ -369,7 +396,7 @@ mod tests {
     use crate::{ErrorResponse, Frames};
 
     #[test]
-    fn affected_rows_are_the_last_word() {
+    fn the_row_count_is_the_last_word_of_the_command_tag() {
         assert_eq!(affected_rows(b"UPDATE 3\0"), Some(3));
         assert_eq!(affected_rows(b"INSERT 0 12\0"), Some(12));
         assert_eq!(affected_rows(b"CREATE TABLE\0"), None);
@@ -377,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_reads_back_field_by_field() {
+    fn fields_of_an_error_are_read_one_by_one() {
         let mut out = BytesMut::new();
         ErrorResponse::error("21000", "too many")
             .with_hint("Take fewer.")

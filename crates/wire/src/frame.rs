@@ -1,15 +1,16 @@
-//! Framing: a type byte, a length word that counts itself, a body (chapter "Message Formats").
+//! Framing: a type byte, a length word that includes itself, a body (PostgreSQL documentation, section "Message
+//! Formats").
 
-use crate::WireError;
+use crate::error::WireError;
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Bytes of type and length in front of every body.
+/// Bytes of the type and the length in front of a body.
 pub const HEADER_LEN: usize = 5;
 
-/// The largest message taken from a peer: what PostgreSQL itself takes (1 GiB, `PQ_LARGE_MESSAGE_LIMIT`).
+/// Largest message accepted from a peer. It is PostgreSQL's limit (1 GiB, `PQ_LARGE_MESSAGE_LIMIT`).
 pub const MESSAGE_LEN_MAX: usize = 0x3fff_ffff;
 
-/// What stands in front of a message.
+/// The type and the length of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The message type.
@@ -19,7 +20,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `buf`; `None` while fewer than [`HEADER_LEN`] bytes are there.
+    /// Reads the header at the start of `buf`; `None` if fewer than [`HEADER_LEN`] bytes are available.
+    ///
+    /// # Errors
+    /// [`WireError::Length`] if the length word is below 4 or above [`MESSAGE_LEN_MAX`].
     pub fn read(buf: &[u8]) -> Result<Option<Self>, WireError> {
         let Some((&[tag, a, b, c, d], _)) = buf.split_first_chunk::<HEADER_LEN>() else {
             return Ok(None);
@@ -32,7 +36,7 @@ impl Header {
     }
 }
 
-/// A whole message as it stands on the wire.
+/// A complete message as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The message type.
@@ -42,25 +46,28 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// What follows the header.
+    /// The bytes after the header.
     pub fn body(&self) -> &'a [u8] {
         self.bytes.get(HEADER_LEN..).unwrap_or_default()
     }
 }
 
-/// The whole messages at the start of a slice, in order; stops in front of an incomplete one.
+/// Iterates over the complete messages at the start of a slice; stops before an incomplete one.
 #[derive(Debug, Clone)]
 pub struct Frames<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Frames<'a> {
-    /// Frames of `bytes`.
+    /// Iterates over the messages in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The next whole message, `None` when the rest holds none.
+    /// The next complete message; `None` if the rest does not contain one.
+    ///
+    /// # Errors
+    /// [`WireError::Length`], see [`Header::read`].
     pub fn next_frame(&mut self) -> Result<Option<Frame<'a>>, WireError> {
         let Some(header) = Header::read(self.rest)? else {
             return Ok(None);
@@ -75,7 +82,7 @@ impl<'a> Frames<'a> {
         }))
     }
 
-    /// What has not been handed out.
+    /// The bytes that were not returned.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -84,13 +91,13 @@ impl<'a> Frames<'a> {
 impl<'a> Iterator for Frames<'a> {
     type Item = Frame<'a>;
 
-    /// Like [`Frames::next_frame`], for bytes whose framing was checked before.
+    /// Like [`Frames::next_frame`], for bytes whose framing the caller has checked.
     fn next(&mut self) -> Option<Frame<'a>> {
         self.next_frame().ok().flatten()
     }
 }
 
-/// Appends a message: the body is what `body` writes.
+/// Appends a message; `body` appends its body.
 pub fn write(out: &mut BytesMut, tag: u8, body: impl FnOnce(&mut BytesMut)) {
     out.put_u8(tag);
     write_untagged(out, body);
@@ -107,12 +114,15 @@ pub fn write_untagged(out: &mut BytesMut, body: impl FnOnce(&mut BytesMut)) {
     }
 }
 
-/// A message that has no body.
+/// Appends a message without a body.
 pub fn write_empty(out: &mut BytesMut, tag: u8) {
     out.put_slice(&[tag, 0, 0, 0, 4]);
 }
 
-/// Splits the first whole message off `buf`.
+/// Splits the first complete message off `buf`: its type and its bytes.
+///
+/// # Errors
+/// [`WireError::Length`], see [`Header::read`].
 pub fn split_message(buf: &mut BytesMut) -> Result<Option<(u8, Bytes)>, WireError> {
     match Header::read(buf)? {
         Some(header) if buf.len() >= header.len => {
@@ -127,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_stop_in_front_of_an_incomplete_message() {
+    fn frames_stop_before_an_incomplete_message() {
         let mut out = BytesMut::new();
         write(&mut out, b'Q', |b| b.put_slice(b"select 1\0"));
         write_empty(&mut out, b'S');

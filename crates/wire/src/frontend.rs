@@ -1,7 +1,10 @@
-//! Messages that clients send: read from clients, written to servers.
+//! Messages that clients send (PostgreSQL documentation, chapter "Frontend/Backend Protocol", section "Message
+//! Formats"): read from clients, written to servers.
 
+use crate::error::WireError;
+use crate::frame;
+use crate::frame::Header;
 use crate::reader::Reader;
-use crate::{Header, WireError, frame};
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 
@@ -27,16 +30,16 @@ pub mod tag {
     pub const PASSWORD: u8 = b'p';
 }
 
-/// The longest of messages that hold text or data, length word included (`PQ_LARGE_MESSAGE_LIMIT`) …
+/// Limit of the length word for messages with text or data (`PQ_LARGE_MESSAGE_LIMIT`).
 const LARGE_MAX: usize = 0x3fff_fffe;
-/// … and of all others (`PQ_SMALL_MESSAGE_LIMIT`).
+/// Limit of the length word for all other messages (`PQ_SMALL_MESSAGE_LIMIT`).
 const SMALL_MAX: usize = 10_000;
 
-/// Reads the header of a client's message at the start of `buf`; `None` while it is incomplete.
+/// Reads the header of a client's message at the start of `buf`; `None` if it is incomplete.
 ///
 /// # Errors
-/// [`WireError::Tag`] of a type that has no place after the login, and [`WireError::FrontendLength`] of a length that
-/// PostgreSQL does not take for that type. It looks at the type first.
+/// [`WireError::Tag`] for a type that is not valid after login, [`WireError::FrontendLength`] for a length that
+/// PostgreSQL does not accept for the type. Like PostgreSQL, it checks the type first.
 pub fn read_header(buf: &[u8]) -> Result<Option<Header>, WireError> {
     let Some(&tag) = buf.first() else {
         return Ok(None);
@@ -48,26 +51,29 @@ pub fn read_header(buf: &[u8]) -> Result<Option<Header>, WireError> {
         other => return Err(WireError::Tag(other)),
     };
     match Header::read(buf) {
-        // The type byte is not in the length.
+        // The length word does not include the type byte.
         Ok(Some(header)) if header.len - 1 <= most => Ok(Some(header)),
         Ok(None) => Ok(None),
         Ok(Some(_)) | Err(_) => Err(WireError::FrontendLength),
     }
 }
 
-/// `Parse`.
+/// A `Parse` message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parse<'a> {
     /// Statement name, empty for the unnamed one.
     pub name: &'a [u8],
-    /// The text, in the client's encoding.
+    /// The SQL text, in the client's encoding.
     pub text: &'a [u8],
-    /// Number and OIDs of the parameter types, as on the wire.
+    /// Number and OIDs of the parameter types, as sent.
     pub types: &'a [u8],
 }
 
 impl<'a> Parse<'a> {
     /// Reads the body.
+    ///
+    /// # Errors
+    /// [`WireError::String`] if the name or the text is not terminated.
     pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(body);
         Ok(Self {
@@ -87,7 +93,7 @@ impl<'a> Parse<'a> {
     }
 }
 
-/// Number and OIDs of parameter types as `Parse` has them.
+/// Number and OIDs of parameter types in the format of [`Parse::types`].
 pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 4 * oids.len());
     out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
@@ -95,7 +101,7 @@ pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
     out
 }
 
-/// What `Describe` and `Close` name.
+/// The object that a `Describe` or `Close` refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A prepared statement.
@@ -106,6 +112,10 @@ pub enum Target<'a> {
 
 impl<'a> Target<'a> {
     /// Reads the body of `Describe` or `Close`.
+    ///
+    /// # Errors
+    /// [`WireError::Tag`] for an unknown kind of object, [`WireError::Truncated`] or [`WireError::String`] for a
+    /// malformed body.
     pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(body);
         match r.u8()? {
@@ -115,7 +125,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Appends `Describe` or `Close` (their tag is `kind`).
+    /// Appends `Describe` or `Close`; `kind` is the message type.
     pub fn write(&self, out: &mut BytesMut, kind: u8) {
         let (letter, name) = match self {
             Self::Statement(name) => (b'S', name),
@@ -128,7 +138,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The names at the front of a `Bind`, and what follows them untouched.
+/// The names at the start of a `Bind`, and the undecoded rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindNames<'a> {
     /// Portal name, empty for the unnamed one.
@@ -141,6 +151,9 @@ pub struct BindNames<'a> {
 
 impl<'a> BindNames<'a> {
     /// Reads the body.
+    ///
+    /// # Errors
+    /// [`WireError::String`] if a name is not terminated.
     pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(body);
         Ok(Self {
@@ -152,7 +165,7 @@ impl<'a> BindNames<'a> {
 
     /// Appends the message.
     pub fn write(&self, out: &mut BytesMut) {
-        // At once, rather than for each part.
+        // Reserves space once instead of for each part.
         out.reserve(
             frame::HEADER_LEN + self.portal.len() + self.statement.len() + 2 + self.rest.len(),
         );
@@ -160,7 +173,7 @@ impl<'a> BindNames<'a> {
         out.put_slice(self.rest);
     }
 
-    /// Appends its beginning, behind which come so many bytes that are not here yet.
+    /// Appends the start of the message. The caller appends the remaining `rest_len` bytes.
     pub fn write_head(&self, rest_len: usize, out: &mut BytesMut) {
         let len = 4 + self.portal.len() + 1 + self.statement.len() + 1 + rest_len;
         out.put_u8(tag::BIND);
@@ -170,19 +183,23 @@ impl<'a> BindNames<'a> {
     }
 }
 
-/// Values of a `Bind`, as places in the slice that was read.
+/// The parameter values of a `Bind`, as ranges in the slice that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BindValues {
-    /// Per parameter: binary?
+    /// For each parameter, whether its format is binary.
     pub binary: Vec<bool>,
-    /// Per parameter: where its bytes are, `None` for NULL.
+    /// For each parameter, the range of its bytes; `None` for NULL.
     pub values: Vec<Option<Range<usize>>>,
-    /// Result format codes as sent: none, one for all, or one per column.
+    /// Result format codes: none, one for all columns, or one for each column.
     pub result_formats: Vec<i16>,
 }
 
 impl BindValues {
-    /// Reads [`BindNames::rest`]; the ranges count from the start of `rest` plus `offset`.
+    /// Reads [`BindNames::rest`]. `offset` is added to the ranges.
+    ///
+    /// # Errors
+    /// [`WireError::Length`] if the number of formats does not fit the number of parameters; [`WireError::Truncated`]
+    /// or [`WireError::Length`] for a malformed body.
     pub fn read(rest: &[u8], offset: usize) -> Result<Self, WireError> {
         let mut r = Reader::new(rest);
         let formats = (0..r.count()?)
@@ -212,7 +229,7 @@ impl BindValues {
     }
 }
 
-/// Appends a `Bind` to the unnamed portal: every parameter in the format that `binary` says.
+/// Appends a `Bind` of the unnamed portal. Each parameter is a value and whether it is binary.
 pub fn write_bind(
     out: &mut BytesMut,
     statement: &[u8],
@@ -274,12 +291,16 @@ pub fn write_terminate(out: &mut BytesMut) {
     frame::write_empty(out, tag::TERMINATE);
 }
 
-/// Appends a `PasswordMessage`; it may be an md5 answer.
+/// Appends a `PasswordMessage`: a password or an md5 response.
 pub fn write_password_text(out: &mut BytesMut, password: &[u8]) {
     frame::write(out, tag::PASSWORD, |out| put_cstr(out, password));
 }
 
-/// Reads the body of a `PasswordMessage`. What is behind its end is refused: PostgreSQL takes none either.
+/// Reads the body of a `PasswordMessage`.
+///
+/// # Errors
+/// [`WireError::String`] if the password is not terminated, [`WireError::Length`] if bytes follow it, which
+/// PostgreSQL rejects, too.
 pub fn read_password_text(body: &[u8]) -> Result<&[u8], WireError> {
     let mut r = Reader::new(body);
     let password = r.cstr()?;
@@ -302,7 +323,11 @@ pub fn write_sasl_initial(out: &mut BytesMut, mechanism: &str, data: &[u8]) {
     });
 }
 
-/// Reads the body of a `SASLInitialResponse`: the mechanism and the data, empty where there are none.
+/// Reads the body of a `SASLInitialResponse`: the mechanism and the data, empty if there is no data.
+///
+/// # Errors
+/// [`WireError::String`] or [`WireError::Truncated`] for a malformed body, [`WireError::Length`] if bytes follow the
+/// data.
 pub fn read_sasl_initial(body: &[u8]) -> Result<(&str, &[u8]), WireError> {
     let mut r = Reader::new(body);
     let (mechanism, data) = (r.str()?, r.value()?);
@@ -318,7 +343,7 @@ pub(crate) fn put_cstr(out: &mut BytesMut, text: &[u8]) {
     out.put_u8(0);
 }
 
-/// Appends a length word and a value, -1 for NULL.
+/// Appends a length word and a value; the length of NULL is -1.
 pub fn put_value(out: &mut BytesMut, value: Option<&[u8]>) {
     match value {
         Some(value) => {
@@ -335,7 +360,7 @@ mod tests {
     use crate::Frames;
 
     #[test]
-    fn a_bind_reads_back_as_it_was_written() {
+    fn a_written_bind_is_read_with_the_same_values() {
         let mut out = BytesMut::new();
         write_bind(
             &mut out,
@@ -363,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_bodies_are_errors_and_never_panics() {
+    fn truncated_bodies_are_errors_and_never_panics() {
         let mut out = BytesMut::new();
         write_bind(&mut out, b"s1", &[(true, Some(b"abcd"))], &[]);
         let body = Frames::new(&out).next().unwrap().body();

@@ -1,12 +1,16 @@
-//! Bytes ⇄ messages of the PostgreSQL frontend/backend protocol 3.0 (PostgreSQL documentation, chapter
-//! "Frontend/Backend Protocol"): framing, start-up, login on both sides, errors.
+//! Messages of the PostgreSQL frontend/backend protocol 3.0 (PostgreSQL documentation, chapter "Frontend/Backend
+//! Protocol"): framing, start-up, login of clients and to servers, errors.
 //!
-//! No I/O, no clock, no buffers of its own: functions read from slices and append to a [`bytes::BytesMut`].
-//! Bodies that nobody inspects (DataRow, CopyData) are never decoded.
+//! The crate performs no I/O, reads no clock and has no buffers: functions read from slices and append to a
+//! [`bytes::BytesMut`]. It does not decode bodies of DataRow and CopyData messages unless a caller asks for the
+//! values.
+
+#![warn(clippy::missing_errors_doc)]
 
 pub mod auth;
 pub mod backend;
 pub mod error;
+pub mod error_response;
 pub mod frame;
 pub mod frontend;
 pub mod md5;
@@ -14,5 +18,6 @@ pub mod reader;
 pub mod scram;
 pub mod startup;
 
-pub use error::{ErrorResponse, WireError};
+pub use error::WireError;
+pub use error_response::ErrorResponse;
 pub use frame::{Frame, Frames, Header};

@@ -1,8 +1,9 @@
-//! SCRAM-SHA-256, both sides of it (RFC 5802 and 7677; PostgreSQL documentation, chapter "SASL Authentication").
+//! SCRAM-SHA-256, client and server side (RFC 5802, RFC 7677; PostgreSQL documentation, section "SASL
+//! Authentication").
 //!
-//! An exchange is a chain of values, one for each message that is awaited: each is used up by the message that it awaits, so
-//! that nothing can come out of order. Randomness comes in as an argument, and nothing here asks for the expensive step by
-//! itself: whoever has a password turns it into [`Keys`] where that may take a while.
+//! An exchange is a sequence of values, one for each message that it waits for. Handling the message consumes the
+//! value, so that messages out of order cannot be handled. The caller passes random bytes as an argument and calls
+//! [`Keys::derive`], the expensive step, on a thread that may block.
 
 mod attributes;
 pub mod client;
@@ -19,41 +20,42 @@ use subtle::ConstantTimeEq;
 
 /// The mechanism without channel binding.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
-/// The mechanism that is bound to the TLS connection that it runs in.
+/// The mechanism with channel binding to the TLS connection.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// The one kind of channel binding that PostgreSQL has, as the client's first message names it.
+/// The only channel binding type of PostgreSQL, as the client's first message spells it (RFC 5929, section 4).
 const END_POINT: &str = "p=tls-server-end-point";
 
-/// Bytes of every key.
+/// Bytes of a key.
 pub const KEY_LEN: usize = 32;
 type Key = [u8; KEY_LEN];
 
-/// Bytes of randomness in a nonce: as many as PostgreSQL's (`SCRAM_RAW_NONCE_LEN`).
+/// Random bytes in a nonce. The number is PostgreSQL's (`SCRAM_RAW_NONCE_LEN`).
 pub const NONCE_LEN: usize = 18;
 
-/// What PostgreSQL stretches passwords by unless told otherwise.
+/// PostgreSQL's default of `scram_iterations`.
 pub const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).unwrap();
 
-/// More than this is not computed for a peer: whoever asks for it could keep a processor busy for as long as it likes.
+/// Maximum iterations that a peer may request. The limit keeps a peer from occupying a processor.
 pub const ITERATIONS_MAX: u32 = 1_000_000;
 
-/// A nonce as text: printable, and without a comma.
+/// The printable form of a nonce, without commas.
 pub fn nonce(random: [u8; NONCE_LEN]) -> String {
     STANDARD.encode(random)
 }
 
-/// How a password is stretched into keys.
+/// Parameters of the key derivation (RFC 5802, section 3: `Hi`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// Different for every stored password.
+    /// Random bytes, different for each stored password.
     pub salt: Vec<u8>,
-    /// How long it takes.
+    /// Number of iterations of PBKDF2.
     pub iterations: NonZeroU32,
 }
 
-/// What a password becomes: proves to the other side, in both directions, that one knows it. As good as the password itself
-/// wherever it is stored with the same [`Stretch`]; `Debug` does not show it.
+/// `ClientKey` and `ServerKey` of a password (RFC 5802, section 3). They prove knowledge of the password in both
+/// directions, and replace it on each server that stores the password with the same [`Stretch`]. `Debug` does not
+/// print them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     client: Key,
@@ -67,7 +69,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Stretches a password. Takes milliseconds: nothing for a thread that serves sockets.
+    /// Derives the keys of a password. This takes milliseconds: do not call it on a thread that serves sockets.
     pub fn derive(password: &[u8], stretch: &Stretch) -> Self {
         let mut salted = [0; KEY_LEN];
         pbkdf2::derive(
@@ -83,7 +85,7 @@ impl Keys {
         }
     }
 
-    /// What a server would keep of them.
+    /// The secret that a server stores for these keys.
     pub fn verifier(&self, stretch: Stretch) -> Verifier {
         Verifier {
             stretch,
@@ -93,14 +95,15 @@ impl Keys {
     }
 }
 
-/// SASLprep where the password is text that it takes; any other bytes are taken as they are, as PostgreSQL does.
+/// Normalizes a password by SASLprep (RFC 4013). Like PostgreSQL, it uses the bytes unchanged if they are not UTF-8
+/// or contain prohibited characters.
 fn prepared(password: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(password).ok();
     let prepared = text.and_then(|text| stringprep::saslprep(text).ok());
     prepared.map_or_else(|| password.to_vec(), |text| text.into_owned().into_bytes())
 }
 
-/// What a server keeps of a password: checks the proof of who knows it, and is no such proof itself.
+/// The secret that a server stores: verifies a client's proof and cannot produce one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     stretch: Stretch,
@@ -115,7 +118,7 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Of the hash of the client's key, and the server's key.
+    /// A secret of `StoredKey` and `ServerKey`.
     pub fn new(stretch: Stretch, stored: [u8; KEY_LEN], server: [u8; KEY_LEN]) -> Self {
         Self {
             stretch,
@@ -124,7 +127,7 @@ impl Verifier {
         }
     }
 
-    /// Reads what PostgreSQL keeps: `SCRAM-SHA-256$<iterations>:<salt>$<stored key>:<server key>`.
+    /// Parses the form that PostgreSQL stores: `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MECHANISM)?.strip_prefix('$')?;
         let (stretch, keys) = rest.split_once('$')?;
@@ -141,12 +144,12 @@ impl Verifier {
         })
     }
 
-    /// How a password must be stretched to be compared.
+    /// The parameters of the key derivation.
     pub fn stretch(&self) -> &Stretch {
         &self.stretch
     }
 
-    /// Whether these are the keys of the password that it was made of. Takes as long when they are not.
+    /// Whether the secret was derived from these keys. Takes constant time.
     pub fn is_of(&self, keys: &Keys) -> bool {
         self.stored.ct_eq(&sha256(&keys.client)).into()
     }
@@ -154,15 +157,15 @@ impl Verifier {
 
 fn mac(key: &[u8], message: &[u8]) -> Key {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
-    taken(tag.as_ref())
+    key_of(tag.as_ref())
 }
 
 fn sha256(bytes: &[u8]) -> Key {
-    taken(digest::digest(&digest::SHA256, bytes).as_ref())
+    key_of(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
-/// The bytes of a hash, which are as many as they are.
-fn taken(bytes: &[u8]) -> Key {
+/// Copies a hash of [`KEY_LEN`] bytes.
+fn key_of(bytes: &[u8]) -> Key {
     let mut key = [0; KEY_LEN];
     key.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
     key

@@ -1,35 +1,38 @@
-//! The packets before the first typed message: start-up, cancel, requests for encryption (chapters
-//! "Start-up", "Canceling Requests in Progress", "SSL Session Encryption").
+//! The packets before the first typed message: start-up, cancel, requests for encryption (PostgreSQL documentation,
+//! chapter "Frontend/Backend Protocol", sections "Start-up", "Canceling Requests in Progress", "SSL Session
+//! Encryption", "GSSAPI Session Encryption").
 
+use crate::error::WireError;
+use crate::frame;
 use crate::frontend::put_cstr;
 use crate::reader::Reader;
-use crate::{WireError, frame};
 use bytes::{BufMut, BytesMut};
 
 /// Protocol 3.0.
 pub const VERSION_3_0: u32 = 3 << 16;
-/// The largest packet PostgreSQL takes: its limit (`MAX_STARTUP_PACKET_LENGTH`) does not count the length word.
+/// The largest packet that PostgreSQL accepts. Its limit (`MAX_STARTUP_PACKET_LENGTH`) does not include the length
+/// word.
 pub const PACKET_LEN_MAX: usize = 10_000 + LENGTH_LEN;
 
 /// Bytes of the length word.
 const LENGTH_LEN: usize = 4;
-/// Bytes of the protocol version, or of the code that stands in its place.
+/// Bytes of the protocol version or request code.
 const VERSION_LEN: usize = 4;
 
-/// Code, process id and secret, four bytes each.
+/// Request code, process ID and secret, four bytes each.
 const CANCEL_BODY_LEN: usize = 12;
 const CANCEL: u32 = (1234 << 16) | 5678;
 const SSL: u32 = (1234 << 16) | 5679;
 const GSS: u32 = (1234 << 16) | 5680;
 
-/// What a client says first.
+/// A client's first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
-    /// `SSLRequest`: answered by one byte, then comes the handshake, or the client says something else.
+    /// `SSLRequest`: the server replies with one byte; then the client starts the handshake or sends another packet.
     Tls,
-    /// `GSSENCRequest`: likewise.
+    /// `GSSENCRequest`: the server replies as to `SSLRequest`.
     Gss,
-    /// `CancelRequest`: no answer, the connection ends.
+    /// `CancelRequest`: the server closes the connection without a reply.
     Cancel {
         /// Process id from `BackendKeyData`.
         process: u32,
@@ -40,28 +43,29 @@ pub enum Packet {
     Startup(Startup),
 }
 
-/// `StartupMessage`.
+/// A `StartupMessage`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Startup {
-    /// Minor protocol version asked for (0 is what is spoken here).
+    /// Requested minor protocol version; 0 is the supported one.
     pub minor: u16,
-    /// Parameters in the order sent; names as sent.
+    /// Parameters in the order of the message; names are case-sensitive.
     pub parameters: Vec<(String, String)>,
 }
 
 impl Startup {
-    /// The last value sent of a parameter.
+    /// The value of a parameter; the last one if the client has sent it more than once.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.parameters.iter().rev().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// It asks for more than protocol 3.0 without extensions: the client must be told that this is what it gets.
+    /// Whether the client requests a minor version above 0 or protocol extensions: the server then sends
+    /// `NegotiateProtocolVersion`.
     pub fn must_negotiate(&self) -> bool {
         self.minor > 0 || !self.extensions().is_empty()
     }
 
-    /// Protocol extensions asked for (`_pq_.…`): none is understood here.
+    /// Requested protocol extensions (`_pq_.…`); none is supported.
     pub fn extensions(&self) -> Vec<String> {
         let names = self.parameters.iter().map(|(name, _)| name);
         names
@@ -70,7 +74,7 @@ impl Startup {
             .collect()
     }
 
-    /// Appends the message, protocol 3.0.
+    /// Appends the message with protocol version 3.0.
     pub fn write(&self, out: &mut BytesMut) {
         frame::write_untagged(out, |out| {
             out.put_u32(VERSION_3_0);
@@ -83,12 +87,13 @@ impl Startup {
     }
 }
 
-/// Appends an `SSLRequest`: a server answers it by one byte, whatever it thinks of the client.
+/// Appends an `SSLRequest`; a server always replies with one byte.
 pub fn write_ssl_request(out: &mut BytesMut) {
     frame::write_untagged(out, |out| out.put_u32(SSL));
 }
 
-/// The error for a request for encryption that must not come, or not again: PostgreSQL takes its code for a protocol version.
+/// The error for a request for encryption in a place where it is not valid: PostgreSQL takes its code for a protocol
+/// version. `None` for other packets.
 pub fn out_of_place(packet: &Packet) -> Option<WireError> {
     match packet {
         Packet::Tls => Some(version_error(SSL)),
@@ -97,10 +102,10 @@ pub fn out_of_place(packet: &Packet) -> Option<WireError> {
     }
 }
 
-/// Reads the packet at the start of `buf` and how many bytes it takes; `None` while it is incomplete.
+/// Reads the packet at the start of `buf` and returns it with its length; `None` if it is incomplete.
 ///
 /// # Errors
-/// Those of PostgreSQL's `ProcessStartupPacket`, found in its order.
+/// The errors of PostgreSQL's `ProcessStartupPacket`, checked in its order.
 pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
     let Some((&word, rest)) = buf.split_first_chunk::<LENGTH_LEN>() else {
         return Ok(None);
@@ -116,7 +121,7 @@ pub fn read(buf: &[u8]) -> Result<Option<(Packet, usize)>, WireError> {
     let packet = match r.u32()? {
         SSL => Packet::Tls,
         GSS => Packet::Gss,
-        // One of another length names nobody.
+        // A cancel request of another length identifies no client.
         CANCEL if body.len() == CANCEL_BODY_LEN => Packet::Cancel {
             process: r.u32()?,
             secret: r.u32()?,
@@ -140,8 +145,8 @@ fn halves(version: u32) -> (u16, u16) {
     (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
 }
 
-/// Reads names and values as PostgreSQL does: a string ends with a NUL or with the packet, an empty name ends the list, and
-/// then nothing may follow.
+/// Reads names and values as PostgreSQL does: a string ends at a NUL or at the end of the packet. An empty name ends
+/// the list, and no bytes may follow it.
 fn read_startup(version: u32, body: &[u8]) -> Result<Startup, WireError> {
     let (major, minor) = halves(version);
     if major != 3 {
@@ -170,7 +175,7 @@ fn read_startup(version: u32, body: &[u8]) -> Result<Startup, WireError> {
     Ok(Startup { minor, parameters })
 }
 
-/// The string that begins there, without its end.
+/// The string that begins at `at`, without its terminator.
 fn string_at(body: &[u8], at: usize) -> &[u8] {
     let rest = body.get(at..).unwrap_or_default();
     let end = rest.iter().position(|byte| *byte == 0);
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_startup_reads_back_and_every_cut_waits_for_more() {
+    fn a_startup_is_read_and_each_truncation_is_incomplete() {
         let startup = Startup {
             minor: 0,
             parameters: vec![("user".into(), "u".into()), ("database".into(), "d".into())],
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_lengths_are_refused() {
+    fn other_versions_and_lengths_are_rejected() {
         assert_eq!(
             read(&[0, 0, 0, 8, 0, 2, 0, 0]),
             Err(WireError::Version { major: 2, minor: 0 })
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terminator_is_the_last_byte() {
+    fn the_last_byte_must_be_the_terminator() {
         for wrong in [
             &b""[..],
             b"user\0me\0",
@@ -241,7 +246,7 @@ mod tests {
         ] {
             assert_eq!(version_3(wrong), Err(WireError::StartupLayout), "{wrong:?}");
         }
-        // PostgreSQL takes the last byte for the terminator, whatever it is, where a name stands without a value.
+        // If a name has no value, PostgreSQL takes the last byte for the terminator, whatever it is.
         assert_eq!(version_3(b"x"), Ok(Vec::new()));
         let empty = vec![("user".to_owned(), String::new())];
         assert_eq!(version_3(b"user\0\0\0"), Ok(empty));
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_reads_back() {
+    fn a_cancel_request_is_read_with_the_same_values() {
         let mut out = BytesMut::new();
         write_cancel(&mut out, 7, 9);
         let cancel = Packet::Cancel {
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_encryption_is_read_as_one() {
+    fn a_request_for_encryption_is_read() {
         let mut out = BytesMut::new();
         write_ssl_request(&mut out);
         assert_eq!(read(&out).unwrap(), Some((Packet::Tls, 8)));

@@ -10,7 +10,7 @@ use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt};
-use paceline_sql::{Effect, Hints, Kept, Named, SessionChange, set_config_sql};
+use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend;
@@ -100,7 +100,7 @@ impl Ride {
         match change {
             SessionChange::Pin(kept) => self.keep(*kept, desk, to_client),
             SessionChange::Listening(listening) => self.has_listened(listening, desk, to_client),
-            SessionChange::LetGo => self.unit.lets_go = true,
+            SessionChange::MayUnpin => self.unit.lets_go = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, desk),
             SessionChange::Deallocate { name } => {
                 desk.server.forget_name(name);
@@ -112,7 +112,7 @@ impl Ride {
             SessionChange::DiscardAll => self.discard_all(desk),
             // On another server it would be missing.
             SessionChange::Set { .. } if desk.session.settings.are_too_many_with(change) => {
-                self.keep(Kept::Setting, desk, to_client);
+                self.keep(PinReason::Setting, desk, to_client);
             }
             SessionChange::Set { .. }
             | SessionChange::Reset { .. }
@@ -120,7 +120,7 @@ impl Ride {
             | SessionChange::Known { .. } => self.set(change, desk),
             // What is in force after a rollback to it is the server's to know.
             SessionChange::Savepoint { .. } if self.journal.is_full() => {
-                self.keep(Kept::Setting, desk, to_client);
+                self.keep(PinReason::Setting, desk, to_client);
             }
             SessionChange::Savepoint { name } => {
                 self.journal.savepoint(name, &desk.session.settings);
@@ -200,7 +200,7 @@ impl Ride {
                     desk.server.tainted = true;
                     desk.server.spent |= !kept.can_be_discarded();
                     // No rollback frees a lock of the session.
-                    if kept == Kept::AdvisoryLock && desk.state.keeping == Keeping::Pin {
+                    if kept == PinReason::AdvisoryLock && desk.state.keeping == Keeping::Pin {
                         self.pin(kept);
                     }
                 }
@@ -317,8 +317,8 @@ impl Ride {
     /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
     fn let_go_of_settings(&mut self, unit: &Progress) {
         let holds = std::mem::take(&mut self.resets_all) && !unit.failed;
-        if holds && self.kept.contains(&Kept::Setting) {
-            self.kept.retain(|kept| *kept != Kept::Setting);
+        if holds && self.kept.contains(&PinReason::Setting) {
+            self.kept.retain(|kept| *kept != PinReason::Setting);
             for name in IDENTITY {
                 asks(&mut self.asked, name);
             }
@@ -399,7 +399,7 @@ impl Desk<'_> {
             None if template.is_bulk() => vec![SessionChange::Called],
             // Another server would have to be told.
             None if template.may_set_unseen() => {
-                vec![SessionChange::Taint, SessionChange::Pin(Kept::Setting)]
+                vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
             }
             None => vec![SessionChange::Taint],
         };

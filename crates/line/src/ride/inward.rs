@@ -22,7 +22,7 @@ pub(super) enum Pass {
     Swallow,
     /// The client is told this instead.
     Instead(Bytes),
-    /// Kept until the transaction has ended as the hint wants.
+    /// PinReason until the transaction has ended as the hint wants.
     Hold,
 }
 

@@ -6,7 +6,9 @@ use super::{Desk, Expect, Progress, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{IDLE_SESSION_TIMEOUT, Kept, Listening, SessionChange, quote_literal, set_to};
+use paceline_sql::{
+    IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, quote_literal, set_to,
+};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::{ErrorResponse, Frame, frontend};
 
@@ -39,7 +41,7 @@ pub struct StatePolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It could not follow the client.
-    Keeps(Kept),
+    Keeps(PinReason),
     /// The client has prepared too many statements.
     Full,
     /// The statement has other columns than the client was told of.
@@ -114,7 +116,7 @@ impl Refusal {
 /// What a server is asked about the session on it.
 #[derive(Debug, Default)]
 pub(super) struct Question {
-    kinds: Vec<Kept>,
+    kinds: Vec<PinReason>,
     settings: Vec<String>,
 }
 
@@ -139,9 +141,9 @@ impl Question {
 
 impl Ride {
     /// What cannot follow the client is there.
-    pub(super) fn keep(&mut self, kept: Kept, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
+    pub(super) fn keep(&mut self, kept: PinReason, desk: &mut Desk<'_>, to_client: &mut BytesMut) {
         desk.server.tainted = true;
-        self.prepares |= kept == Kept::Prepared;
+        self.prepares |= kept == PinReason::Prepared;
         if self.stays {
             desk.server.spent |= !kept.can_be_discarded();
             return self.pin(kept);
@@ -160,11 +162,11 @@ impl Ride {
             _ => {}
         }
         // No reset before the next client would take it away.
-        desk.server.spent |= !kept.can_be_discarded() || kept == Kept::Prepared;
+        desk.server.spent |= !kept.can_be_discarded() || kept == PinReason::Prepared;
     }
 
     /// The client keeps its server for this.
-    pub(super) fn pin(&mut self, kept: Kept) {
+    pub(super) fn pin(&mut self, kept: PinReason) {
         if !self.kept.contains(&kept) {
             self.kept.push(kept);
         }
@@ -173,7 +175,7 @@ impl Ride {
 
     /// Statements of the client may be on the server under its own names.
     pub(super) fn has_own_names(&self) -> bool {
-        let unmoved = [Kept::Prepared, Kept::NotText];
+        let unmoved = [PinReason::Prepared, PinReason::NotText];
         // What its own DO has prepared is its own, too.
         let by_itself = self.unseen == Unseen::Anything;
         self.stays
@@ -183,14 +185,14 @@ impl Ride {
     }
 
     /// The first of these changes that the client may not make.
-    pub(super) fn refused(&self, changes: &[SessionChange], desk: &Desk<'_>) -> Option<Kept> {
+    pub(super) fn refused(&self, changes: &[SessionChange], desk: &Desk<'_>) -> Option<PinReason> {
         if desk.state.keeping != Keeping::Refuse || self.stays || self.status == Status::Failed {
             return None;
         }
         changes.iter().find_map(|change| match change {
             SessionChange::Pin(kept) => Some(*kept),
             SessionChange::Listening(Listening::Listen(_)) if !self.shares_listen(desk) => {
-                Some(Kept::Listening)
+                Some(PinReason::Listening)
             }
             _ => None,
         })
@@ -212,12 +214,12 @@ impl Ride {
 
     fn question(&self, unit: &Progress, desk: &Desk<'_>) -> Question {
         // To ask would destroy such a statement; and who stays need not be asked about.
-        if self.stays || self.kept.contains(&Kept::NotText) {
+        if self.stays || self.kept.contains(&PinReason::NotText) {
             return Question::default();
         }
         let may_be_free = !self.kept.is_empty() && (unit.lets_go || unit.failed);
         let kinds = match self.unseen {
-            Unseen::Anything if desk.state.keeping == Keeping::Pin => Kept::ASKED.to_vec(),
+            Unseen::Anything if desk.state.keeping == Keeping::Pin => PinReason::ASKED.to_vec(),
             _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
             _ => Vec::new(),
         };
@@ -247,7 +249,7 @@ impl Ride {
             self.kept.retain(|known| *known != kept);
             match value {
                 Some(b"t") => self.kept.push(kept),
-                _ if kept == Kept::Prepared => desk.server.strewn = false,
+                _ if kept == PinReason::Prepared => desk.server.strewn = false,
                 _ => {}
             }
         }
@@ -261,7 +263,7 @@ impl Ride {
                     changes.iter().for_each(|change| desk.set_unseen(change));
                 }
                 // In an encoding that cannot be kept as text.
-                Some(Err(_)) if desk.state.keeping == Keeping::Pin => self.pin(Kept::Setting),
+                Some(Err(_)) if desk.state.keeping == Keeping::Pin => self.pin(PinReason::Setting),
                 Some(Err(_)) | None => {}
             }
         }

@@ -13,7 +13,7 @@ use crate::template::Template;
 use bytes::{BufMut, Bytes, BytesMut};
 use foldhash::HashSet;
 use paceline_sql::{
-    Effect, Kept, Listening, Named, SessionChange, listening_changes, replace_listening,
+    Effect, Listening, Named, PinReason, SessionChange, listening_changes, replace_listening,
 };
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
@@ -71,7 +71,7 @@ impl Ride {
 
     /// The client keeps its server because that listens.
     fn listens_itself(&self) -> bool {
-        self.kept.contains(&Kept::Listening)
+        self.kept.contains(&PinReason::Listening)
     }
 
     /// A statement is about to be sent; `None`: it has not been read.
@@ -239,7 +239,7 @@ impl Ride {
         to_client: &mut BytesMut,
     ) {
         if let Listening::Listen(_) = listening {
-            self.keep(Kept::Listening, desk, to_client);
+            self.keep(PinReason::Listening, desk, to_client);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Kept, Named, SessionChange, quote_ident};
+use paceline_sql::{Named, PinReason, SessionChange, quote_ident};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, Parse, Target, tag};
 use std::ops::Range;
@@ -131,7 +131,7 @@ impl Ride {
         desk.server.tainted = true;
         desk.server.strewn = true;
         self.prepares = true;
-        self.pin(Kept::Prepared);
+        self.pin(PinReason::Prepared);
     }
 
     /// `PREPARE` as a `Parse`.

@@ -12,7 +12,7 @@ use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Effect, Kept, Named, SequenceUse, SessionChange};
+use paceline_sql::{Effect, Named, PinReason, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
@@ -251,7 +251,7 @@ impl Ride {
         let Ok(text) = std::str::from_utf8(parse.text) else {
             // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
             self.renew(parse.name, desk);
-            self.pin(Kept::NotText);
+            self.pin(PinReason::NotText);
             let undo = desk.session.close(parse.name);
             parse.write(out);
             self.expect_parse(undo);
@@ -529,11 +529,11 @@ impl Desk<'_> {
     /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was
     /// analysed without them. (PostgreSQL itself analyses anew when a session gets its temporary schema, but a server connection
     /// may have that from an earlier client.)
-    pub(super) fn meets_temporaries(&mut self, changes: &[SessionChange], kept: &[Kept]) {
-        let makes = changes.contains(&SessionChange::Pin(Kept::Temporary));
+    pub(super) fn meets_temporaries(&mut self, changes: &[SessionChange], kept: &[PinReason]) {
+        let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
         let may_make = self.server.had_temporaries && changes.iter().any(unseen);
-        if (makes || may_make) && !kept.contains(&Kept::Temporary) {
+        if (makes || may_make) && !kept.contains(&PinReason::Temporary) {
             self.server.retire_all();
             self.server.unnamed = None;
         }

@@ -56,7 +56,11 @@ impl Client {
     }
 
     /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
-    pub(super) async fn listen_alone(&mut self, change: Listening, unit: &Request) -> Result<(), End> {
+    pub(super) async fn listen_alone(
+        &mut self,
+        change: Listening,
+        unit: &Request,
+    ) -> Result<(), End> {
         if let Listening::Listen(_) = &change {
             self.join_listening();
         }

@@ -1,4 +1,4 @@
-//! Which calls may travel together, and what they become. That it does what it should is for tests with a server.
+//! Which calls are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Call, rewrite};
 use crate::dealing::{Dealing, Refusal};
@@ -15,7 +15,7 @@ fn call(sql: &str) -> Option<Call> {
     statement.call
 }
 
-/// The third argument is the limit.
+/// A function whose third argument is the limit.
 fn function() -> FunctionFacts {
     FunctionFacts {
         schema: "pgmq".to_owned(),
@@ -48,7 +48,7 @@ fn rewritten(sql: &str, returning: usize) -> Result<Dealing, Refusal> {
 }
 
 #[test]
-fn a_call_is_taken_apart() {
+fn a_call_has_its_parts_found() {
     let read = call(READ).unwrap();
     assert_eq!(read.function.schema.as_deref(), Some("pgmq"));
     assert_eq!((read.arguments.len(), read.targets.len()), (3, 2));
@@ -66,7 +66,7 @@ fn a_call_is_taken_apart() {
 }
 
 #[test]
-fn other_selects_are_no_call() {
+fn other_selects_are_not_calls() {
     for sql in [
         "SELECT pgmq.read('q', 30, 1)",
         "SELECT * FROM q",
@@ -91,7 +91,7 @@ fn other_selects_are_no_call() {
 }
 
 #[test]
-fn the_limits_are_added_up_in_the_declared_argument() {
+fn the_declared_argument_receives_the_sum_of_the_limits() {
     let read = rewritten(READ, 2).unwrap();
     assert_eq!(
         (read.limit, read.single, read.queue),
@@ -119,7 +119,7 @@ fn the_limits_are_added_up_in_the_declared_argument() {
 }
 
 #[test]
-fn what_does_not_say_plainly_how_many_rows_is_refused() {
+fn a_limit_that_is_no_plain_value_is_refused() {
     for sql in [
         "SELECT * FROM pgmq.read($1, 30)",
         "SELECT * FROM pgmq.read($1, 30, $3 + 1)",

@@ -1,10 +1,10 @@
-//! Questions as texts. What PostgreSQL answers is for tests with a server.
+//! The queries as text. End-to-end tests check their results.
 
 use super::{Member, Reach, check_sql, is_moved};
 use crate::facts::Added;
 use crate::{Effect, Fingerprint, Name, parse};
 
-fn assert_read(sql: &str) {
+fn assert_reads(sql: &str) {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
     assert_eq!(
         (statement.statements, statement.effect),
@@ -18,21 +18,21 @@ fn name(text: &str) -> Name {
 }
 
 #[test]
-fn all_that_a_statement_names_is_asked_about() {
+fn the_checks_cover_all_names_of_a_statement() {
     let statement = parse(
         "INSERT INTO s.log SELECT (l).x, place_order(1), lower(note) || 'x' FROM \"Orders\" l",
     );
     let statement = statement.expect("SQL");
-    let (vouched, declared) = (
+    let (declared_calls, declared) = (
         [name("place_order")],
         [name("place_order"), name("audit.noted")],
     );
     let declared: Vec<&Name> = declared.iter().collect();
-    let member = Member::new(&statement, &vouched, &declared);
+    let member = Member::new(&statement, &declared_calls, &declared);
     let questions: Vec<String> = member.questions().into_iter().map(|q| q.sql).collect();
-    questions.iter().for_each(|sql| assert_read(sql));
-    assert_read(&member.reach_sql());
-    assert_read(&member.added_sql());
+    questions.iter().for_each(|sql| assert_reads(sql));
+    assert_reads(&member.reach_sql());
+    assert_reads(&member.added_sql());
     let all = questions.join("; ");
     for part in [
         r#"'"s"."log"'"#,
@@ -47,7 +47,7 @@ fn all_that_a_statement_names_is_asked_about() {
     let calls = questions.iter().find(|sql| sql.contains("'lower'"));
     assert!(
         calls.is_some_and(|sql| !sql.contains("place_order")),
-        "vouched for"
+        "declared functions are not checked"
     );
     let reach = Reach {
         tables: vec![16_400, 16_401],
@@ -62,14 +62,14 @@ fn all_that_a_statement_names_is_asked_about() {
             sql: member.fingerprint_sql(&reach, added),
             value: String::new(),
         };
-        assert_read(&check_sql(&print));
-        // So does another function that the name means now.
+        assert_reads(&check_sql(&print));
+        // The value also changes if the name refers to another function.
         assert!(print.sql.contains("'place_order'"), "{}", print.sql);
     }
 }
 
 #[test]
-fn functions_that_notify_or_set_are_told_by_their_names() {
+fn functions_that_notify_or_set_are_found_by_name() {
     for (sql, silent) in [
         ("DELETE FROM t WHERE upper(a) = 'X'", true),
         ("DELETE FROM t WHERE pg_catalog.upper(a) = 'X'", true),
@@ -86,20 +86,20 @@ fn functions_that_notify_or_set_are_told_by_their_names() {
 }
 
 #[test]
-fn a_statement_without_tables_is_asked_about_its_functions() {
+fn a_statement_without_tables_has_its_functions_checked() {
     let statement = parse("SELECT place_order(1)").expect("SQL");
-    let vouched = [name("place_order")];
-    let member = Member::new(&statement, &vouched, &[]);
+    let declared_calls = [name("place_order")];
+    let member = Member::new(&statement, &declared_calls, &[]);
     for question in member.questions() {
-        assert_read(&question.sql);
+        assert_reads(&question.sql);
     }
-    assert_read(&member.reach_sql());
+    assert_reads(&member.reach_sql());
     let sql = member.fingerprint_sql(&Reach::default(), Added::default());
-    assert_read(&format!("SELECT {sql}"));
+    assert_reads(&format!("SELECT {sql}"));
 }
 
 #[test]
-fn its_own_error_is_known_in_any_language() {
+fn the_error_of_the_check_is_recognized_in_each_language() {
     assert!(is_moved(
         "22P02",
         "ungültige Eingabesyntax für Typ boolean: „paceline: moved: false“"

@@ -1,4 +1,4 @@
-//! The scan against examples, and against PostgreSQL's own scanner.
+//! Compares the scan with examples and with PostgreSQL's own scanner.
 
 use super::{Cost, cost};
 use crate::parser;
@@ -12,7 +12,7 @@ fn tokens(text: &str) -> usize {
 }
 
 #[test]
-fn a_token_is_one_whatever_stands_in_it() {
+fn a_token_counts_once_whatever_it_contains() {
     for (text, expected) in [
         ("", 0),
         ("select 1", 2),
@@ -38,7 +38,7 @@ fn a_token_is_one_whatever_stands_in_it() {
 }
 
 #[test]
-fn what_the_lexer_looks_at_again_is_counted() {
+fn bytes_that_the_lexer_scans_again_are_counted() {
     let nested = format!("{}{}select 1", "/*".repeat(1000), "*/".repeat(1000));
     let flat = format!("{}select 1", "/**/".repeat(1000));
     let operators = format!("select 1 {} 1", "+".repeat(2000));
@@ -60,7 +60,7 @@ fn what_the_lexer_looks_at_again_is_counted() {
 }
 
 #[test]
-fn several_statements_are_told_from_one() {
+fn more_than_one_statement_is_recognized() {
     for (text, several) in [
         ("select ';'; -- ;\n;", false),
         ("select $$;$$ /* ; */", false),
@@ -73,7 +73,7 @@ fn several_statements_are_told_from_one() {
     }
 }
 
-/// Not a measurement: with a scan that is not linear this test does not end.
+/// If the scan is not linear, this test does not end.
 #[test]
 fn the_scan_is_linear() {
     for piece in [
@@ -85,7 +85,7 @@ fn the_scan_is_linear() {
     }
 }
 
-/// Pieces in which the modes of the lexer begin, end or seem to.
+/// Fragments that start or end the states of the lexer, or resemble such.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "'", "''", "\"", "\\", "E'", "e'", "B'", "x'", "N'", "U&'", "u&\"", "$", "$$", "$a$", "$1",
@@ -103,10 +103,10 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Nothing hides: what the scanner finds, the count has. And where a token begins that is no operator, the scan was not in
-    /// the middle of a string or comment: behind it both find the same.
+    /// The scan counts at least the tokens of the scanner. If the scanner finds the appended words, the text ended
+    /// outside of strings and comments; then the scan must find the same words.
     #[test]
-    fn no_token_is_missed(text in pieces()) {
+    fn every_token_is_counted(text in pieces()) {
         if let Ok(found) = parser::scan(&text) {
             prop_assert!(tokens(&text) >= found.len(), "{text:?}: {found:?}");
             let marked = format!("{text} {}", "a ".repeat(50));

@@ -1,29 +1,11 @@
-//! `LISTEN` and `UNLISTEN`: what they change, and a text in which other statements do their work.
+//! `LISTEN` and `UNLISTEN`: the channels they change, and texts in which other statements replace them.
 
-use super::SessionChange;
+use super::change::{Listening, SessionChange};
 use crate::parser::{self, NotParsed};
 use pg_query::NodeEnum;
 
-/// What a statement changes in the channels that its session listens on. PostgreSQL puts it into effect at COMMIT.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Listening {
-    /// `LISTEN channel`
-    Listen(String),
-    /// `UNLISTEN channel`
-    Unlisten(String),
-    /// `UNLISTEN *`
-    UnlistenAll,
-}
-
-impl Listening {
-    /// The command tag of the statement.
-    pub fn command(&self) -> &'static str {
-        match self {
-            Self::Listen(_) => "LISTEN",
-            Self::Unlisten(_) | Self::UnlistenAll => "UNLISTEN",
-        }
-    }
-}
+#[cfg(test)]
+mod tests;
 
 pub(super) fn of_statement(statement: &NodeEnum) -> Option<Listening> {
     match statement {
@@ -38,7 +20,7 @@ pub(super) fn of_statement(statement: &NodeEnum) -> Option<Listening> {
     }
 }
 
-/// All of them among the changes of a text, in order.
+/// The changes of channels among the changes of a text, in order.
 pub fn listening_changes(changes: &[SessionChange]) -> impl Iterator<Item = &Listening> {
     changes.iter().filter_map(|change| match change {
         SessionChange::Listening(listening) => Some(listening),
@@ -46,10 +28,10 @@ pub fn listening_changes(changes: &[SessionChange]) -> impl Iterator<Item = &Lis
     })
 }
 
-/// The text with another statement in place of each LISTEN and UNLISTEN.
+/// Returns the text with another statement in place of each LISTEN and UNLISTEN.
 ///
 /// # Errors
-/// The parser does not take the text.
+/// [`NotParsed`] if the parser rejects the text.
 pub fn replace_listening(
     text: &str,
     mut other: impl FnMut(&Listening) -> String,
@@ -63,7 +45,7 @@ pub fn replace_listening(
             continue;
         };
         let start = usize::try_from(statement.stmt_location).unwrap_or_default();
-        // The last statement of a text may end with it; then it has no length.
+        // The last statement of a text may have no length.
         let end = match usize::try_from(statement.stmt_len).unwrap_or_default() {
             0 => text.len(),
             len => start + len,

@@ -1,33 +1,17 @@
-//! What calls of `set_config` do to settings: what their arguments are decides, and whether each is made exactly once.
+//! Effects of `set_config` calls. They depend on the arguments, and on whether the call is executed exactly once.
 
-use super::setting::{OF_THE_TRANSACTION, SEED, changes_of_local, is_of_a_user, set_to};
-use super::{Kept, SessionChange};
+use super::change::{Argument, SessionChange, SetConfig};
+use super::pin_reason::PinReason;
+use super::setting::{SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to};
 use crate::name::Name;
 use crate::tree::Record;
 use pg_query::NodeEnum;
 
-/// An argument of a call that the text tells.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Argument {
-    /// This constant; `None` is NULL.
-    Constant(Option<String>),
-    /// The parameter of this number, from 1.
-    Parameter(usize),
-}
-
-/// One call of `set_config`, made exactly once.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SetConfig {
-    name: Argument,
-    value: Argument,
-    local: Argument,
-}
-
-/// An argument as it came: as text, or a boolean in its binary format.
+/// The value of a parameter: text, or a boolean in binary format; `None` is NULL.
 pub type Bound<'a> = Option<&'a [u8]>;
 
 impl Argument {
-    /// `None`: it is not known.
+    /// The value; `None` if it is unknown.
     fn resolve<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Option<Bound<'a>> {
         match self {
             Self::Constant(text) => Some(text.as_deref().map(str::as_bytes)),
@@ -44,17 +28,17 @@ impl Argument {
 }
 
 impl SetConfig {
-    /// What it changes, where values are bound to its parameters. `bound`: the value of a parameter, if there is one.
+    /// The changes with these parameter values. `bound` returns the value of a parameter, or `None` if it is unknown.
     pub fn with<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Vec<SessionChange> {
         let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok();
         let name = match self.name.resolve(bound) {
-            // PostgreSQL refuses NULL.
+            // PostgreSQL rejects NULL.
             Some(None) => return Vec::new(),
             Some(Some(name)) => text(name).map(str::to_ascii_lowercase),
             None => None,
         };
         let Some(name) = name else {
-            return vec![SessionChange::Pin(Kept::Setting)];
+            return vec![SessionChange::Pin(PinReason::Setting)];
         };
         let value = match self.value.resolve(bound) {
             Some(None) => Some(None),
@@ -65,26 +49,26 @@ impl SetConfig {
         of_call(name, value, local.map(Option::flatten))
     }
 
-    /// What is known of it without its parameters' values.
+    /// The change if the parameter values are unknown.
     pub fn unbound(&self) -> SessionChange {
         match self.name.constant() {
             Some(name) => SessionChange::SetUnknown {
                 name: name.to_ascii_lowercase(),
             },
-            None => SessionChange::Pin(Kept::Setting),
+            None => SessionChange::Pin(PinReason::Setting),
         }
     }
 }
 
-/// What a call changes. `None` is what is not known; NULL for `local` counts as false.
+/// The changes of a call. An outer `None` is an unknown argument; NULL for `local` counts as false.
 fn of_call(
     name: String,
     value: Option<Option<&str>>,
     local: Option<Option<bool>>,
 ) -> Vec<SessionChange> {
     match (local, value) {
-        _ if OF_THE_TRANSACTION.contains(&name.as_str()) => Vec::new(),
-        _ if name == SEED => vec![SessionChange::Pin(Kept::Seed)],
+        _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => Vec::new(),
+        _ if name == SEED => vec![SessionChange::Pin(PinReason::Seed)],
         (Some(Some(true)), value) => {
             let values = [value.flatten().unwrap_or_default().to_owned()];
             changes_of_local(&name, &values)
@@ -94,7 +78,7 @@ fn of_call(
     }
 }
 
-/// A boolean as PostgreSQL reads it. `None`: it is none.
+/// Reads a boolean as PostgreSQL does; `None` for other values.
 fn read_bool(bytes: &[u8]) -> Option<bool> {
     match bytes {
         [0] => return Some(false),
@@ -113,8 +97,8 @@ fn read_bool(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// What `SELECT set_config(…)[, …]` sets, if beside the calls there are only columns that call nothing else: without a FROM and
-/// the like each call is made exactly once.
+/// The changes of `SELECT set_config(…)[, …]` if the other columns call no function that changes the session. Without
+/// FROM and other clauses each call is executed exactly once.
 pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<SessionChange>> {
     let NodeEnum::SelectStmt(select) = statement else {
         return None;
@@ -135,7 +119,7 @@ pub(super) fn changes_of_plain_calls(statement: &NodeEnum) -> Option<Vec<Session
     Some(changes)
 }
 
-/// What a column of the result changes; `None`: it may be more than the text tells.
+/// The changes of a result column; `None` if the text does not show all of them.
 fn changes_of_target(value: &Record) -> Option<Vec<SessionChange>> {
     match value.kind {
         "AConst" | "ParamRef" => Some(Vec::new()),
@@ -165,14 +149,15 @@ impl SetConfig {
     }
 }
 
-/// What a call of `set_config` anywhere in a statement changes: it may be made never or often, and its value may be computed.
+/// The change of a `set_config` call anywhere in a statement. It may be executed any number of times, or its value
+/// may be computed.
 pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
     let named = argument(call, 0, "setting_name").and_then(of_argument);
     let local = argument(call, 2, "is_local").and_then(of_argument);
     let is_local = matches!(&local, Some(Argument::Constant(Some(text))) if read_bool(text.as_bytes()) == Some(true));
     let name = match named {
         Some(Argument::Constant(Some(name))) => name.to_ascii_lowercase(),
-        // The name may be one that lasts; its value does not.
+        // The option that the parameter names may last for the session, unlike its value.
         Some(name @ Argument::Parameter(_)) if is_local => {
             return Some(SessionChange::SetTo(SetConfig {
                 name,
@@ -180,11 +165,11 @@ pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
                 local: local?,
             }));
         }
-        _ => return (!is_local).then_some(SessionChange::Pin(Kept::Setting)),
+        _ => return (!is_local).then_some(SessionChange::Pin(PinReason::Setting)),
     };
     match name.as_str() {
-        SEED => Some(SessionChange::Pin(Kept::Seed)),
-        _ if is_local && !is_of_a_user(&name) => None,
+        SEED => Some(SessionChange::Pin(PinReason::Seed)),
+        _ if is_local && !is_custom_option(&name) => None,
         _ => Some(SessionChange::SetUnknown { name }),
     }
 }
@@ -194,7 +179,7 @@ fn is_call(call: &Record, function: &str) -> bool {
     name.is_some_and(|name| name.name == function && name.may_be_system())
 }
 
-/// The arguments of a plain call, if the text tells all of them.
+/// The arguments of a call without special syntax, if the text shows all of them.
 fn arguments(call: &Record) -> Option<SetConfig> {
     if call.list("args").count() != 3 {
         return None;
@@ -206,19 +191,19 @@ fn arguments(call: &Record) -> Option<SetConfig> {
     })
 }
 
-/// The argument of a name, or of a place where arguments have no names.
-fn argument<'a>(call: &'a Record, place: usize, name: &str) -> Option<&'a Record> {
+/// The argument with a name, or at a position if it has no name.
+fn argument<'a>(call: &'a Record, position: usize, name: &str) -> Option<&'a Record> {
     let mut named = call
         .list("args")
         .filter(|argument| argument.kind == "NamedArgExpr");
     if let Some(found) = named.find(|argument| argument.text("name") == name) {
         return found.record("arg");
     }
-    let found = call.list("args").nth(place)?;
+    let found = call.list("args").nth(position)?;
     (found.kind != "NamedArgExpr").then_some(found)
 }
 
-/// A constant or a parameter, also with a cast that changes nothing.
+/// A constant or a parameter, also with a cast that does not change it.
 fn of_argument(node: &Record) -> Option<Argument> {
     match node.kind {
         "ParamRef" => {
@@ -245,7 +230,7 @@ fn constant(node: &Record) -> Option<Argument> {
     Some(Argument::Constant(Some(text.to_owned())))
 }
 
-/// To `text` or `boolean`, without a length.
+/// Whether the cast is to `text` or `boolean`, without a length.
 fn is_plain_cast(node: &Record) -> bool {
     node.record("type_name").is_some_and(|cast| {
         let parts = cast.names("names");

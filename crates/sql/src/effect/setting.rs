@@ -1,21 +1,22 @@
-//! What SET, RESET and `set_config()` do to settings.
+//! Effects of SET, RESET and `set_config()` on settings.
 
-use super::kept::Kept;
-use super::{SessionChange, is_temporary};
+use super::change::SessionChange;
+use super::pin_reason::PinReason;
+use crate::name::is_temporary_schema;
 use crate::parser;
-use crate::quote_literal;
+use crate::quote::quote_literal;
 use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{VariableSetKind, VariableSetStmt};
 
-/// They last as long as their transaction.
-pub(super) const OF_THE_TRANSACTION: [&str; 3] = [
+/// Settings that last until the end of the transaction.
+pub(super) const TRANSACTION_SETTINGS: [&str; 3] = [
     "transaction_isolation",
     "transaction_read_only",
     "transaction_deferrable",
 ];
 
-/// SET and RESET in all their forms.
+/// The changes of SET and RESET in all their forms.
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     let name = set.name.to_ascii_lowercase();
     if set.is_local {
@@ -26,9 +27,9 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
         VariableSetKind::VarSetMulti if name == "session characteristics" => {
             return characteristics(set);
         }
-        // SET TRANSACTION.
+        // `SET TRANSACTION`.
         VariableSetKind::VarSetMulti => return Vec::new(),
-        _ if OF_THE_TRANSACTION.contains(&name.as_str()) => return Vec::new(),
+        _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => return Vec::new(),
         VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
         VariableSetKind::VarSetValue => return changes_of_value(set, name),
         VariableSetKind::VarSetCurrent => SessionChange::SetUnknown { name },
@@ -37,33 +38,34 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     vec![change]
 }
 
-/// What lasts of a value that ends with its transaction.
+/// The lasting changes of a value that ends with the transaction.
 pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChange> {
-    let known = is_of_a_user(name).then(|| SessionChange::Known {
+    let known = is_custom_option(name).then(|| SessionChange::Known {
         name: name.to_owned(),
     });
-    let seed = (name == SEED).then_some(SessionChange::Pin(Kept::Seed));
+    let seed = (name == SEED).then_some(SessionChange::Pin(PinReason::Seed));
     let also = temporaries(name, values);
     known.into_iter().chain(seed).chain(also).collect()
 }
 
-/// A name that PostgreSQL makes where it does not know it, and never forgets in that session; or one of an extension.
-pub fn is_of_a_user(name: &str) -> bool {
+/// Whether a setting is a customized option (PostgreSQL documentation, section "Customized Options"). PostgreSQL
+/// defines such an option when it is first set, and the session keeps it; or an extension defines it.
+pub fn is_custom_option(name: &str) -> bool {
     name.contains('.')
 }
 
-/// SQL that makes PostgreSQL know such a name. Its value is the default.
-pub fn known_sql(name: &str) -> String {
+/// SQL that defines a customized option with its default value.
+pub fn define_option_sql(name: &str) -> String {
     let name = quote_literal(name);
     format!(
         "SELECT pg_catalog.set_config({name}, '', true) WHERE pg_catalog.current_setting({name}, true) IS NULL"
     )
 }
 
-/// The setting that begins a sequence of random numbers.
+/// The setting that initializes the random number generator of the session.
 pub(super) const SEED: &str = "seed";
 
-/// `SET SESSION CHARACTERISTICS AS TRANSACTION …` sets the defaults of what it names.
+/// The changes of `SET SESSION CHARACTERISTICS AS TRANSACTION …`: it sets the defaults of the characteristics.
 fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
     let one = |arg: &pg_query::Node| {
         let Some(NodeEnum::DefElem(mode)) = &arg.node else {
@@ -86,7 +88,7 @@ fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
     set.args.iter().map(one).collect()
 }
 
-/// The constants of `SET name TO value, …`.
+/// The constants in `SET name TO value, …`.
 fn values_of(set: &VariableSetStmt) -> Vec<String> {
     let constants = set.args.iter().filter(|arg| {
         let constant = &arg.node;
@@ -97,10 +99,10 @@ fn values_of(set: &VariableSetStmt) -> Vec<String> {
         .collect()
 }
 
-/// `SET name TO value`.
+/// The changes of `SET name TO value`.
 fn changes_of_value(set: &VariableSetStmt, name: String) -> Vec<SessionChange> {
     let values = values_of(set);
-    let also = temporaries(&name, &values).or_else(|| resolved(&name));
+    let also = temporaries(&name, &values).or_else(|| resolved_at_set(&name));
     let change = special(&name, &values).unwrap_or_else(|| match text_of_set(set) {
         Some(sql) => SessionChange::Set { name, sql },
         None => SessionChange::SetUnknown { name },
@@ -108,42 +110,44 @@ fn changes_of_value(set: &VariableSetStmt, name: String) -> Vec<SessionChange> {
     [change].into_iter().chain(also).collect()
 }
 
-/// PostgreSQL looks up what the value names when it is set, by the search path of that moment, and keeps what it has found.
-fn resolved(name: &str) -> Option<SessionChange> {
+/// PostgreSQL resolves the value when it is set, with the search path of that time, and stores the result.
+fn resolved_at_set(name: &str) -> Option<SessionChange> {
     (name == "default_text_search_config").then(|| SessionChange::SetUnknown {
         name: name.to_owned(),
     })
 }
 
-/// Names without a schema may mean what only this session has: what is made there, if its schema comes first; if others
-/// come before it, only where those do not exist.
+/// The change of a search path with the temporary schema. Names without a schema then may refer to objects that only
+/// this session has: new objects, if the schema is the first one; otherwise existing objects that no earlier schema
+/// contains.
 pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
     if name != "search_path" {
         return None;
     }
     let mut schemas = values.iter().flat_map(|value| value.split(','));
-    let place = schemas.position(|schema| is_temporary(schema.trim().trim_matches('"')))?;
-    Some(match place {
-        0 => SessionChange::Pin(Kept::Temporary),
+    let position =
+        schemas.position(|schema| is_temporary_schema(schema.trim().trim_matches('"')))?;
+    Some(match position {
+        0 => SessionChange::Pin(PinReason::Temporary),
         _ => SessionChange::Taint,
     })
 }
 
-/// Values that mean something else than a value.
+/// Values with a special meaning.
 fn special(name: &str, values: &[String]) -> Option<SessionChange> {
     match name {
-        // Not what RESET ROLE does, which goes back to the role that the session began with.
+        // Unlike `RESET ROLE`, which returns to the role at the start of the session.
         "role" if values.iter().any(|value| value == "none") => Some(SessionChange::Set {
             name: name.to_owned(),
             sql: "SET ROLE NONE".to_owned(),
         }),
-        // A seed starts a sequence that only this session's server goes on with.
-        SEED => Some(SessionChange::Pin(Kept::Seed)),
+        // After setting a seed, only this server connection returns the rest of the sequence.
+        SEED => Some(SessionChange::Pin(PinReason::Seed)),
         _ => None,
     }
 }
 
-/// A text that sets it again, if the deparser's text provably means the same.
+/// SQL that sets the same value again. `None` if the deparsed text may mean something else.
 fn text_of_set(set: &VariableSetStmt) -> Option<String> {
     let sql = parser::deparse(NodeEnum::VariableSetStmt(set.clone())).ok()?;
     let again = parser::parse(&sql).ok()?;
@@ -159,7 +163,7 @@ fn text_of_set(set: &VariableSetStmt) -> Option<String> {
     }
 }
 
-/// SQL that sets a setting to a value, whatever its kind.
+/// SQL that sets a setting of any type to a value.
 pub fn set_config_sql(name: &str, value: &str) -> String {
     format!(
         "SELECT pg_catalog.set_config({}, {}, false)",
@@ -168,14 +172,14 @@ pub fn set_config_sql(name: &str, value: &str) -> String {
     )
 }
 
-/// What changes when a setting is given this value by `set_config`.
+/// The changes when `set_config` sets a setting to this value.
 pub fn set_to(name: &str, value: Option<&str>) -> Vec<SessionChange> {
     let Some(value) = value else {
         let name = name.to_owned();
         return vec![SessionChange::Reset { name }];
     };
     let values = [value.to_owned()];
-    let also = temporaries(name, &values).or_else(|| resolved(name));
+    let also = temporaries(name, &values).or_else(|| resolved_at_set(name));
     let name = name.to_owned();
     let change = special(&name, &values).unwrap_or_else(|| SessionChange::Set {
         sql: set_config_sql(&name, value),

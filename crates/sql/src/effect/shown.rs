@@ -1,11 +1,12 @@
-//! Which statements show the value of a setting.
+//! Statements that show the value of a setting.
 
 use crate::tree::Record;
 
-/// The setting that ends sessions which are idle.
+/// The setting that limits the time for which a session may be idle.
 pub const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 
-/// Whether a statement may show this setting: by its name, among all, or by a name that the text does not tell.
+/// Whether a statement may show this setting: by its name, as one of all settings, or by a name that the text does
+/// not contain.
 pub(crate) fn shows(tree: &Record, setting: &str) -> bool {
     let mut found = false;
     tree.walk(&mut |node| found |= node_shows(node, setting));
@@ -32,7 +33,7 @@ fn node_shows(node: &Record, setting: &str) -> bool {
             let text = value.text("sval");
             text.eq_ignore_ascii_case(setting)
         }),
-        // The text of another one.
+        // The text of the prepared statement is not visible.
         "ExecuteStmt" => true,
         _ => false,
     }
@@ -43,7 +44,7 @@ mod tests {
     use crate::statement::parse;
 
     #[test]
-    fn a_statement_shows_a_setting_by_its_name_or_among_all() {
+    fn a_statement_may_show_a_setting_by_name_or_as_one_of_all() {
         for (sql, shows) in [
             ("SHOW idle_session_timeout", true),
             ("SHOW ALL", true),

@@ -1,6 +1,6 @@
-//! What texts do, by example.
+//! Effects of texts, by example.
 
-use super::{Effect, Kept, Listening, SessionChange, replace_listening};
+use super::{Effect, Listening, PinReason, SessionChange};
 use crate::statement::parse;
 
 fn effect(sql: &str) -> Effect {
@@ -102,7 +102,7 @@ fn others() {
 }
 
 #[test]
-fn settings_are_set_again_by_their_text() {
+fn the_sql_of_a_setting_is_the_deparsed_statement() {
     let cases = [
         (
             "set Work_Mem = '1MB'",
@@ -140,7 +140,7 @@ fn settings_are_set_again_by_their_text() {
 }
 
 #[test]
-fn a_text_that_sets_again_means_the_same() {
+fn the_sql_of_a_setting_has_the_same_effect() {
     let texts = [
         "SET SESSION AUTHORIZATION a",
         "SET SESSION AUTHORIZATION \"A b\"",
@@ -164,7 +164,7 @@ fn a_text_that_sets_again_means_the_same() {
 }
 
 #[test]
-fn settings_go_back() {
+fn resets_are_recognized() {
     let reset = |name: &str| SessionChange::Reset {
         name: name.to_owned(),
     };
@@ -197,7 +197,7 @@ fn settings_go_back() {
 }
 
 #[test]
-fn what_binds_a_client_to_its_server() {
+fn session_state_of_one_server_connection_pins_the_client() {
     let texts = [
         "CREATE TEMP TABLE t (a int)",
         "CREATE LOCAL TEMPORARY TABLE t AS SELECT 1",
@@ -237,7 +237,7 @@ fn what_binds_a_client_to_its_server() {
 }
 
 #[test]
-fn a_call_counts_wherever_it_stands() {
+fn a_call_counts_anywhere_in_a_statement() {
     const CALL: &str = "set_config('a', 'b', false)";
     let texts = [
         "SELECT CASE WHEN # = 'b' THEN 1 END",
@@ -300,23 +300,20 @@ fn a_call_counts_wherever_it_stands() {
     for text in texts {
         let sql = text.replace('#', CALL);
         assert!(changes(&sql).contains(&unknown("a")), "{sql}");
-        let harmless = text.replace('#', "set_config('a', 'b', true)");
-        assert!(
-            !matches!(effect(&harmless), Effect::Session(_)),
-            "{harmless}"
-        );
+        let local = text.replace('#', "set_config('a', 'b', true)");
+        assert!(!matches!(effect(&local), Effect::Session(_)), "{local}");
     }
 }
 
 #[test]
-fn what_a_statement_does_often_is_said_once() {
+fn repeated_changes_of_a_statement_are_listed_once() {
     let both = "pg_advisory_lock(1), pg_advisory_unlock(1), setseed(1)";
     let sql = format!("SELECT {}", [both; 100].join(", "));
     assert_eq!(changes(&sql).len(), 3, "{:?}", changes(&sql));
 }
 
 #[test]
-fn what_may_change_anything() {
+fn statements_with_unknown_changes_are_recognized() {
     for sql in [
         "DO 'begin end'",
         "CALL p(1)",
@@ -327,7 +324,7 @@ fn what_may_change_anything() {
 }
 
 #[test]
-fn several_statements_tell_all_changes_in_order() {
+fn changes_of_several_statements_are_listed_in_order() {
     let sql = "SET a.b = 1; SELECT 1; RESET a.b; LISTEN c";
     let reset = SessionChange::Reset {
         name: "a.b".to_owned(),
@@ -363,7 +360,7 @@ fn unknown(name: &str) -> SessionChange {
     }
 }
 
-/// What a text sets when these values are bound to its parameters.
+/// The changes of a text with these parameter values.
 fn bound(sql: &str, values: &[Option<&[u8]>]) -> Vec<SessionChange> {
     let value = |number: usize| values.get(number - 1).copied();
     let changes = changes(sql);
@@ -375,7 +372,7 @@ fn bound(sql: &str, values: &[Option<&[u8]>]) -> Vec<SessionChange> {
 }
 
 #[test]
-fn parameters_may_be_the_arguments_of_a_call() {
+fn arguments_of_a_call_may_be_parameters() {
     let set = |value| super::set_to("c.d", Some(value));
     for sql in [
         "SELECT set_config('c.d', $2, false)",
@@ -405,23 +402,23 @@ fn parameters_may_be_the_arguments_of_a_call() {
     );
     assert_eq!(
         bound("SELECT set_config($1, 'b', false)", &[]),
-        [SessionChange::Pin(Kept::Setting)]
+        [SessionChange::Pin(PinReason::Setting)]
     );
     assert!(matches!(
         super::set_to("seed", Some("1"))[..],
-        [SessionChange::Pin(Kept::Seed)]
+        [SessionChange::Pin(PinReason::Seed)]
     ));
 }
 
 #[test]
-fn a_call_with_columns_that_call_nothing_beside_it_is_made_once() {
-    // What asyncpg sends for every type that it looks up.
+fn a_call_beside_columns_without_calls_is_executed_once() {
+    // asyncpg sends this for each type that it looks up.
     let sql = "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new";
     assert_eq!(changes(sql), super::set_to("jit", Some("off")));
 }
 
 #[test]
-fn where_the_text_does_not_tell_the_value_the_server_is_asked() {
+fn a_value_that_the_text_does_not_show_is_read_from_the_server() {
     for sql in [
         "SELECT set_config('A', b, false) FROM t",
         "SELECT set_config('a', 'b', x) FROM t",
@@ -436,15 +433,15 @@ fn where_the_text_does_not_tell_the_value_the_server_is_asked() {
 }
 
 #[test]
-fn what_is_looked_up_when_it_is_set_is_asked_for() {
+fn a_value_that_postgresql_resolves_is_read_from_the_server() {
     let changes = changes("SET default_text_search_config = mine");
     assert!(matches!(&changes[..], [SessionChange::Set { .. }, second]
         if *second == unknown("default_text_search_config")));
 }
 
 #[test]
-fn a_path_with_the_temporary_schema_follows_and_tells_of_it() {
-    let temporary = SessionChange::Pin(Kept::Temporary);
+fn a_search_path_with_the_temporary_schema_is_a_setting_and_a_pin() {
+    let temporary = SessionChange::Pin(PinReason::Temporary);
     for (sql, also) in [
         ("SET search_path TO pg_temp, app", &temporary),
         ("SET search_path TO app, pg_temp", &SessionChange::Taint),
@@ -462,7 +459,7 @@ fn a_path_with_the_temporary_schema_follows_and_tells_of_it() {
 }
 
 #[test]
-fn no_role_is_a_role_of_its_own() {
+fn set_role_none_is_not_a_reset() {
     let none = SessionChange::Set {
         name: "role".to_owned(),
         sql: "SET ROLE NONE".to_owned(),
@@ -471,7 +468,7 @@ fn no_role_is_a_role_of_its_own() {
 }
 
 #[test]
-fn savepoints_are_told_by_name() {
+fn savepoints_are_listed_by_name() {
     let name = || "A b".to_owned();
     assert_eq!(
         changes("SAVEPOINT \"A b\""),
@@ -488,45 +485,51 @@ fn savepoints_are_told_by_name() {
 }
 
 #[test]
-fn an_unlock_may_let_go() {
+fn an_unlock_may_end_a_pin() {
     for sql in [
         "SELECT pg_advisory_unlock_all()",
         "SELECT 1 WHERE pg_advisory_unlock(1)",
     ] {
-        assert_eq!(changes(sql), [SessionChange::LetGo], "{sql}");
+        assert_eq!(changes(sql), [SessionChange::MayUnpin], "{sql}");
     }
 }
 
 #[test]
-fn what_no_reset_takes_away_stays_with_its_client_until_the_connection_ends() {
-    for (sql, kept) in [
-        ("SELECT pg_backup_start('b', true)", Kept::Backup),
-        ("SELECT pg_start_backup('b', true, false)", Kept::Backup),
+fn state_that_no_reset_ends_lasts_until_the_connection_closes() {
+    for (sql, reason) in [
+        ("SELECT pg_backup_start('b', true)", PinReason::Backup),
+        (
+            "SELECT pg_start_backup('b', true, false)",
+            PinReason::Backup,
+        ),
         (
             "SELECT pg_replication_origin_session_setup('o')",
-            Kept::ReplicationOrigin,
+            PinReason::ReplicationOrigin,
         ),
-        ("SELECT ext.dblink_connect('c', 'dbname=x')", Kept::Dblink),
-        ("SELECT set_limit(0.5)", Kept::Limit),
+        (
+            "SELECT ext.dblink_connect('c', 'dbname=x')",
+            PinReason::Dblink,
+        ),
+        ("SELECT set_limit(0.5)", PinReason::Limit),
         (
             "SELECT pg_create_physical_replication_slot('s', false, true)",
-            Kept::ReplicationSlot,
+            PinReason::ReplicationSlot,
         ),
-        ("SET LOCAL seed = 0.5", Kept::Seed),
-        ("SELECT set_config('Seed', '0.5', true)", Kept::Seed),
+        ("SET LOCAL seed = 0.5", PinReason::Seed),
+        ("SELECT set_config('Seed', '0.5', true)", PinReason::Seed),
         (
             "SELECT set_config('seed', x::text, false) FROM t",
-            Kept::Seed,
+            PinReason::Seed,
         ),
     ] {
-        let pin = Effect::Session(vec![SessionChange::Pin(kept)]);
+        let pin = Effect::Session(vec![SessionChange::Pin(reason)]);
         assert_eq!(effect(sql), pin, "{sql}");
-        assert!(!kept.can_be_discarded(), "{sql}");
+        assert!(!reason.can_be_discarded(), "{sql}");
     }
 }
 
 #[test]
-fn a_local_value_of_a_users_own_name_makes_the_name_known() {
+fn a_local_value_defines_a_customized_option() {
     let known = || SessionChange::Known {
         name: "app.x".to_owned(),
     };
@@ -544,7 +547,7 @@ fn a_local_value_of_a_users_own_name_makes_the_name_known() {
 }
 
 #[test]
-fn a_transaction_block_is_begun_by_two_words() {
+fn begin_and_start_transaction_start_a_transaction_block() {
     for (text, begins) in [
         ("begin", true),
         ("START TRANSACTION READ ONLY", true),
@@ -560,7 +563,7 @@ fn a_transaction_block_is_begun_by_two_words() {
 }
 
 #[test]
-fn channels_are_named_as_postgresql_reads_them() {
+fn channel_names_are_folded_and_truncated_as_in_postgresql() {
     use Listening::{Listen, Unlisten, UnlistenAll};
     for (sql, expected) in [
         ("listen Jobs", Listen("jobs".to_owned())),
@@ -575,25 +578,4 @@ fn channels_are_named_as_postgresql_reads_them() {
     ] {
         assert_eq!(changes(sql), [SessionChange::Listening(expected)], "{sql}");
     }
-}
-
-#[test]
-fn another_statement_takes_the_place_of_each_listen() {
-    let mut seen = Vec::new();
-    let text = "/* é */ LISTEN a; SELECT 'LISTEN b';UNLISTEN \"é\"; listen c ;";
-    let replaced = replace_listening(text, |listening| {
-        seen.push(listening.clone());
-        format!("NOTIFY x, '{}'", seen.len())
-    });
-    assert_eq!(
-        replaced.unwrap(),
-        "/* é */ NOTIFY x, '1'; SELECT 'LISTEN b';NOTIFY x, '2'; NOTIFY x, '3';"
-    );
-    let channel = |name: &str| name.to_owned();
-    let expected = [
-        Listening::Listen(channel("a")),
-        Listening::Unlisten(channel("é")),
-        Listening::Listen(channel("c")),
-    ];
-    assert_eq!(seen, expected);
 }

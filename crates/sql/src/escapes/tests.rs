@@ -1,4 +1,4 @@
-//! Texts that depend on settings; those that Paceline writes do not.
+//! Texts whose meaning depends on settings, and texts that Paceline generates.
 
 use super::{has_escapes, hides_quotes, keeps_ascii, unescaped};
 use crate::{Expr, parse, quote_literal};
@@ -32,16 +32,19 @@ fn plain_constants_with_a_backslash_depend_on_settings() {
 }
 
 #[test]
-fn tokens_depend_on_settings_only_where_a_quote_follows() {
+fn tokens_depend_on_settings_only_if_a_quote_follows() {
     assert!(hides_quotes(r"select '\', ' ; set x to y; --'"));
     assert!(hides_quotes(r"select '\\\'"));
     assert!(!hides_quotes(r"select 'a\b'"));
-    assert!(!hides_quotes(r"select '\\', E'\\'"), "itself escaped");
+    assert!(
+        !hides_quotes(r"select '\\', E'\\'"),
+        "the backslash is escaped"
+    );
 }
 
-/// Texts that Paceline writes mean the same under every setting.
+/// Texts that Paceline generates mean the same under each setting.
 #[test]
-fn constants_are_written_so_that_they_depend_on_nothing() {
+fn generated_constants_do_not_depend_on_settings() {
     let written = |text: &str| {
         let expr = Expr::parse(text).expect("an expression");
         expr.to_sql(&|name| name.to_owned(), &|n| format!("${n}"))
@@ -55,7 +58,7 @@ fn constants_are_written_so_that_they_depend_on_nothing() {
 }
 
 #[test]
-fn encodings_of_clients_only_are_told_apart() {
+fn client_only_encodings_are_recognized() {
     for encoding in [
         "UTF8",
         "SQL_ASCII",
@@ -82,7 +85,7 @@ fn encodings_of_clients_only_are_told_apart() {
 }
 
 #[test]
-fn a_moment_may_be_spelled_with_escapes() {
+fn a_special_date_may_be_written_with_escapes() {
     for constant in [
         r"\156ow",
         r"n\x6fw",

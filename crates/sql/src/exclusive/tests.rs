@@ -1,9 +1,9 @@
-//! Statements that need a database without other sessions, and others.
+//! Statements that need a database without other sessions, and other statements.
 
 use crate::parse;
 
 #[test]
-fn the_database_in_which_no_other_session_may_be() {
+fn the_database_that_must_have_no_other_session_is_found() {
     for (text, database) in [
         ("DROP DATABASE x", Some("x")),
         ("drop database if exists \"X\" with (force)", Some("X")),
@@ -19,7 +19,7 @@ fn the_database_in_which_no_other_session_may_be() {
         ("ALTER TABLE x RENAME TO y", None),
         ("DROP TABLE x", None),
         ("SELECT 1", None),
-        // PostgreSQL refuses it.
+        // PostgreSQL rejects it.
         ("SELECT 1; DROP DATABASE x", None),
     ] {
         let found = parse(text).unwrap().exclusive;

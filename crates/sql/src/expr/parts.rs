@@ -1,10 +1,10 @@
-//! The parts of an expression that depend on no column.
+//! Parts of an expression that depend on no column.
 
-use crate::TypeName;
+use crate::type_name::TypeName;
 use pg_query::protobuf::TypeCast;
 use pg_query::{Node, NodeEnum};
 
-/// The largest parts of an expression that compute something and depend on no column.
+/// Returns the largest parts of an expression that compute a value and depend on no column.
 pub(super) fn collect(
     node: &NodeEnum,
     parameters: &[TypeName],
@@ -23,13 +23,14 @@ pub(super) fn collect(
 
 struct Collector<'a> {
     parameters: &'a [TypeName],
-    /// Parameters that stand for columns.
+    /// Whether a parameter represents a column.
     is_column: &'a dyn Fn(u32) -> bool,
     parts: Vec<NodeEnum>,
 }
 
 impl Collector<'_> {
-    /// Does a node depend on a column? If it does, those of its parts that do not, and compute something, are collected.
+    /// Whether a node depends on a column. If so, the parts of the node that do not, but compute a value, are
+    /// collected.
     fn depends(&mut self, node: &NodeEnum) -> bool {
         match node {
             NodeEnum::ColumnRef(_) => return true,
@@ -38,15 +39,15 @@ impl Collector<'_> {
             }
             _ => {}
         }
-        let mut free = Vec::new();
+        let mut independent = Vec::new();
         let mut depends = false;
         for child in children(node) {
             match self.depends(child) {
                 true => depends = true,
-                false => free.push(child),
+                false => independent.push(child),
             }
         }
-        // What is no expression by itself cannot be computed by itself.
+        // A node that is not an expression cannot be computed separately.
         let is_expression = !matches!(
             node,
             NodeEnum::List(_)
@@ -56,12 +57,12 @@ impl Collector<'_> {
                 | NodeEnum::AIndices(_)
         );
         if depends || !is_expression {
-            free.into_iter().for_each(|child| self.push(child));
+            independent.into_iter().for_each(|child| self.push(child));
         }
         depends || !is_expression
     }
 
-    /// Adds a part, unless it is a value, or one that a cast leaves as it is.
+    /// Adds a part if it computes a value.
     fn push(&mut self, node: &NodeEnum) {
         if self.computes(node) {
             self.parts.push(node.clone());
@@ -77,13 +78,13 @@ impl Collector<'_> {
         itself || children(node).into_iter().any(|child| self.computes(child))
     }
 
-    /// A constant is converted once for all, and fails for all.
+    /// Whether a cast may change a value. The conversion of a constant succeeds or fails for all members alike.
     fn converts(&self, cast: &TypeCast) -> bool {
         let target = cast.type_name.as_ref();
         match cast.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
             Some(NodeEnum::ParamRef(parameter)) => {
-                let place = parameter.number.unsigned_abs().checked_sub(1);
-                let name = place.and_then(|place| self.parameters.get(place as usize));
+                let index = parameter.number.unsigned_abs().checked_sub(1);
+                let name = index.and_then(|index| self.parameters.get(index as usize));
                 !name
                     .zip(target)
                     .is_some_and(|(name, target)| name.is(target))
@@ -94,7 +95,7 @@ impl Collector<'_> {
     }
 }
 
-/// The nodes right below one that an expression may hold.
+/// The direct child nodes that an expression may have.
 fn children(node: &NodeEnum) -> Vec<&NodeEnum> {
     let nodes: Vec<&Node> = match node {
         NodeEnum::AExpr(e) => [&e.lexpr, &e.rexpr]

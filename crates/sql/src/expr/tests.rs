@@ -1,4 +1,4 @@
-//! Expressions keep their meaning through `to_sql`, whatever replaces their columns and parameters.
+//! `to_sql` preserves the meaning of expressions, whatever replaces their columns and parameters.
 
 use pg_query::NodeEnum;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn identity(expr: &Expr) -> String {
         .unwrap()
 }
 
-/// The expressions that a fold must be able to carry, in every syntax that the deparser has to get right.
+/// Expressions that a fold must support, in each syntax that the deparser has to handle.
 const EXPRESSIONS: &[&str] = &[
     "a",
     "1",
@@ -172,14 +172,14 @@ const EXPRESSIONS: &[&str] = &[
     "a IS JSON IS TRUE",
 ];
 
-fn is_taken(sql: &str) -> bool {
-    // A node kind that is not in the list of understood ones.
+fn is_supported(sql: &str) -> bool {
+    // A kind of node that is not listed as supported.
     sql != "a IS JSON IS TRUE"
 }
 
 #[test]
-fn an_expression_comes_back_the_same() {
-    for sql in EXPRESSIONS.iter().filter(|sql| is_taken(sql)) {
+fn an_expression_is_the_same_after_deparsing() {
+    for sql in EXPRESSIONS.iter().filter(|sql| is_supported(sql)) {
         let expr = parsed(sql);
         let text = identity(&expr);
         let again = parsed(&text);
@@ -192,7 +192,7 @@ fn an_expression_comes_back_the_same() {
     }
 }
 
-/// The node of any expression, understood or not.
+/// The node of any expression, supported or not.
 fn node_of(sql: &str) -> NodeEnum {
     single_target(parser::parse(&format!("SELECT {sql}")).unwrap()).unwrap()
 }
@@ -218,15 +218,15 @@ fn replaces_in_text_as_in_tree(sql: &str) -> (Record, Record) {
 }
 
 #[test]
-fn replacing_in_the_text_is_replacing_in_the_tree() {
-    for sql in EXPRESSIONS.iter().filter(|sql| is_taken(sql)) {
+fn replacing_in_the_text_equals_replacing_in_the_tree() {
+    for sql in EXPRESSIONS.iter().filter(|sql| is_supported(sql)) {
         let (found, expected) = replaces_in_text_as_in_tree(sql);
         assert_eq!(found, expected, "{sql}");
     }
 }
 
 #[test]
-fn replacements_are_whole() {
+fn replacements_are_parenthesized() {
     let expr = parsed("a * $1 - a[$2] + $11");
     let text = expr
         .to_sql(&|name| format!("s.{name} + 1"), &|number| {
@@ -240,7 +240,7 @@ fn replacements_are_whole() {
 }
 
 #[test]
-fn columns_and_parameters_in_order() {
+fn columns_and_parameters_are_listed_in_order() {
     let expr = parsed("b + a * $3 + b - \"A\" + $1 * $3");
     assert_eq!(expr.columns(), ["b", "a", "A"]);
     assert_eq!(expr.parameters(), [3, 1]);
@@ -253,7 +253,7 @@ fn columns_and_parameters_in_order() {
 }
 
 #[test]
-fn what_is_more_than_a_row_is_refused() {
+fn expressions_over_more_than_one_row_are_rejected() {
     let texts = [
         "",
         "1, 2",
@@ -302,7 +302,7 @@ fn operand() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// Random expressions, fully bracketed, so that the text says what the tree must be.
+/// Random expressions with all parentheses, so that the text determines the tree.
 fn expression() -> impl Strategy<Value = String> {
     operand().prop_recursive(5, 24, 3, |inner| {
         let binary = prop::sample::select(vec![
@@ -331,7 +331,7 @@ proptest! {
     #![proptest_config(paceline_testing::cases(4_000))]
 
     #[test]
-    fn any_expression_comes_back_the_same(sql in expression()) {
+    fn a_random_expression_is_the_same_after_deparsing(sql in expression()) {
         let expr = parsed(&sql);
         let again = parsed(&identity(&expr));
         prop_assert_eq!(again.tree(), expr.tree(), "{} became {}", sql, identity(&expr));
@@ -373,7 +373,7 @@ fn parts_that_depend_on_no_column_are_found() {
         assert!(parts(none).is_empty(), "{none}: {:?}", parts(none));
     }
     assert_eq!(parts("a + $1::smallint").len(), 1, "a cast that may fail");
-    assert_eq!(parts("a + $2::int").len(), 1, "so may this");
+    assert_eq!(parts("a + $2::int").len(), 1, "this cast, too");
     assert_eq!(parts("a + 60 / ($1 - 4)"), ["(60 / (($1) - 4))"]);
     assert_eq!(parts("1 / $1 > $2 + 1"), ["(1 / ($1) > ($2) + 1)"]);
     assert_eq!(

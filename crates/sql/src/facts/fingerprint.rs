@@ -1,26 +1,28 @@
-//! The fingerprint: an SQL expression over the facts that a plan was made for, and its value when the
-//! plan was made. A group's statement compares the two in its own transaction: if they differ it does nothing.
+//! The fingerprint: an SQL expression over the facts that a group's statement depends on, and its value at the
+//! analysis. The statement compares the two in its own transaction: if they differ, it changes nothing.
 //!
-//! It holds row versions (`xmin`) of everything in the catalog that decides whether and how a statement is grouped. VACUUM
-//! and ANALYZE do not move them: they update the catalog in place.
+//! The fingerprint contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
+//! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
 
-use super::Names;
-use crate::{Name, quote_ident, quote_literal};
+use super::catalog::{
+    FIRST_OWN_OID, TYPES_SQL, own_types_sql, reg_literal, regclass_literal, tree_sql,
+};
+use super::names::Names;
+use super::session::compared_sql;
+use crate::name::Name;
+use crate::quote::quote_literal;
 
-/// OIDs below this one are those of objects that PostgreSQL itself brings (`FirstNormalObjectId`).
-pub(crate) const FIRST_OWN_OID: u32 = 16_384;
-
-/// What a plan was made for.
+/// The state of the catalog at the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// An expression of type text.
+    /// SQL expression of type `text`.
     pub sql: String,
-    /// Its value when the plan was made.
+    /// Value of the expression at the analysis.
     pub value: String,
 }
 
 impl Fingerprint {
-    /// Both together.
+    /// The combination of both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -29,65 +31,29 @@ impl Fingerprint {
         }
     }
 
-    /// A condition: nothing has changed; `place` is the parameter that is the value.
+    /// SQL condition: the value has not changed. Parameter `place` is the old value.
     pub(crate) fn holds(&self, place: usize) -> String {
         format!("({} OPERATOR(pg_catalog.=) ${place})", self.sql)
     }
 }
 
-/// A table with all that belongs to it.
+/// A table and the objects that belong to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extent {
     /// OIDs of the table and of all its partitions.
     pub tree: Vec<u32>,
-    /// OIDs of domains and enums that its columns are made of.
+    /// OIDs of the domains and enums in its columns.
     pub types: Vec<u32>,
-    /// It may have triggers: a first one would show in its row of pg_class, a further one would not.
+    /// Whether the table may have triggers. The first trigger changes the table's row in `pg_class`, further ones do
+    /// not.
     pub triggers: bool,
-    /// It may have inheritance children or partitions: likewise.
+    /// Whether the table may have inheritance children or partitions. The first child changes the table's row in
+    /// `pg_class`, further ones do not.
     pub children: bool,
 }
 
-/// A name as SQL that `to_regclass` and `to_regtype` take.
-fn reg_literal(name: &Name) -> String {
-    let text = match &name.schema {
-        Some(schema) => format!("{}.{}", quote_ident(schema), quote_ident(&name.name)),
-        None => quote_ident(&name.name),
-    };
-    quote_literal(&text)
-}
-
-/// A name as SQL that `to_regclass` takes.
-pub fn regclass_literal(name: &Name) -> String {
-    reg_literal(name)
-}
-
-/// `tree(id)`: the table and its partitions.
-pub(crate) fn tree_sql(name: &Name) -> String {
-    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
-    format!(
-        "tree(id) AS MATERIALIZED (SELECT {class}::pg_catalog.oid WHERE {class} IS NOT NULL \
-         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({class}) p)"
-    )
-}
-
-/// `types(id)`: the types of the columns of all tables in `tree(id)`, and all that these are made of. For WITH RECURSIVE.
-pub(crate) const TYPES_SQL: &str = "types(id) AS (SELECT a.atttypid FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.id \
-      WHERE a.attnum > 0 AND NOT a.attisdropped \
-    UNION SELECT p.id FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id, LATERAL (SELECT t.typbasetype UNION ALL SELECT t.typelem \
-      UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid) \
-      UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) p(id))";
-
-/// The OIDs of domains and enums among `types(id)`, as text.
-pub(crate) fn own_types_sql() -> String {
-    format!(
-        "pg_catalog.array_to_string(ARRAY(SELECT t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id \
-         WHERE t.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND t.typtype IN ('d', 'e') ORDER BY t.oid), ',')"
-    )
-}
-
-/// Asks for one row, in the order of [`Extent`]'s fields. It decides which fingerprint is taken, before anything else is
-/// asked.
+/// Query for one row with the fields of [`Extent`] in their order. It must be executed before the other queries,
+/// because it determines the fingerprint.
 pub fn extent_sql(name: &Name) -> String {
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), {types}, \
@@ -98,7 +64,7 @@ pub fn extent_sql(name: &Name) -> String {
     )
 }
 
-/// A list of OIDs as a condition on a column.
+/// SQL condition: the column contains one of these OIDs.
 fn among(column: &str, oids: &[u32]) -> String {
     match oids {
         [one] => format!("v.{column} = {one}::pg_catalog.oid"),
@@ -112,7 +78,7 @@ fn among(column: &str, oids: &[u32]) -> String {
     }
 }
 
-/// Row versions of a table of the catalog, in an order.
+/// Row versions of rows of a catalog, in a fixed order.
 pub(crate) fn versions(table: &str, column: &str, oids: &[u32], order: &str) -> String {
     let condition = among(column, oids);
     format!("ARRAY(SELECT v.xmin FROM pg_catalog.{table} v WHERE {condition} ORDER BY {order})")
@@ -126,7 +92,7 @@ pub(crate) fn column_versions(tree: &[u32]) -> String {
     )
 }
 
-/// Row versions of what domains and enums are.
+/// Row versions of the definitions of domains and enums.
 pub(crate) fn type_versions(types: &[u32]) -> Vec<String> {
     if types.is_empty() {
         return Vec::new();
@@ -138,8 +104,9 @@ pub(crate) fn type_versions(types: &[u32]) -> Vec<String> {
     ]
 }
 
-/// The fingerprint of a table. CHECK constraints and the first trigger or child of a table show in its row of pg_class;
-/// further ones do not, nor do children and constraints of partitions, nor what domains and enums are.
+/// The fingerprint of a table. CHECK constraints and the first trigger or child of a table change its row in
+/// `pg_class`. Further triggers and children, children and constraints of partitions, and the definitions of domains
+/// and enums do not, so that the fingerprint includes their own rows.
 pub fn table_sql(name: &Name, extent: &Extent) -> String {
     let tree = &extent.tree;
     let mut parts = vec![
@@ -164,17 +131,17 @@ pub fn table_sql(name: &Name, extent: &Extent) -> String {
     format!("ROW({})::pg_catalog.text", parts.join(", "))
 }
 
-/// What users have added to PostgreSQL's operators and casts.
+/// Whether users have added operators or casts to PostgreSQL's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Operators of the names that are used.
+    /// Operators with names that the statement uses.
     pub operators: bool,
-    /// Casts by functions.
+    /// Casts with a function.
     pub casts: bool,
 }
 
 impl Names {
-    /// Asks for one row, in the order of [`Added`]'s fields: what the fingerprint must look into.
+    /// Query for one row with the fields of [`Added`] in their order. The fingerprint depends on it.
     pub fn added_sql(&self) -> String {
         format!(
             "SELECT EXISTS (SELECT FROM {operators}), EXISTS (SELECT FROM {casts} AND o.castfunc <> 0::pg_catalog.oid)",
@@ -183,12 +150,12 @@ impl Names {
         )
     }
 
-    /// The fingerprint of what the names mean, and of what in the session decides about that.
+    /// The fingerprint of the objects that the names refer to, and of the session settings that determine them.
     pub fn fingerprint_sql(&self, added: Added) -> String {
-        let mut parts = vec![super::session::compared_sql()];
+        let mut parts = vec![compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
-            // All of the name, in any schema: a new one may be a better match.
+            // All functions of the name, in any schema: a new one may be a better match.
             parts.push(format!(
                 "ARRAY(SELECT v.xmin FROM pg_catalog.pg_proc v WHERE v.proname = ANY ({functions}) ORDER BY v.oid)"
             ));
@@ -216,7 +183,7 @@ impl Names {
         format!("ROW({})::pg_catalog.text", parts.join(", "))
     }
 
-    /// Operators `o` of users with one of the names.
+    /// User-defined operators `o` with one of the names.
     fn own_operators(&self) -> String {
         format!(
             "pg_catalog.pg_operator o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND o.oprname = ANY ({})",
@@ -225,7 +192,7 @@ impl Names {
     }
 }
 
-/// Casts `o` of users.
+/// User-defined casts `o`.
 fn own_casts() -> String {
     format!("pg_catalog.pg_cast o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid")
 }

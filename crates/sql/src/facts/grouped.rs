@@ -1,11 +1,12 @@
-//! Functions and types that a group's own statement must not contain, although a shared read may.
+//! Functions and types that a group's statement must not contain, although a shared read may.
 
-use super::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
-use crate::{Name, quote_literal};
+use super::catalog::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
+use crate::name::Name;
+use crate::quote::quote_literal;
 
-/// Functions of PostgreSQL that show how a value is stored, which differs within a group, or that may raise a NOTICE, which no
-/// member would get.
-const TELLING: [&str; 15] = [
+/// Functions of PostgreSQL that show how a value is stored, which differs in a group, or that may raise a NOTICE,
+/// which no member would receive.
+const EXCLUDED_FUNCTIONS: [&str; 15] = [
     "json_to_tsvector",
     "jsonb_to_tsvector",
     "pg_column_compression",
@@ -23,44 +24,45 @@ const TELLING: [&str; 15] = [
     "xpath_exists",
 ];
 
-/// Prefix of the names of PostgreSQL's types whose values are names in the catalog (`regclass`, `regtype`, …), and one more type.
-/// A group's statement keeps the constants that it was parsed with, but the name may mean another object later.
-const NAMING: &str = "reg";
-const OF_ROLES: &str = "aclitem";
+/// Name prefix of PostgreSQL's types whose values are names of objects in the catalog (`regclass`, `regtype`, …). A
+/// group's statement keeps the OIDs that its constants had when it was parsed, but the name may refer to another
+/// object later.
+const NAME_TYPE_PREFIX: &str = "reg";
+const ROLE_NAME_TYPE: &str = "aclitem";
 
-/// The one of relations: constants that are cast to it are compared ([`Names`](super::Names)).
-const OF_RELATIONS: &str = "regclass";
+/// The type for names of relations. The fingerprint includes constants that are cast to it ([`Names`](super::Names)).
+const RELATION_NAME_TYPE: &str = "regclass";
 
-/// A type `t` whose values are names in the catalog.
-fn naming_type() -> String {
+/// SQL condition: values of type `t` are names of objects in the catalog.
+fn name_type_sql() -> String {
     format!(
-        "(t.oid < {FIRST_OWN_OID}::pg_catalog.oid AND (pg_catalog.starts_with(t.typname::pg_catalog.text, '{NAMING}') OR t.typname = '{OF_ROLES}'))"
+        "(t.oid < {FIRST_OWN_OID}::pg_catalog.oid AND (pg_catalog.starts_with(t.typname::pg_catalog.text, '{NAME_TYPE_PREFIX}') OR t.typname = '{ROLE_NAME_TYPE}'))"
     )
 }
 
-/// Asks for one row with one boolean: has the table no column whose values are made of names in the catalog?
+/// Query for one row with one boolean: whether no column of the table contains names of objects in the catalog.
 pub fn no_names_sql(name: &Name) -> String {
     format!(
-        "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE {naming})",
+        "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE {name_type})",
         tree = tree_sql(name),
-        naming = naming_type(),
+        name_type = name_type_sql(),
     )
 }
 
-/// Asks for one row with one boolean: is none of these functions in `TELLING`, and take none of them, and no cast to one of
-/// these types, a constant for a name in the catalog?
+/// Query for one row with one boolean: whether none of these functions is in `EXCLUDED_FUNCTIONS` or takes a name
+/// of an object in the catalog as argument, and none of these types is such a name.
 pub fn fits_groups_sql(functions: &[Name], types: &[Name]) -> String {
-    let telling = |name: &&Name| TELLING.contains(&name.name.as_str());
-    let naming = |name: &&Name| match name.name.as_str() {
-        OF_RELATIONS => false,
-        name => name.starts_with(NAMING) || name == OF_ROLES,
+    let excluded = |name: &&Name| EXCLUDED_FUNCTIONS.contains(&name.name.as_str());
+    let name_type = |name: &&Name| match name.name.as_str() {
+        RELATION_NAME_TYPE => false,
+        name => name.starts_with(NAME_TYPE_PREFIX) || name == ROLE_NAME_TYPE,
     };
-    let strange = functions.iter().filter(telling).count() + types.iter().filter(naming).count();
+    let unfit = functions.iter().filter(excluded).count() + types.iter().filter(name_type).count();
     let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
-        "SELECT {strange} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p, pg_catalog.unnest(p.proargtypes::pg_catalog.oid[]) AS a(id) \
-           JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE p.proname = ANY (ARRAY[{functions}]::pg_catalog.name[]) AND p.proname <> 'nextval' AND {naming})",
+        "SELECT {unfit} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p, pg_catalog.unnest(p.proargtypes::pg_catalog.oid[]) AS a(id) \
+           JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE p.proname = ANY (ARRAY[{functions}]::pg_catalog.name[]) AND p.proname <> 'nextval' AND {name_type})",
         functions = list.join(","),
-        naming = naming_type(),
+        name_type = name_type_sql(),
     )
 }

@@ -1,26 +1,28 @@
-//! Names in expressions: what they mean the catalog and the search path say, so each must be looked up, and again in each
-//! group.
+//! Names in expressions. The catalog and the search path determine the objects they refer to, so that each group
+//! compares them.
 
-use super::fingerprint::FIRST_OWN_OID;
-use crate::{Expr, Name, Statement, quote_literal};
+use super::catalog::{FIRST_OWN_OID, NOT_IN_C};
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::quote::quote_literal;
 use std::collections::BTreeSet;
 
-/// Names in expressions.
+/// Names in expressions, for the fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     pub(super) functions: BTreeSet<String>,
     pub(super) operators: BTreeSet<String>,
-    /// Types of casts, but those of `pg_catalog`.
+    /// Types of casts, other than those of `pg_catalog`.
     pub(super) types: Vec<Name>,
     /// Sequences and other relations that constants name.
     pub(super) relations: BTreeSet<String>,
 }
 
-/// Groups compare keys and facts themselves.
+/// The operator by which a group's statement compares keys and the fingerprint.
 const EQUALITY: &str = "=";
 
 impl Names {
-    /// Those in these expressions.
+    /// The names in these expressions.
     pub fn of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Self {
         let mut names = Self {
             functions: BTreeSet::new(),
@@ -44,12 +46,12 @@ impl Names {
         names
     }
 
-    /// Functions and operators in a whole statement. (What types and relations it names matters to itself only.)
-    pub(crate) fn of_statement(statement: &Statement) -> Self {
+    /// The functions and operators in a statement. (Its types and relations do not affect other members.)
+    pub(crate) fn of_statement(functions: &[Name], operators: &[Name]) -> Self {
         let names = |names: &[Name]| names.iter().map(|name| name.name.clone()).collect();
         Self {
-            functions: names(&statement.functions),
-            operators: names(&statement.operators),
+            functions: names(functions),
+            operators: names(operators),
             types: Vec::new(),
             relations: BTreeSet::new(),
         }
@@ -63,32 +65,30 @@ impl Names {
         list(self.operators.iter())
     }
 
-    /// Asks for one row with one boolean: are all operators of these names that users have added for types of their own only
-    /// (enums and domains are made of PostgreSQL's), and all casts that they have added, written in C, as those of extensions
-    /// are? Others may do anything, or mean something else than PostgreSQL's.
+    /// Query for one row with one boolean: whether users have added operators of these names only for types of
+    /// extensions, written in C, and likewise all casts. Other operators and casts may have any effect, or replace
+    /// one of PostgreSQL's. (Enums and domains do not count as types of extensions, because they consist of
+    /// PostgreSQL's own.)
     pub fn only_extensions_sql(&self) -> String {
         format!(
             "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_operator o LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
                WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND o.oprname = ANY ({operators}) \
-               AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND {foreign}))) \
+               AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND {extension_type}))) \
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_cast o JOIN pg_catalog.pg_proc p ON p.oid = o.castfunc \
                WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND p.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
-               AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.castsource, o.casttarget) AND {foreign})))",
+               AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.castsource, o.casttarget) AND {extension_type})))",
             operators = self.operator_list(),
             plain = NOT_IN_C,
-            foreign = FOREIGN_TYPE,
+            extension_type = EXTENSION_TYPE,
         )
     }
 }
 
-/// A function `p` that is not written in C, or volatile.
-pub(crate) const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";
-
-/// A type `t` that is neither PostgreSQL's own nor made of such a one.
-const FOREIGN_TYPE: &str =
+/// SQL condition: type `t` is neither built-in nor made of a built-in type.
+const EXTENSION_TYPE: &str =
     "t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype NOT IN ('d', 'e')";
 
-/// Names as an array.
+/// Names as SQL array.
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.map(|name| quote_literal(name)).collect();
     format!("ARRAY[{}]::pg_catalog.name[]", names.join(","))

@@ -1,29 +1,30 @@
-//! What the catalog says of tables that may read the last number of a sequence (`lastval`, `currval`) where a text does not show it:
-//! by a default, a check, a trigger, a policy, a view or a function.
+//! Tables that may read the last number of a sequence (`lastval`, `currval`) in a way that a statement's text does
+//! not show: through a default, a check, a trigger, a policy, a view or a function.
 
-use super::regclass_literal;
-use crate::{Name, quote_literal};
+use super::catalog::regclass_literal;
+use crate::name::Name;
+use crate::quote::quote_literal;
 
-/// An SQL condition: `which` holds, and the text calls one of the functions that read the last number of a sequence. The text,
-/// which takes time to make, is made only for those.
+/// SQL condition: `which` is true, and `text` calls a function that reads the last number of a sequence. The CASE
+/// limits the evaluation of `text`, which is expensive, to rows for which `which` is true.
 fn reads_number(which: &str, text: &str) -> String {
     format!(
         "({which}) AND CASE WHEN {which} THEN {text} OPERATOR(pg_catalog.~*) '(currval|lastval) *[(]' ELSE false END"
     )
 }
 
-/// The column holds a relation of [`trees_sql`].
+/// SQL condition: the column contains a relation of [`trees_sql`].
 fn in_tree(column: &str) -> String {
     format!("{column} = ANY (ARRAY(SELECT id FROM tree))")
 }
 
-/// The column holds a type of [`trees_sql`].
+/// SQL condition: the column contains a type of [`trees_sql`].
 fn in_types(column: &str) -> String {
     format!("{column} = ANY (ARRAY(SELECT id FROM types))")
 }
 
-/// The relations of these names and their partitions, as `tree(id)`; `named(name)` are the names, `types(id)` the types of the
-/// columns, and what these are made of. To stand behind `WITH RECURSIVE`.
+/// CTEs for use after `WITH RECURSIVE`: `named(name)` are the names, `tree(id)` the relations with these names and
+/// their partitions, `types(id)` the types of their columns and the types that these consist of.
 fn trees_sql(relations: &[Name]) -> String {
     let list: Vec<String> = relations.iter().map(regclass_literal).collect();
     format!(
@@ -40,9 +41,10 @@ fn trees_sql(relations: &[Name]) -> String {
     )
 }
 
-/// Asks for one row with one boolean: does a statement that reads or changes these tables carry out nothing but itself, and its
-/// defaults no more than draw numbers? Then it reads no number of a sequence that its text does not read. (Triggers, rules,
-/// policies, foreign keys that act, functions and operators of the user's own, and types whose input may call them.)
+/// Query for one row with one boolean: whether a statement that reads or changes these tables executes no other code,
+/// and their defaults at most draw sequence numbers. Then the statement reads the last number of a sequence only if
+/// its text does. (Other code: triggers, rules, policies, foreign keys with actions, user-defined functions and
+/// operators, and types whose input functions may call them.)
 pub fn quiet_tables_sql(relations: &[Name]) -> String {
     format!(
         "WITH RECURSIVE {trees} SELECT NOT EXISTS (SELECT FROM named WHERE pg_catalog.to_regclass(name) IS NULL) \
@@ -65,8 +67,8 @@ pub fn quiet_tables_sql(relations: &[Name]) -> String {
     )
 }
 
-/// No default and no check of the relations in [`trees_sql`], and none of the types of their columns, reads the last number of a
-/// sequence.
+/// SQL condition: no default and no check of the relations in [`trees_sql`] or of the types of their columns reads
+/// the last number of a sequence.
 fn no_numbers_read() -> String {
     let checked = format!("{} OR {}", in_tree("k.conrelid"), in_types("k.contypid"));
     format!(
@@ -82,9 +84,9 @@ fn no_numbers_read() -> String {
     )
 }
 
-/// Asks for one row with one boolean: does nothing that belongs to these relations read the last number of a sequence: no default,
-/// no check, no view, rule, policy or trigger by its own text; nor one of these functions? (What those call in turn is not
-/// looked into.)
+/// Query for one row with one boolean: whether no default, check, view, rule, policy or trigger function of these
+/// relations, and none of these functions, reads the last number of a sequence in its own text. (Functions that these
+/// call in turn are not checked.)
 pub fn no_numbers_read_sql(relations: &[Name], functions: &[Name]) -> String {
     let called: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     let called = format!(

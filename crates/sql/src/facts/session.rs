@@ -1,11 +1,18 @@
-//! Settings under which a group would differ from its members alone, set in any way (SET, a function, ALTER ROLE, ALTER SYSTEM).
-//! The group's statement compares their values with those under which its plan was made. docs/group-settings.md says for every
-//! setting why a group is exact under it, or refused.
+//! Settings that may make the result of a group differ from that of its members alone. They may be set by SET, by a
+//! function, by ALTER ROLE or by ALTER SYSTEM. A group's statement compares their values with those at the analysis.
+//! docs/group-settings.md lists for each setting of PostgreSQL why a group is exact under it, or that no group is
+//! formed.
 
 use crate::escapes::keeps_ascii;
 
-/// Settings that decide the value of a constant in a group's statement (which was parsed before), whether values can be sent in
-/// arrays, and what else affects a member but not a group, or the reverse.
+/// Query for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds. 0 means no
+/// limit; so does NULL, which `transaction_timeout` is before PostgreSQL 17.
+pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('lock_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8, \
+     (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('transaction_timeout', true)::pg_catalog.interval))::pg_catalog.int8";
+
+/// Settings that determine the value of a constant in a group's statement, which was parsed before; whether values
+/// can be sent in arrays; and other effects on a member but not on a group, or the reverse.
 pub const COMPARED: [&str; 14] = [
     "array_nulls",
     "client_encoding",
@@ -18,13 +25,13 @@ pub const COMPARED: [&str; 14] = [
     "TimeZone",
     "timezone_abbreviations",
     "transaction_isolation",
-    // From PostgreSQL 17 on.
+    // Since PostgreSQL 17.
     "transaction_timeout",
     "transform_null_equals",
     "xmloption",
 ];
 
-/// The schemas that are searched, without the temporary one: a client with temporary objects is never in a group.
+/// The schemas of the search path without the temporary one: a client with temporary objects is never in a group.
 const PATH: &str = "pg_catalog.array_remove(pg_catalog.current_schemas(true), \
      pg_catalog.pg_my_temp_schema()::pg_catalog.regnamespace::pg_catalog.text::pg_catalog.name)";
 
@@ -32,14 +39,14 @@ fn current(name: &str) -> String {
     format!("pg_catalog.current_setting('{name}', true)")
 }
 
-/// What is compared, as expressions.
+/// The compared values as SQL expressions.
 pub(super) fn compared_sql() -> String {
     let settings = COMPARED.iter().map(|name| current(name));
     let all: Vec<String> = [PATH.to_owned()].into_iter().chain(settings).collect();
     all.join(", ")
 }
 
-/// Asks for one row: the schema that is searched first, then the value of each of [`COMPARED`].
+/// Query for one row: the first schema of the search path, then the value of each setting in [`COMPARED`].
 pub fn session_sql() -> String {
     let settings = COMPARED.iter().map(|name| current(name));
     let first = format!("({PATH})[1]");
@@ -47,16 +54,16 @@ pub fn session_sql() -> String {
     format!("SELECT {}", all.join(", "))
 }
 
-/// Why nothing is analyzed or grouped in a session that does not search `pg_catalog` first: operators of users would decide the
-/// answers to the questions about the catalog.
+/// Reason why no statement is analyzed or grouped if the search path does not begin with `pg_catalog`: user-defined
+/// operators would affect the results of the catalog queries.
 pub const OTHER_PATH: &str = "search_path: pg_catalog is not searched first";
 
-/// Does the session search `pg_catalog` first? `row` is the answer to [`session_sql`].
+/// Whether the session searches `pg_catalog` first; `row` is the result of [`session_sql`].
 pub fn searches_pg_catalog_first(row: &[Option<String>]) -> bool {
     row.first().and_then(Option::as_deref) == Some("pg_catalog")
 }
 
-/// Why no group is formed in such a session; `row` is the answer to [`session_sql`].
+/// Reason why no group is formed in the session; `row` is the result of [`session_sql`].
 pub fn unsupported(row: &[Option<String>]) -> Option<String> {
     let [_, values @ ..] = row else {
         return Some("settings that are not known".to_owned());
@@ -74,7 +81,7 @@ pub fn unsupported(row: &[Option<String>]) -> Option<String> {
 
 fn is_supported(name: &str, value: Option<&str>) -> bool {
     match (name, value) {
-        // It is not in every version.
+        // This setting does not exist in each version.
         ("transaction_timeout", None) => true,
         (_, None) => false,
         ("array_nulls", Some(value)) => value == "on",
@@ -120,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_come_out_otherwise_is_refused() {
+    fn settings_that_would_change_results_are_refused() {
         assert_eq!(unsupported(&row(&[])), None);
         for supported in [
             ("client_encoding", Some("LATIN1")),
@@ -138,17 +145,17 @@ mod tests {
             ("transaction_isolation", "repeatable read"),
             ("transaction_timeout", "5s"),
         ] {
-            let told = unsupported(&row(&[(name, Some(value))]));
-            assert_eq!(told, Some(format!("setting: {name} is {value}")));
+            let refused = unsupported(&row(&[(name, Some(value))]));
+            assert_eq!(refused, Some(format!("setting: {name} is {value}")));
         }
         let other_path = unsupported(&row(&[("schema", Some("mine"))]));
-        assert!(other_path.is_some_and(|why| why.contains("search_path")));
+        assert!(other_path.is_some_and(|reason| reason.contains("search_path")));
         assert!(unsupported(&[]).is_some());
         assert!(unsupported(&row(&[("array_nulls", None)])).is_some());
     }
 
     #[test]
-    fn each_is_asked_for() {
+    fn the_query_contains_each_setting() {
         let sql = session_sql();
         assert!(COMPARED.iter().all(|name| sql.contains(name)), "{sql}");
         assert!(crate::parse(&sql).is_ok());

@@ -1,4 +1,4 @@
-//! Questions as texts. Tests with a server check the answers.
+//! The queries as text. End-to-end tests check their results.
 
 use super::{
     Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql, fits_groups_sql, no_names_sql,
@@ -12,16 +12,16 @@ fn name(schema: Option<&str>, name: &str) -> Name {
     }
 }
 
-fn assert_read(sql: &str) {
+fn assert_reads(sql: &str) {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
     assert_eq!((statement.statements, statement.effect), (1, Effect::Read));
 }
 
 #[test]
-fn odd_names_of_assigned_columns_are_constants() {
+fn names_of_assigned_columns_are_quoted() {
     for columns in [vec![], vec!["state".to_owned(), "it's".to_owned()]] {
         let sql = apart_sql(&name(None, "q"), &columns);
-        assert_read(&sql);
+        assert_reads(&sql);
         for column in columns {
             assert!(sql.contains(&crate::quote_literal(&column)), "{sql}");
         }
@@ -29,16 +29,16 @@ fn odd_names_of_assigned_columns_are_constants() {
 }
 
 #[test]
-fn a_table_is_watched_with_all_that_belongs_to_it() {
+fn the_fingerprint_covers_the_objects_of_a_table() {
     let table = name(Some("s"), "t");
-    assert_read(&extent_sql(&table));
+    assert_reads(&extent_sql(&table));
     let simple = Extent {
         tree: vec![16_400],
         ..Extent::default()
     };
     let print = |extent: &Extent| format!("SELECT {}", fingerprint_sql(&table, extent));
     let sql = print(&simple);
-    assert_read(&sql);
+    assert_reads(&sql);
     for catalog in ["pg_class", "pg_attribute", "pg_index"] {
         assert!(sql.contains(catalog), "{sql}");
     }
@@ -88,31 +88,31 @@ fn a_table_is_watched_with_all_that_belongs_to_it() {
     ];
     for (part, extent) in further {
         assert!(!sql.contains(part), "{sql}");
-        assert_read(&print(&extent));
+        assert_reads(&print(&extent));
         assert!(print(&extent).contains(part), "{part}");
     }
 }
 
-/// What is sure without asking.
+/// The part of the check that needs no catalog.
 #[test]
 fn some_functions_and_types_do_not_fit_groups() {
-    let strange = |functions: &[&str], types: &[&str]| {
+    let unfit = |functions: &[&str], types: &[&str]| {
         let names = |all: &[&str]| -> Vec<Name> { all.iter().map(|n| name(None, n)).collect() };
         let sql = fits_groups_sql(&names(functions), &names(types));
-        assert_read(&sql);
+        assert_reads(&sql);
         let count = sql
             .strip_prefix("SELECT ")
             .and_then(|sql| sql.split_once(' '));
         count.map_or(String::new(), |(count, _)| count.to_owned())
     };
-    assert_eq!(strange(&["lower", "nextval"], &["int4", "regclass"]), "0");
-    assert_eq!(strange(&["pg_column_size", "lower"], &["regtype"]), "2");
-    assert_eq!(strange(&[], &["aclitem", "regrole"]), "2");
-    assert_read(&no_names_sql(&name(Some("s"), "t")));
+    assert_eq!(unfit(&["lower", "nextval"], &["int4", "regclass"]), "0");
+    assert_eq!(unfit(&["pg_column_size", "lower"], &["regtype"]), "2");
+    assert_eq!(unfit(&[], &["aclitem", "regrole"]), "2");
+    assert_reads(&no_names_sql(&name(Some("s"), "t")));
 }
 
 #[test]
-fn what_names_mean_is_watched() {
+fn the_fingerprint_covers_the_objects_of_names() {
     let expr = |text| Expr::parse(text).expect("an expression");
     let exprs = [
         expr("lower(a) || 'x'"),
@@ -121,15 +121,15 @@ fn what_names_mean_is_watched() {
         expr("d + 'other'::regclass::oid::int"),
     ];
     let names = Names::of(&exprs);
-    assert_read(&names.added_sql());
-    assert_read(&names.only_extensions_sql());
+    assert_reads(&names.added_sql());
+    assert_reads(&names.only_extensions_sql());
     for added in [false, true] {
         let added = Added {
             operators: added,
             casts: added,
         };
         let sql = format!("SELECT {}", names.fingerprint_sql(added));
-        assert_read(&sql);
+        assert_reads(&sql);
         for part in [
             "'lower'",
             "'nextval'",

@@ -1,34 +1,63 @@
-//! Columns and their types: which make a key, which may be assigned, and what a cast would cut.
+//! Columns and their types: which columns can form a key, which can be assigned, and which values a cast would
+//! truncate.
 
-use super::{KeyClass, KeyColumn, Refusal};
+use super::refusal::Refusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
+use crate::literals::LiteralKind;
 use crate::operator::LE;
 use crate::type_name::TypeName;
-use crate::{KeyValue, LiteralKind, Update};
+use crate::update::Update;
+use crate::value::KeyValue;
+
+/// How equal values of a key column are recognized without PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyClass {
+    /// int2, int4, int8: compared as numbers, sent in canonical text format.
+    Integer,
+    /// uuid: compared as 16 bytes, sent in canonical text format.
+    Uuid,
+    /// text, varchar under a deterministic collation: equal values have the same bytes.
+    Text,
+    /// Other types: values with different bytes may be equal, so that a group has one row only.
+    Opaque,
+}
+
+/// A column of the key and the source of its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Name of the column.
+    pub name: String,
+    /// Number of the template's parameter, from 1, or a constant of the template.
+    pub value: KeyValue,
+    /// How values are compared.
+    pub class: KeyClass,
+    /// OID of the column's data type.
+    pub type_oid: u32,
+}
 
 /// `int2`, `int4`, `int8`.
 const INTEGERS: [u32; 3] = [21, 23, 20];
 const UUID: u32 = 2950;
 const TEXTS: [u32; 2] = [25, 1043];
-/// The same by name: between them nothing is converted.
+/// The same types by name. Conversions between them do not change the value.
 const TEXT_NAMES: [&str; 2] = ["text", "character varying"];
-/// Types by name, each of which holds all values of those before it in its row.
+/// Types by name. Each type can represent all values of the types before it in its row.
 const WIDENING: [&[&str]; 2] = [
     &["smallint", "integer", "bigint", "numeric"],
     &["real", "double precision"],
 ];
-/// Types whose limit only rounds: time, timestamp, timestamptz, timetz.
+/// Types whose precision only rounds values: time, timestamp, timestamptz, timetz.
 const ROUNDED: [u32; 4] = [1083, 1114, 1184, 1266];
-/// Types whose explicit cast cuts silently where an assignment raises an error: bpchar, bit, varbit.
+/// Types for which an explicit cast truncates silently where an assignment raises an error: bpchar, bit, varbit.
 const CUT_BY_CASTS: [u32; 3] = [1042, 1560, 1562];
 const VARCHAR: u32 = 1043;
-/// Its literals mean something else under a modifier than as parameters.
+/// `interval`: with a type modifier, its literals have another meaning than parameters.
 const INTERVAL: u32 = 1186;
-/// The typmod of varchar(n) counts these four bytes.
+/// The type modifier of varchar(n) is n plus these four bytes (`VARHDRSZ`).
 const VARHDRSZ: i32 = 4;
 
-/// How the values of a key column are compared.
+/// The key column, with the way in which its values are compared.
 pub(crate) fn key_column(
     column: &Column,
     value: &KeyValue,
@@ -78,7 +107,7 @@ pub(super) fn parameter_type(parameters: &[TypeName], number: u32) -> Result<&Ty
 
 pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
 
-/// The equalities that make a unique key (the shortest one), and the rest.
+/// The equalities on the shortest unique key that they cover, and the other equalities.
 pub(super) fn split_equalities<'a>(
     update: &'a Update,
     table: &'a TableFacts,
@@ -119,7 +148,8 @@ pub(super) fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Co
     Ok(column)
 }
 
-/// A cast to its type may silently cut what an assignment refuses, or mean something else than the assignment.
+/// Whether a cast to the column's type may truncate a value that an assignment rejects, or has another meaning than
+/// an assignment.
 pub(crate) fn is_cut(column: &Column) -> bool {
     let limited = column.type_modifier != -1;
     let of_domain = column.type_oid != column.base_type_oid;
@@ -130,15 +160,15 @@ pub(crate) fn is_cut(column: &Column) -> bool {
     }
 }
 
-/// Can nothing fail for one member alone on the way of `expr`, which reads no column, into `column`? A plain parameter
-/// fits if the column holds all values of its type. What is the same for all fails for all when PostgreSQL plans the
-/// statement; but a limit of characters is no part of a fold's own casts.
+/// Whether the conversion of `expr`, which reads no column, to the type of `column` cannot fail for one member only.
+/// A parameter fits if the column can represent all values of its type. The conversion of a constant fails for all
+/// members when PostgreSQL plans the statement; but the casts of a fold do not include a limit of characters.
 pub(crate) fn fits(expr: &Expr, column: &Column, parameters: &[TypeName]) -> bool {
     match (expr.as_value(), char_limit(column)) {
         (Some(KeyValue::Parameter(number)), _) => {
             parameter_type(parameters, number).is_ok_and(|name| holds_all_of(column, &name.sql))
         }
-        // No text has more characters than bytes.
+        // A text has at most as many characters as bytes.
         (Some(KeyValue::Constant { kind, text }), Some(chars)) => {
             let short = i32::try_from(text.len()).is_ok_and(|bytes| bytes <= chars);
             kind == LiteralKind::Unknown && short
@@ -148,7 +178,7 @@ pub(crate) fn fits(expr: &Expr, column: &Column, parameters: &[TypeName]) -> boo
     }
 }
 
-/// Does `column` take every value of the type of this name, if only rounded?
+/// Whether `column` accepts each value of the type with this name, with rounding at most.
 fn holds_all_of(column: &Column, name: &str) -> bool {
     let (own, limited) = (column.bare_type_name.as_str(), column.type_modifier != -1);
     let both_texts = [own, name].iter().all(|text| TEXT_NAMES.contains(text));
@@ -164,8 +194,8 @@ fn holds_all_of(column: &Column, name: &str) -> bool {
     }
 }
 
-/// SQL of a condition that a `value` must meet to get into `column`, if that limits its characters; unlike
-/// [`converted`], it raises no error.
+/// SQL condition that a `value` must satisfy if `column` limits its characters. Unlike [`converted`], it raises no
+/// error.
 pub(crate) fn is_short(value: &str, column: &Column) -> Option<String> {
     char_limit(column).map(|chars| {
         format!(
@@ -174,10 +204,10 @@ pub(crate) fn is_short(value: &str, column: &Column) -> Option<String> {
     })
 }
 
-/// SQL of a `value` on its way into `column`, with the errors of an assignment.
+/// SQL that converts a `value` to the type of `column`, with the errors of an assignment.
 pub(crate) fn converted(value: &str, column: &Column) -> String {
     match char_limit(column) {
-        // A cast would cut.
+        // A cast would truncate.
         Some(_) => format!(
             "pg_catalog.\"varchar\"(({value})::pg_catalog.varchar, {}, false)",
             column.type_modifier
@@ -186,14 +216,14 @@ pub(crate) fn converted(value: &str, column: &Column) -> String {
     }
 }
 
-/// Characters that a varchar(n) column holds.
+/// The maximum number of characters of a varchar(n) column.
 pub(crate) fn char_limit(column: &Column) -> Option<i32> {
     let limited = column.type_oid == VARCHAR && column.type_modifier >= VARHDRSZ;
     limited.then(|| column.type_modifier - VARHDRSZ)
 }
 
-/// The type of a column between steps: varchar(n) goes without its limit, because a cast would cut silently; the
-/// limit is checked as a constraint.
+/// The type of a column between steps: varchar(n) loses its limit, because a cast would truncate silently; the limit
+/// is checked like a constraint.
 pub(crate) fn state_type(column: &Column) -> &str {
     match char_limit(column) {
         Some(_) => &column.bare_type_name,

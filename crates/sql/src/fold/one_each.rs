@@ -1,15 +1,18 @@
-//! The statement for a group in which every member is on a row of its own: the client's UPDATE, joined to arrays of
-//! keys and parameters. PostgreSQL enforces constraints and follows rows that others have just changed, as it would
-//! for each member alone.
+//! The statement for a group in which each member is on a row of its own: the client's UPDATE, joined to arrays of
+//! keys and parameters. As for a single member, PostgreSQL checks constraints and follows rows that other
+//! transactions have just updated.
 
-use super::{Refusal, Rewriter, View, column};
+use super::column;
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
 use crate::operator::EQ;
+use crate::quote::quote_ident;
+use crate::row_wait;
 use crate::type_name::TypeName;
-use crate::{quote_ident, row_wait};
 
-/// Longest wait for a row that an outsider holds, while the rows of other members are locked: the shortest there is, as
-/// each row may be waited for.
-const PATIENCE: &str = "1ms";
+/// Maximum wait for a row that another transaction has locked while the rows of other members are locked. It is the
+/// shortest possible, because the statement may wait for each row.
+const LOCK_TIMEOUT: &str = "1ms";
 
 impl Rewriter<'_> {
     pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {
@@ -21,7 +24,7 @@ impl Rewriter<'_> {
             .collect();
         Ok(format!(
             "WITH facts AS MATERIALIZED (SELECT {unchanged} \
-             AND pg_catalog.set_config('lock_timeout', '{PATIENCE}', true) IS NOT NULL AS same), \
+             AND pg_catalog.set_config('lock_timeout', '{LOCK_TIMEOUT}', true) IS NOT NULL AS same), \
              done AS (UPDATE {table} AS t SET {sets} FROM facts, ROWS FROM ({arrays}) WITH ORDINALITY AS k({columns}) \
              WHERE facts.same AND {conditions} RETURNING k.pos::pg_catalog.int4 AS pos{returned}) \
              SELECT facts.same, done.pos, true, true{names} FROM facts LEFT JOIN done ON true",
@@ -33,7 +36,7 @@ impl Rewriter<'_> {
         ))
     }
 
-    /// The same for a read of what is committed: which members would come to lock their row.
+    /// The same conditions for a read of committed rows: the members that would lock their row.
     pub(super) fn probe(&self) -> Result<String, Refusal> {
         let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
         let mut names = self.array_names();
@@ -48,7 +51,7 @@ impl Rewriter<'_> {
     }
 
     fn sets(&self) -> Result<String, Refusal> {
-        let set = |(column, expr): &(&crate::Column, &crate::Expr)| {
+        let set = |(column, expr): &(&crate::facts::Column, &crate::expr::Expr)| {
             let value = self.expr(expr, View::InPlace)?;
             Ok(format!("{} = {value}", quote_ident(&column.name)))
         };
@@ -56,7 +59,7 @@ impl Rewriter<'_> {
         Ok(sets?.join(", "))
     }
 
-    /// The arrays of keys and, behind the fingerprint, of parameters.
+    /// The arrays of keys and, after the fingerprint, of parameters.
     fn arrays(&self) -> Result<Vec<String>, Refusal> {
         let unnest = |place, name: &str| format!("pg_catalog.unnest(${place}::{name}[])");
         let keys = (1..).zip(&self.key);

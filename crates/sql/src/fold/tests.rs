@@ -1,5 +1,6 @@
-//! What rewrites, into what, and what is refused. That the statements do what they should is for tests with a server;
-//! here they must be SQL, ask for the right parameters, and guard what an UPDATE guards.
+//! Which statements are rewritten, and how, and which are refused. End-to-end tests check the effects of the
+//! statements. These tests check that a statement is SQL, has the right parameters, and includes the checks of an
+//! UPDATE.
 
 mod refusing;
 mod rewriting;
@@ -9,7 +10,7 @@ use crate::facts::{Column, Extent, Fingerprint, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
 
-/// A column whose values are their bytes, free to be assigned.
+/// A column whose equal values have the same bytes and which can be assigned.
 fn column(name: &str, type_name: &str, type_oid: u32) -> Column {
     Column {
         name: name.to_owned(),
@@ -48,7 +49,7 @@ fn stock() -> TableFacts {
     }
 }
 
-/// The stock, but for one column.
+/// The table `stock` with one column changed.
 fn stock_with(name: &str, change: impl FnOnce(&mut Column)) -> TableFacts {
     let mut table = stock();
     change(
@@ -74,7 +75,7 @@ fn update(sql: &str) -> Update {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     statement
         .update
-        .unwrap_or_else(|| panic!("not taken apart: {sql}"))
+        .unwrap_or_else(|| panic!("no parts: {sql}"))
 }
 
 fn rewritten(
@@ -86,8 +87,8 @@ fn rewritten(
     rewrite(&update(sql), table, &types(parameters), &types(returning))
 }
 
-/// A fold whose statements were checked: each writes, has so many parameters, and waits for locks only on one row or
-/// not for long.
+/// A fold whose statements were checked: each writes, has the right number of parameters, and waits for locks only on
+/// one row or for a short time.
 fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]) -> Fold {
     let fold =
         rewritten(sql, table, parameters, returning).unwrap_or_else(|why| panic!("{sql}: {why}"));
@@ -115,13 +116,13 @@ fn folded(sql: &str, table: &TableFacts, parameters: &[&str], returning: &[&str]
     fold
 }
 
-/// The numbers of the parameters in a text, each once, sorted.
+/// The numbers of the parameters in a text, sorted, without duplicates.
 fn parameters_of(sql: &str) -> Vec<usize> {
     let digits = |rest: &str| {
         rest.find(|c: char| !c.is_ascii_digit())
             .unwrap_or(rest.len())
     };
-    let number = |rest: &str| rest[..digits(rest)].parse().expect("a number behind $");
+    let number = |rest: &str| rest[..digits(rest)].parse().expect("a number after $");
     let mut numbers: Vec<usize> = sql.split('$').skip(1).map(number).collect();
     numbers.sort_unstable();
     numbers.dedup();

@@ -1,17 +1,20 @@
-//! The text of the fold's statement, part by part in the order in which it is read.
+//! The text of the fold's statement. The functions write its parts in order.
 
 use super::column::{char_limit, state_type};
-use super::{Refusal, Rewriter, View};
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
+use crate::facts::Column;
 use crate::operator::{ADD, EQ, GT, LT};
-use crate::{Column, quote_ident, row_wait};
+use crate::quote::quote_ident;
+use crate::row_wait;
 use std::fmt::Write as _;
 
-/// On how many rows the members of a group are.
+/// Number of rows of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// All on one: its lock is waited for, though not for long.
+    /// One row: the statement waits for its lock, for a short time.
     One,
-    /// On several: those that others have locked are left out.
+    /// More than one row: the statement skips rows that others have locked.
     Many,
 }
 
@@ -26,20 +29,20 @@ impl Rewriter<'_> {
             .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
         let unchanged = self.table.fingerprint.holds(keys + 3);
         let rights = self.proposal.map_or("", |proposal| proposal.rights);
-        let (locking, patience) = match rows {
-            Rows::One => ("", format!(" AND {}", row_wait::patience_sql())),
+        let (locking, lock_timeout) = match rows {
+            Rows::One => ("", format!(" AND {}", row_wait::set_lock_timeout_sql())),
             Rows::Many => (" SKIP LOCKED", String::new()),
         };
-        // Facts are compared after the table's lock was taken (when the statement was planned) and with the
-        // statement's own snapshot: DDL that committed before is seen, later DDL must wait for us.
+        // The statement compares the facts after it has locked the table (at planning) and with its own snapshot: it
+        // sees DDL that has committed, and later DDL waits for it.
         let _ = write!(
             out,
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{patience} AS same), "
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{lock_timeout} AS same), "
         );
         let _ = write!(
             out,
             "held AS MATERIALIZED (SELECT k.first{} AS first, k.last",
-            self.served()
+            self.inserted_offset()
         );
         for column in &self.state {
             let cast = if char_limit(column).is_some() {
@@ -109,8 +112,8 @@ impl Rewriter<'_> {
         Ok(out)
     }
 
-    /// In an upsert, the first member of a row that was inserted in the same transaction is served.
-    fn served(&self) -> &'static str {
+    /// In an upsert, the first member is complete if the row was inserted in the same transaction.
+    fn inserted_offset(&self) -> &'static str {
         match self.proposal {
             None => "",
             Some(_) => {
@@ -120,11 +123,11 @@ impl Rewriter<'_> {
         }
     }
 
-    /// One step of the recursion: the next member of every key.
+    /// One step of the recursion: applies the next member of each key.
     fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
         let guard = self.guard(View::Before)?;
         let constraints = self.constraints()?;
-        let holds = match (self.demands()?, &constraints, &guard) {
+        let holds = match (self.member_conditions()?, &constraints, &guard) {
             (None, None, _) => None,
             (Some(proposal), None, _) => Some(proposal),
             (None, Some(constraints), None) => Some(constraints.clone()),
@@ -164,7 +167,7 @@ impl Rewriter<'_> {
         }
         let _ = write!(out, " FROM fold AS f");
         if let Some(guard) = &guard {
-            // OFFSET 0 keeps the guard from being evaluated once per use.
+            // OFFSET 0 prevents PostgreSQL from evaluating the guard once per use.
             let _ = write!(
                 out,
                 " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g"
@@ -198,7 +201,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// One new version of each row that a member has changed.
+    /// Writes one new version of each row that a member has changed.
     fn write(&self, out: &mut String) {
         let sets: Vec<String> = self
             .assigned

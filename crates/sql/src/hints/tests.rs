@@ -1,4 +1,4 @@
-//! Both spellings, and texts that only look like them.
+//! Hints in both syntaxes, and texts that resemble them.
 
 use super::{Hints, leading, strip_bare_hints};
 use crate::statement::parse;
@@ -14,7 +14,7 @@ fn hints(sql: &str) -> Hints {
 }
 
 #[test]
-fn a_hint_comment_stands_after_the_keyword_or_first() {
+fn hint_comments_are_read_after_the_keyword_and_at_the_start() {
     let texts = [
         "UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1) */ t SET c = c + 1 WHERE id = 1",
         "update /*+ target_affect_row 1 rollback_on_fail, other(3) commit_on_success */ t set c = 1 where id = 1",
@@ -48,7 +48,7 @@ fn other_comments_are_not_hints() {
 }
 
 #[test]
-fn the_last_statement_decides() {
+fn the_hints_of_the_last_statement_count() {
     let hinted = "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET c = 1";
     assert!(hints(&format!("BEGIN; {hinted};; -- end")).commit_on_success);
     assert!(!hints(&format!("{hinted}; COMMIT")).commit_on_success);
@@ -108,9 +108,9 @@ fn the_statement_after_a_hinted_one_has_none() {
     assert_eq!(strip_bare_hints(sql).unwrap().1, Hints::default());
 }
 
-/// Where the beginning of a text is all that is looked at, it says the same as the whole.
+/// A scan of the beginning finds the same hints as the parser.
 #[test]
-fn leading_hints_are_those_of_the_whole() {
+fn leading_hints_are_the_hints_of_the_statement() {
     for sql in [
         "update /*+ COMMIT_ON_SUCCESS */ t set a = 1",
         "/*+ ROLLBACK_ON_FAIL */ insert /* why */ /*+ TARGET_AFFECT_ROW(3) */ into t values (1)",

@@ -1,4 +1,4 @@
-//! The lexer against examples, and against PostgreSQL's own scanner.
+//! Compares the lexer with examples and with PostgreSQL's own scanner.
 
 use pg_query::protobuf::{ScanToken, Token};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn kinds(sql: &str) -> Vec<(LiteralKind, String)> {
 }
 
 #[test]
-fn literals_leave_and_everything_else_stays() {
+fn literals_are_replaced_and_all_else_is_unchanged() {
     let sql = "UPDATE t1 SET \"a 1\" = a.b1+ 3 /* 4 /* 5 */ 6 */, c = 'it''s' -- 7 '\n WHERE x->>'k' @> '{}' AND y[1:2] = .5;";
     let expected = "UPDATE t1 SET \"a 1\" = a.b1+ $1 /* 4 /* 5 */ 6 */, c = $2 -- 7 '\n WHERE x->>$3 @> $4 AND y[$5:$6] = $7;";
     let found = normalized(sql);
@@ -34,7 +34,7 @@ fn literals_leave_and_everything_else_stays() {
 }
 
 #[test]
-fn a_literal_has_the_kind_that_postgresql_gives_it() {
+fn a_literal_has_the_type_that_postgresql_gives_it() {
     use LiteralKind::{Int4, Int8, Numeric, Unknown};
     let cases = [
         ("3", Int4),
@@ -61,7 +61,7 @@ fn a_literal_has_the_kind_that_postgresql_gives_it() {
 }
 
 #[test]
-fn null_and_true_and_a_sign_stay() {
+fn null_true_and_signs_are_not_replaced() {
     assert_eq!(
         normalized("select NULL, TRUE, -5, - 5").text,
         "select NULL, TRUE, -$1, - $2"
@@ -71,7 +71,7 @@ fn null_and_true_and_a_sign_stay() {
 }
 
 #[test]
-fn what_is_not_safe_is_left_alone() {
+fn texts_that_are_not_safe_are_not_normalized() {
     let texts = [
         "select $1",
         "select $$a$$",
@@ -132,7 +132,7 @@ fn a_trailing_semicolon_is_part_of_the_text() {
 }
 
 #[test]
-fn a_string_next_to_a_string_on_the_same_line_is_two() {
+fn two_strings_on_the_same_line_are_two_literals() {
     assert_eq!(normalized("select 'a' 'b'").text, "select $1 $2");
     assert_eq!(
         normalized("select 'a' /* \n */ 'b'").text,
@@ -141,7 +141,7 @@ fn a_string_next_to_a_string_on_the_same_line_is_two() {
 }
 
 #[test]
-fn no_more_literals_than_a_bind_carries() {
+fn the_number_of_literals_is_limited_by_bind() {
     let list = |count: usize| format!("select {}", vec!["1"; count].join(","));
     assert!(take_out_literals(&list(65_535), true).is_some());
     assert_eq!(take_out_literals(&list(65_536), true), None);
@@ -155,7 +155,7 @@ fn range(token: &ScanToken) -> std::ops::Range<usize> {
     usize::try_from(token.start).unwrap()..usize::try_from(token.end).unwrap()
 }
 
-/// The text with every literal token of PostgreSQL's scanner replaced by a parameter.
+/// The text in which parameters replace all literal tokens of PostgreSQL's scanner.
 fn by_postgresql(sql: &str, tokens: &[ScanToken]) -> String {
     let mut text = String::new();
     let mut copied = 0;
@@ -169,7 +169,7 @@ fn by_postgresql(sql: &str, tokens: &[ScanToken]) -> String {
     text
 }
 
-/// The literals put back in place of the parameters.
+/// The text in which the literals replace their parameters again.
 fn put_back(found: &Normalized) -> String {
     let tokens = parser::scan(&found.text).unwrap();
     let mut text = String::new();
@@ -219,7 +219,7 @@ fn agrees_with_postgresql(sql: &str) -> Result<(), TestCaseError> {
             sql
         );
     }
-    let shape = |tokens: &[ScanToken]| -> Vec<Token> {
+    let kinds = |tokens: &[ScanToken]| -> Vec<Token> {
         tokens
             .iter()
             .map(|token| {
@@ -232,15 +232,15 @@ fn agrees_with_postgresql(sql: &str) -> Result<(), TestCaseError> {
             .collect()
     };
     prop_assert_eq!(
-        shape(&parser::scan(&found.text).unwrap()),
-        shape(&tokens),
+        kinds(&parser::scan(&found.text).unwrap()),
+        kinds(&tokens),
         "{:?}",
         sql
     );
     Ok(())
 }
 
-/// Pieces that the lexer treats differently, to be strung together in any order.
+/// Fragments that the lexer treats differently, in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let fixed = prop::sample::select(vec![
         "a",
@@ -324,12 +324,12 @@ proptest! {
     #![proptest_config(paceline_testing::cases(6_000))]
 
     #[test]
-    fn takes_out_exactly_the_literal_tokens(sql in pieces()) {
+    fn replaces_exactly_the_literal_tokens(sql in pieces()) {
         agrees_with_postgresql(&sql)?;
     }
 
     #[test]
-    fn takes_out_exactly_the_literal_tokens_of_any_text(sql in "[-a-eE0-9'\"$./*;: \n\\\\@+é]{0,24}") {
+    fn replaces_exactly_the_literal_tokens_of_any_text(sql in "[-a-eE0-9'\"$./*;: \n\\\\@+é]{0,24}") {
         agrees_with_postgresql(&sql)?;
     }
 }
@@ -338,7 +338,7 @@ proptest! {
     #![proptest_config(paceline_testing::cases(500))]
 
     #[test]
-    fn a_quoted_literal_comes_back_as_it_was(text in "[a-z'\\\\é\n ]{0,12}") {
+    fn a_quoted_literal_keeps_its_value(text in "[a-z'\\\\é\n ]{0,12}") {
         let sql = format!("select {}", quote_literal(&text));
         if text.contains('\\') {
             prop_assert_eq!(take_out_literals(&sql, true), None);

@@ -1,4 +1,4 @@
-//! What strangers see of texts.
+//! Masked texts contain no value.
 
 use super::masked;
 
@@ -25,14 +25,14 @@ fn every_string_and_number_is_masked() {
 }
 
 #[test]
-fn comments_go_and_hints_stay() {
+fn comments_are_removed_and_hints_remain() {
     let sql = "/* user 7 */ UPDATE /*+ COMMIT_ON_SUCCESS */ t SET a = 1 -- trace 9";
     let expected = "  UPDATE /*+ COMMIT_ON_SUCCESS */ t SET a = ?  ";
     assert_eq!(masked(sql).unwrap().trim(), expected.trim());
 }
 
 #[test]
-fn what_cannot_be_read_is_not_shown() {
+fn a_text_that_cannot_be_scanned_is_not_masked() {
     assert_eq!(masked("SELECT 'secret"), None);
     assert_eq!(masked("SELECT 1\0"), None);
 }

@@ -1,7 +1,7 @@
-//! The rows of VALUES, which travel together only if they are of one kind: the same expressions, each with parameters of
+//! The rows of VALUES. They can be inserted together only if they have the same expressions, each with parameters of
 //! its own.
 
-use super::Insert;
+use super::insert::Insert;
 use crate::dealing::Refusal;
 use crate::expr::Expr;
 use crate::name::push_distinct;
@@ -9,12 +9,12 @@ use crate::type_name::TypeName;
 
 /// The rows of one member.
 pub(super) struct Rows {
-    /// Row by row the parameters in order of appearance.
+    /// For each row, its parameters in order of appearance.
     parameters: Vec<Vec<u32>>,
 }
 
 impl Rows {
-    /// Those of `rows`, if they differ in nothing but their parameters, whose types are the same.
+    /// The parameters of `rows`, if the rows differ only in their parameters and these have the same types.
     pub(super) fn of(rows: &[Vec<Option<Expr>>], types: &[TypeName]) -> Result<Self, Refusal> {
         let kinds = rows
             .iter()
@@ -42,7 +42,7 @@ impl Rows {
         first.chain(insert.returned()).collect()
     }
 
-    /// The parameters that stand, row by row, where this one stands in the first row.
+    /// For each row, the parameter in the position that parameter `number` has in the first row.
     pub(super) fn numbers(&self, number: u32) -> Vec<u32> {
         let first = self.parameters.first();
         let place = first.and_then(|row| row.iter().position(|known| *known == number));
@@ -51,7 +51,7 @@ impl Rows {
     }
 }
 
-/// What a row looks like: its values with parameters in order of appearance, and the parameters in that order.
+/// The form of a row: its values with parameters numbered in order of appearance, and these parameters.
 struct Kind {
     values: Vec<Option<String>>,
     parameters: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Which INSERTs travel together, and what they become. That it does what it should is for tests with a server.
+//! Which INSERTs are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Insert, rewrite};
 use crate::dealing::{Dealing, OwnParameter, Refusal};
@@ -41,7 +41,7 @@ fn rewritten(sql: &str, parameters: &[&str], returning: usize) -> Result<Dealing
 }
 
 #[test]
-fn an_insert_of_one_row_is_taken_apart() {
+fn an_insert_of_one_row_has_its_parts_found() {
     let one =
         insert("INSERT INTO s.t AS x (a, b) VALUES ($1, DEFAULT) RETURNING x.a, id + $2").unwrap();
     assert_eq!(one.columns, ["a", "b"]);
@@ -51,7 +51,7 @@ fn an_insert_of_one_row_is_taken_apart() {
 }
 
 #[test]
-fn other_inserts_are_not() {
+fn other_inserts_are_not_supported() {
     for sql in [
         "INSERT INTO t (a, b) VALUES (1, 2), (3)",
         "INSERT INTO t (a) SELECT 1",
@@ -72,7 +72,7 @@ fn other_inserts_are_not() {
 }
 
 #[test]
-fn values_are_each_members_own_and_returning_is_the_same_for_all() {
+fn values_differ_per_member_and_returning_is_shared() {
     let sql = "INSERT INTO t VALUES (DEFAULT, upper($1), $2) RETURNING id, $3 || a";
     let dealing = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
     assert_eq!(dealing.shared, [3]);
@@ -94,7 +94,7 @@ fn values_are_each_members_own_and_returning_is_the_same_for_all() {
 }
 
 #[test]
-fn what_has_no_parameters_is_counted_out() {
+fn a_row_without_parameters_is_repeated() {
     let text = rewritten("INSERT INTO t (a) VALUES (now())", &[], 0)
         .unwrap()
         .text;
@@ -105,7 +105,7 @@ fn what_has_no_parameters_is_counted_out() {
 }
 
 #[test]
-fn what_a_literal_means_must_not_depend_on_fields_of_an_interval() {
+fn a_literal_must_not_depend_on_fields_of_an_interval() {
     let cast = |to: &str| {
         let sql = format!("INSERT INTO t (a) VALUES (now() + $1::{to})");
         rewritten(&sql, &["interval"], 0)
@@ -126,7 +126,7 @@ fn what_a_literal_means_must_not_depend_on_fields_of_an_interval() {
 }
 
 #[test]
-fn what_cannot_be_merged() {
+fn inserts_that_cannot_be_merged_are_refused() {
     let default = rewritten("INSERT INTO t (a) VALUES (DEFAULT)", &[], 0);
     assert!(matches!(default, Err(Refusal::Column(_))));
     let many = rewritten("INSERT INTO t VALUES (1, 2, 3, 4)", &[], 0);
@@ -136,7 +136,7 @@ fn what_cannot_be_merged() {
 }
 
 #[test]
-fn rows_of_one_kind_are_bound_row_by_row() {
+fn rows_of_one_form_are_bound_row_by_row() {
     let types = ["integer", "text", "integer", "text"];
     let sql = "INSERT INTO t (a, b) VALUES ($1, upper($2)), ($3, upper($4)) RETURNING id";
     let dealing = rewritten(sql, &types, 1).unwrap();
@@ -156,7 +156,7 @@ fn constant(text: &str) -> crate::KeyValue {
 }
 
 #[test]
-fn rows_of_several_kinds_are_not() {
+fn rows_of_different_forms_are_refused() {
     for (sql, types) in [
         (
             "INSERT INTO t (a, b) VALUES ($1, $2), ($3, DEFAULT)",

@@ -1,4 +1,4 @@
-//! PREPARE and EXECUTE, by example.
+//! `PREPARE`, `EXECUTE`, and names of prepared statements in other texts.
 
 use super::Named;
 use crate::statement::parse;
@@ -8,7 +8,7 @@ fn named(sql: &str) -> Option<Named> {
 }
 
 #[test]
-fn a_prepare_is_taken_apart() {
+fn a_prepare_is_split() {
     let cases = [
         ("PREPARE a AS SELECT 1", "a", vec![], "SELECT 1"),
         (
@@ -35,7 +35,7 @@ fn a_prepare_is_taken_apart() {
 }
 
 #[test]
-fn what_only_the_catalog_can_tell_is_left_whole() {
+fn a_prepare_with_types_of_the_catalog_is_not_split() {
     for sql in [
         "PREPARE a (mine) AS SELECT $1",
         "PREPARE a (int[]) AS SELECT $1",
@@ -77,7 +77,7 @@ fn the_name_in_an_execute_is_found() {
 }
 
 #[test]
-fn what_is_explained_or_makes_an_empty_table_does_not_run() {
+fn an_execute_that_is_explained_or_creates_an_empty_table_does_not_run() {
     for (sql, expected) in [
         ("EXECUTE a", true),
         ("EXPLAIN EXECUTE a", false),
@@ -98,7 +98,7 @@ fn what_is_explained_or_makes_an_empty_table_does_not_run() {
 }
 
 #[test]
-fn names_in_texts_that_are_left_whole_are_found() {
+fn names_in_texts_that_are_not_split_are_found() {
     for (sql, expected) in [
         ("EXECUTE a; EXPLAIN EXECUTE \"A b\"(1)", &["a", "A b"][..]),
         ("DEALLOCATE a; PREPARE a AS SELECT 1", &["a"]),

@@ -1,4 +1,4 @@
-//! Quoted text means what it was.
+//! Quoted texts keep their value.
 
 use super::{quote_ident, quote_literal};
 
@@ -9,7 +9,7 @@ fn identifiers_are_always_quoted() {
 }
 
 #[test]
-fn a_literal_takes_the_escape_form_only_for_a_backslash() {
+fn a_literal_with_a_backslash_uses_the_escape_form() {
     assert_eq!(quote_literal("it's"), "'it''s'");
     assert_eq!(quote_literal("a\\'b"), "E'a\\\\''b'");
     assert_eq!(quote_literal(""), "''");

@@ -1,4 +1,4 @@
-//! What a text refers to, and that parsing survives anything.
+//! References of texts, and robustness of the parser.
 
 use std::io::Write as _;
 
@@ -30,7 +30,7 @@ fn relations(sql: &str) -> Vec<String> {
 }
 
 #[test]
-fn relations_leave_out_ctes_where_they_are_in_scope() {
+fn relations_do_not_include_ctes_in_their_scope() {
     assert_eq!(
         relations("SELECT * FROM a JOIN s.b ON true, a c"),
         ["a", "s.b"]
@@ -69,7 +69,7 @@ fn relations_leave_out_ctes_where_they_are_in_scope() {
 }
 
 #[test]
-fn functions_operators_and_casts() {
+fn functions_operators_and_casts_are_found() {
     let found = parsed(
         "SELECT f(x), pg_catalog.g(1), f(2), now(), current_timestamp, a + 1, a OPERATOR(s.@@) b, a BETWEEN 1 AND 2,
                 a IN (1), a LIKE 'x', '1'::int, CAST(a AS s.t), a = ANY (SELECT 1)
@@ -95,7 +95,7 @@ fn statements_are_counted() {
 }
 
 #[test]
-fn nonsense_is_not_parsed() {
+fn invalid_texts_are_rejected() {
     for sql in [
         "SELEC 1",
         "SELECT 'a",
@@ -107,7 +107,7 @@ fn nonsense_is_not_parsed() {
 }
 
 #[test]
-fn parameters_in_the_place_of_constants_are_marked() {
+fn parameters_in_place_of_constants_are_marked() {
     let needing = [
         "SELECT a FROM t ORDER BY $1",
         "SELECT a FROM t UNION SELECT b FROM s ORDER BY $1 DESC",
@@ -136,7 +136,7 @@ fn parameters_in_the_place_of_constants_are_marked() {
 }
 
 #[test]
-fn deep_nesting_is_refused_rather_than_fatal() {
+fn deep_nesting_does_not_crash() {
     let deep = 20_000;
     let texts = [
         format!("SELECT {}1{}", "(".repeat(deep), ")".repeat(deep)),
@@ -148,7 +148,7 @@ fn deep_nesting_is_refused_rather_than_fatal() {
         format!("SELECT 1 WHERE {} x", "x OR y AND ".repeat(deep)),
     ];
     for sql in texts {
-        // Any answer will do; a crash will not.
+        // The result does not matter, only that the parser returns.
         let _ = std::thread::spawn(move || parse(&sql).is_ok())
             .join()
             .unwrap();
@@ -156,7 +156,7 @@ fn deep_nesting_is_refused_rather_than_fatal() {
 }
 
 #[test]
-fn standard_error_survives_parsing_in_many_threads() {
+fn standard_error_works_after_parsing_in_many_threads() {
     let threads: Vec<_> = (0..8)
         .map(|_| {
             std::thread::spawn(|| {
@@ -170,10 +170,10 @@ fn standard_error_survives_parsing_in_many_threads() {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert!(writeln!(std::io::stderr(), "still here").is_ok());
+    assert!(writeln!(std::io::stderr(), "still open").is_ok());
 }
 
-/// Words of the grammar in any order: mostly nonsense, sometimes a statement.
+/// Words of the grammar in any order: mostly invalid, sometimes a statement.
 fn words() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "select",
@@ -239,7 +239,7 @@ proptest! {
     #![proptest_config(paceline_testing::cases(20_000))]
 
     #[test]
-    fn no_text_is_fatal(sql in words()) {
+    fn no_text_crashes_the_parser(sql in words()) {
         if let Ok(statement) = parse(&sql) {
             prop_assert!(statement.update.is_none() || statement.statements == 1);
         }
@@ -247,7 +247,7 @@ proptest! {
 }
 
 #[test]
-fn constants_that_mean_the_moment_of_parsing() {
+fn constants_that_refer_to_the_time_of_parsing_are_found() {
     for sql in [
         "SELECT 'now'::timestamptz",
         "INSERT INTO t VALUES ($1, ' Today 10:00')",

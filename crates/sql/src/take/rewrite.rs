@@ -1,22 +1,28 @@
-//! One statement that takes for many consumers: the limits are added up, rows are numbered in the queue's own order,
-//! and a consumer's parameters are found by the number of its row.
+//! One statement that takes rows for many consumers: it adds up the limits and numbers the rows in the queue's own
+//! order. The number of a row determines the consumer and its parameters.
 //!
-//! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of what it picked, `moved` the INSERT. If a row
-//! was picked and not taken, or could be picked again after the UPDATE, one at a time might have come out otherwise:
-//! then the statement raises an error ([`Dealing::is_uncertain`]) and has done nothing.
+//! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of the picked rows, `moved` the INSERT. If a row
+//! was picked but not taken, or could be picked again after the UPDATE, executing the members one at a time might
+//! have had another result. Then the statement raises an error ([`Dealing::is_uncertain`]), which rolls it back.
 
-use super::unseen::Unseen;
-use super::{CTID, Onward, Take, returned_exprs};
+use super::no_row::NoRowErrors;
+use super::parts::{CTID, Onward, TRY_LOCK, Take};
 use crate::dealing::{
-    Dealing, FEW, GONE, Own, PATIENCE, Refusal, UNCERTAIN, check_columns, check_intervals,
+    Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
 };
+use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::operator::{CONCAT, EQ, GE};
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::{Expr, Returning, quote_ident};
+use crate::update::{Returning, returned_exprs};
 use std::collections::BTreeSet;
 
-/// Rewrites `take` for many consumers. `parameters` and `returning` are the types of its parameters and columns.
+/// Rewrites `take` for many consumers. `onto` is the table to which the rows are moved. `parameters` and `returning`
+/// are the types of the parameters and RETURNING columns.
+///
+/// # Errors
+/// [`Refusal`]: why the statement cannot be rewritten.
 pub fn rewrite(
     take: &Take,
     queue: &TableFacts,
@@ -38,7 +44,7 @@ pub fn rewrite(
         let why = "rows move back into the queue".to_owned();
         return Err(Refusal::Table(queue.name.clone(), why));
     }
-    // A name that is no column may call a function on the row.
+    // A name that is not a column may be a function call on the row.
     let returned = take
         .onward
         .iter()
@@ -48,8 +54,8 @@ pub fn rewrite(
     if let Some(onto) = onto {
         check_columns(onto, returned)?;
     }
-    let by_place = take.key == CTID && queue.extent.tree.len() == 1;
-    if !by_place && !queue.keys.iter().any(|key| *key == [take.key.clone()]) {
+    let by_ctid = take.key == CTID && queue.extent.tree.len() == 1;
+    if !by_ctid && !queue.keys.iter().any(|key| *key == [take.key.clone()]) {
         return Err(Refusal::Key(take.key.clone()));
     }
     let assigned = take.assignments.as_deref().unwrap_or_default();
@@ -85,7 +91,7 @@ struct Rewriter<'a> {
     parameters: &'a [TypeName],
     shared: Vec<u32>,
     own: Own<'a>,
-    unseen: Unseen<'a>,
+    no_row: NoRowErrors<'a>,
 }
 
 impl<'a> Rewriter<'a> {
@@ -104,7 +110,7 @@ impl<'a> Rewriter<'a> {
             onto: take.onward.as_ref().zip(onto),
             parameters,
             own: Own::of(take.changing(), &shared, parameters)?,
-            unseen: Unseen::of(take, queue, onto, parameters),
+            no_row: NoRowErrors::of(take, queue, onto, parameters),
             shared,
         })
     }
@@ -120,7 +126,7 @@ impl<'a> Rewriter<'a> {
         1 + usize::from(self.onto.is_some())
     }
 
-    /// SQL of a parameter, for the row whose number `row` is.
+    /// SQL for a parameter; `row` is SQL for the number of the row.
     fn parameter(&self, number: u32, row: &str) -> String {
         let first = 2 + self.fingerprints();
         let Ok(name) = self.type_of(number) else {
@@ -167,7 +173,7 @@ impl<'a> Rewriter<'a> {
         let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
         let taken = match self.onto {
             None => self.taken(&returned)?,
-            Some(_) => self.taken(&self.handed_on()?)?,
+            Some(_) => self.taken(&self.passed_on()?)?,
         };
         let (moved, number) = match self.onto {
             None => (String::new(), "w.n".to_owned()),
@@ -197,7 +203,7 @@ impl<'a> Rewriter<'a> {
         Ok(Dealing {
             queue: true,
             text: text(many),
-            text_of_few: self.meets_rows_one_by_one().then(|| text(few)),
+            text_of_few: self.reads_rows_one_by_one().then(|| text(few)),
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
@@ -208,13 +214,13 @@ impl<'a> Rewriter<'a> {
                 (None, Some(_)) => "UPDATE",
                 (None, None) => "DELETE",
             },
-            may_fail_unseen: self.unseen.uncertain,
+            may_fail_unseen: self.no_row.uncertain,
             raises_anything: false,
             returning: returning.len(),
         })
     }
 
-    /// Are the tables as they were? And no long wait for a lock, as it would be the neighbours', too.
+    /// SQL for the comparison of the facts. It also limits lock waits, because all consumers wait with the statement.
     fn facts(&self) -> Result<String, Refusal> {
         let queue = self.queue.fingerprint.holds(2);
         let onto = self.onto.map_or(String::new(), |(_, table)| {
@@ -222,18 +228,18 @@ impl<'a> Rewriter<'a> {
         });
         let computed = self.computed()?;
         Ok(format!(
-            "SELECT {queue}{onto} AND {PATIENCE}{computed} AS same"
+            "SELECT {queue}{onto} AND {SET_LOCK_TIMEOUT}{computed} AS same"
         ))
     }
 
-    /// A condition that always holds, and computes what may fail of a consumer for whom there is no row.
+    /// A condition that is always true and computes the expressions that may fail for a consumer without a row.
     fn computed(&self) -> Result<String, Refusal> {
         let consumers = 2 + self.fingerprints() + self.shared.len();
         let parameter = |number: u32| match self.shared.contains(&number) {
             true => self.parameter(number, "0"),
             false => self.own.element(number, |place| format!("k.p{place}")),
         };
-        let mut values = self.unseen.values(|expr| {
+        let mut values = self.no_row.values(|expr| {
             let sql = expr.to_sql(&|_| String::new(), &parameter);
             sql.map_err(|_| Refusal::Expression)
         })?;
@@ -248,14 +254,12 @@ impl<'a> Rewriter<'a> {
         })
     }
 
-    /// Is a row that is picked under an advisory lock met only when it is its turn? A sort that is fed in portions would
-    /// lock more rows than the exact limit asks for.
-    fn meets_rows_one_by_one(&self) -> bool {
+    /// Whether the sub-select evaluates an advisory lock only for rows that it returns. A sort would read, and lock,
+    /// more rows than the exact limit requires.
+    fn reads_rows_one_by_one(&self) -> bool {
         let pick = &self.take.pick;
         let functions = pick.conditions.iter().flat_map(Expr::functions);
-        let locks = functions
-            .into_iter()
-            .any(|name| name.name == super::TRY_LOCK);
+        let locks = functions.into_iter().any(|name| name.name == TRY_LOCK);
         let by_key = match pick.order.as_slice() {
             [] => true,
             [(expr, _)] => {
@@ -267,7 +271,7 @@ impl<'a> Rewriter<'a> {
         !locks || by_key
     }
 
-    /// The client's sub-select, with its rows numbered; and the same for [`FEW`] rows at most.
+    /// The client's sub-select with numbered rows, and the same for at most [`FEW`] rows.
     fn picked(&self) -> Result<(String, String), Refusal> {
         let pick = &self.take.pick;
         let mut conditions = vec!["(SELECT same FROM facts)".to_owned()];
@@ -300,7 +304,7 @@ impl<'a> Rewriter<'a> {
             )
         };
         const LIMIT: &str = "$1::pg_catalog.int8";
-        // What is below the outer limit hands rows up one by one.
+        // The plan below the outer limit returns rows one by one.
         let few = format!(
             "SELECT f.k FROM ({}) AS f LIMIT {LIMIT}",
             picked(&FEW.to_string())
@@ -328,8 +332,8 @@ impl<'a> Rewriter<'a> {
         ))
     }
 
-    /// What `taken` hands on to `moved`, under the names that the client's CTE gives.
-    fn handed_on(&self) -> Result<String, Refusal> {
+    /// The columns that `taken` passes to `moved`, under the names in the client's CTE.
+    fn passed_on(&self) -> Result<String, Refusal> {
         let names = self.names()?;
         let values = self.items(&self.take.returning, self.queue, "t", "p.n")?;
         let column = |(value, name): (String, String)| {
@@ -338,7 +342,7 @@ impl<'a> Rewriter<'a> {
         Ok(values.into_iter().zip(names).map(column).collect())
     }
 
-    /// The names of the columns that the inner RETURNING gives.
+    /// The column names of the inner RETURNING clause.
     fn names(&self) -> Result<Vec<String>, Refusal> {
         let mut names = Vec::new();
         for item in &self.take.returning {
@@ -388,7 +392,7 @@ impl<'a> Rewriter<'a> {
         ))
     }
 
-    /// RETURNING of the INSERT, which knows no numbers of rows: parameters in it are not carried.
+    /// The RETURNING clause of the INSERT. It cannot read row numbers, so that parameters in it are not supported.
     fn returned(
         &self,
         items: &[Returning],
@@ -426,7 +430,7 @@ impl<'a> Rewriter<'a> {
         Ok(values)
     }
 
-    /// What must hold so that one at a time would have come out the same.
+    /// The condition under which executing the members one at a time would have had the same result.
     fn certain(&self) -> String {
         let mut parts = vec![all_of("taken", "picked")];
         if self.take.assignments.is_some() {
@@ -439,7 +443,7 @@ impl<'a> Rewriter<'a> {
     }
 }
 
-/// As many rows of one as of the other.
+/// SQL condition: both CTEs have the same number of rows.
 fn all_of(one: &str, other: &str) -> String {
     let [one, other] = [one, other].map(|name| format!("(SELECT pg_catalog.count(*) FROM {name})"));
     format!("{one} {EQ} {other}")

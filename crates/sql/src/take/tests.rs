@@ -1,5 +1,5 @@
-//! Which statements are a consumer's, and what becomes of them. That the statements do what they should is for tests
-//! with a server.
+//! Which statements are recognized as consumers' and how they are rewritten. End-to-end tests check the effect of the
+//! statements.
 
 use super::{Take, rewrite};
 use crate::dealing::{Dealing, Refusal};
@@ -69,7 +69,7 @@ fn rewritten(
     rewrite(&take, queue, onto, &types(parameters), &types(returning))
 }
 
-/// One statement that writes.
+/// The text of a rewritten statement, checked to be one statement that writes.
 fn text_of(sql: &str, parameters: usize, returning: usize) -> String {
     let taking = rewritten(sql, &queue(), parameters, returning)
         .unwrap_or_else(|why| panic!("{sql}: {why}"));
@@ -79,7 +79,7 @@ fn text_of(sql: &str, parameters: usize, returning: usize) -> String {
 }
 
 #[test]
-fn what_a_consumer_is_made_of() {
+fn the_parts_of_a_consumers_statement_are_found() {
     let pop = take(POP).unwrap();
     assert_eq!((pop.key.as_str(), pop.single), ("id", true));
     assert_eq!(pop.pick.locking, "FOR UPDATE SKIP LOCKED");
@@ -97,7 +97,7 @@ fn what_a_consumer_is_made_of() {
 }
 
 #[test]
-fn other_spellings_of_the_same() {
+fn other_notations_of_the_condition_are_recognized() {
     for condition in [
         "id = (SELECT q.id FROM public.q ORDER BY q.id LIMIT 1)",
         "id IN (SELECT id FROM public.q FETCH FIRST 2 ROWS ONLY)",
@@ -110,7 +110,7 @@ fn other_spellings_of_the_same() {
 }
 
 #[test]
-fn what_is_not_a_consumer() {
+fn other_statements_are_not_consumers() {
     for sql in [
         "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id)",
         "DELETE FROM q WHERE id = (SELECT id FROM other LIMIT 1)",
@@ -135,7 +135,7 @@ fn what_is_not_a_consumer() {
 }
 
 #[test]
-fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
+fn parameters_that_pick_are_shared_and_others_differ_per_consumer() {
     let taking = rewritten(POP, &queue(), 2, 2).unwrap();
     let [own] = taking.own.as_slice() else {
         panic!("{:?}", taking.own);
@@ -153,9 +153,9 @@ fn parameters_that_pick_are_shared_and_others_are_each_consumers_own() {
     }
 }
 
-/// PostgreSQL fits a consumer's own value into its column when it plans, whether there is a row or not.
+/// PostgreSQL converts a consumer's own value to the type of its column at planning, whether there is a row or not.
 #[test]
-fn a_value_that_may_not_fit_its_column_is_converted_for_every_consumer() {
+fn a_value_that_may_not_fit_its_column_is_converted_for_each_consumer() {
     let claim =
         "UPDATE q SET prio = $1, lane = $2 WHERE id = (SELECT id FROM q WHERE prio > 3 LIMIT 1)";
     let converts = |type_modifier, bare_type_name: &str| {
@@ -175,7 +175,7 @@ fn a_value_that_may_not_fit_its_column_is_converted_for_every_consumer() {
 }
 
 #[test]
-fn what_depends_on_no_column_is_computed_for_every_consumer() {
+fn expressions_without_columns_are_computed_for_each_consumer() {
     let computed = |sql: &str, parameters| {
         let taking = rewritten(sql, &queue(), parameters, 1).unwrap();
         assert!(!taking.may_fail_unseen, "{}", taking.text);
@@ -192,7 +192,7 @@ fn what_depends_on_no_column_is_computed_for_every_consumer() {
     assert_eq!(values("id + $1", 1), None);
     let divided = values("id + 7 / $1", 1).unwrap();
     assert!(divided.contains("num_nulls((7 / (k.p1))))"), "{divided}");
-    // What picks is the same for all.
+    // Expressions that pick rows are the same for all consumers.
     let picked =
         "DELETE FROM q WHERE id = (SELECT id FROM q WHERE lane = $1 LIMIT 1) RETURNING 7 / $1";
     let divided = computed(picked, 1).unwrap();
@@ -204,7 +204,7 @@ fn what_depends_on_no_column_is_computed_for_every_consumer() {
 }
 
 #[test]
-fn an_array_is_read_for_every_consumer() {
+fn an_array_is_converted_for_each_consumer() {
     let array = TypeName {
         sql: "integer[]".to_owned(),
         array: true,
@@ -218,7 +218,7 @@ fn an_array_is_read_for_every_consumer() {
 }
 
 #[test]
-fn what_only_the_consumers_own_statement_can_find_out_may_fail_without_a_row() {
+fn errors_that_the_group_cannot_detect_are_marked() {
     let moves = |values: &str, type_oid| {
         let sql = format!(
             "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id) INSERT INTO done (id, p) SELECT {values} FROM t"
@@ -230,7 +230,7 @@ fn what_only_the_consumers_own_statement_can_find_out_may_fail_without_a_row() {
         let dealing = rewrite(&take(&sql).unwrap(), &queue(), Some(&done), &types(1), &[]);
         dealing.unwrap().may_fail_unseen
     };
-    // A cast to character(n) cuts where an assignment raises an error.
+    // A cast to character(n) truncates where an assignment raises an error.
     assert!(moves("id, $1", 1042));
     assert!(!moves("id, $1", 23));
     assert!(!moves("$1, id", 1042));
@@ -240,7 +240,7 @@ fn what_only_the_consumers_own_statement_can_find_out_may_fail_without_a_row() {
 }
 
 #[test]
-fn a_claim_must_not_be_claimable_again() {
+fn a_claimed_row_must_not_be_claimable_again() {
     let text = text_of(CLAIM, 3, 3);
     assert!(
         text.contains(r#"((t."prio") = ($3::integer))) AS again"#),
@@ -253,7 +253,7 @@ fn a_claim_must_not_be_claimable_again() {
 }
 
 #[test]
-fn rows_that_move_on_do_so_in_order() {
+fn rows_are_moved_in_order() {
     let text = text_of(MOVE, 0, 1);
     for part in [
         r#"((t."prio")) AS "c_p")"#,
@@ -265,7 +265,7 @@ fn rows_that_move_on_do_so_in_order() {
 }
 
 #[test]
-fn what_cannot_be_taken_together() {
+fn takes_that_cannot_be_rewritten_are_refused() {
     let mut refusing = queue();
     refusing.refused = Some("triggers".to_owned());
     assert!(matches!(

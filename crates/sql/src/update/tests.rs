@@ -1,4 +1,4 @@
-//! What a fold can carry, and what it must leave alone.
+//! UPDATEs that a fold supports, and others.
 
 use super::{KeyEquality, Returning, Update};
 use crate::KeyValue;
@@ -12,8 +12,8 @@ fn update(sql: &str) -> Option<Update> {
         .update
 }
 
-fn taken(sql: &str) -> Update {
-    update(sql).unwrap_or_else(|| panic!("not taken: {sql}"))
+fn parts(sql: &str) -> Update {
+    update(sql).unwrap_or_else(|| panic!("no parts: {sql}"))
 }
 
 fn text(expr: &Expr) -> String {
@@ -39,8 +39,8 @@ fn constant(column: &str, kind: LiteralKind, text: &str) -> KeyEquality {
 }
 
 #[test]
-fn a_guarded_counter_is_taken_apart() {
-    let found = taken(
+fn a_guarded_counter_has_its_parts_found() {
+    let found = parts(
         "UPDATE s.stock SET qty = qty - $1, sold = sold + $1 WHERE id = $2 AND qty >= $1 RETURNING qty, id AS key, *",
     );
     assert_eq!(found.relation.schema.as_deref(), Some("s"));
@@ -99,7 +99,7 @@ fn keys_may_be_written_in_many_ways() {
         ("($3 = t.id)", parameter("id", 3)),
     ];
     for (condition, key) in cases {
-        let found = taken(&format!("UPDATE t SET a = 1 WHERE {condition}"));
+        let found = parts(&format!("UPDATE t SET a = 1 WHERE {condition}"));
         assert_eq!(
             (found.equalities, found.guards),
             (vec![key], vec![]),
@@ -110,7 +110,7 @@ fn keys_may_be_written_in_many_ways() {
 
 #[test]
 fn conjuncts_are_flattened_and_sorted_into_keys_and_guards() {
-    let found = taken(
+    let found = parts(
         "UPDATE t AS x SET a = 1 WHERE (x.p = $1 AND (q = 2 AND r > 3)) AND p = $2 AND s = $3::int AND u = NULL
          AND v = true AND w = a AND 1 = 1 AND (y = 1 OR z = 2) AND k OPERATOR(pg_catalog.=) 1",
     );
@@ -128,12 +128,12 @@ fn conjuncts_are_flattened_and_sorted_into_keys_and_guards() {
 }
 
 #[test]
-fn multiple_assignment_is_taken_apart() {
+fn a_multiple_assignment_becomes_single_ones() {
     for sql in [
         "UPDATE t SET (a, b) = (b, $1 + 1), c = 2 WHERE id = 1",
         "UPDATE t SET (a, b) = ROW(b, $1 + 1), c = 2 WHERE id = 1",
     ] {
-        let found = taken(sql);
+        let found = parts(sql);
         let assigned: Vec<_> = found
             .assignments
             .iter()
@@ -149,33 +149,33 @@ fn multiple_assignment_is_taken_apart() {
 }
 
 #[test]
-fn the_highest_parameter_counts_wherever_it_is() {
-    assert_eq!(taken("UPDATE t SET a = $7 WHERE id = $2").parameters, 7);
-    assert_eq!(taken("UPDATE t SET a = 1 WHERE id = 2").parameters, 0);
+fn the_highest_parameter_is_found() {
+    assert_eq!(parts("UPDATE t SET a = $7 WHERE id = $2").parameters, 7);
+    assert_eq!(parts("UPDATE t SET a = 1 WHERE id = 2").parameters, 0);
     assert_eq!(
-        taken("UPDATE t SET a = 1 WHERE id = 2 RETURNING $4::int").parameters,
+        parts("UPDATE t SET a = 1 WHERE id = 2 RETURNING $4::int").parameters,
         4
     );
 }
 
 #[test]
-fn all_columns_of_the_row_in_either_spelling() {
+fn all_columns_of_the_row_are_found_in_each_notation() {
     assert_eq!(
-        taken("UPDATE t SET a = 1 WHERE id = 1 RETURNING t.*").returning,
+        parts("UPDATE t SET a = 1 WHERE id = 1 RETURNING t.*").returning,
         [Returning::All]
     );
     assert_eq!(
-        taken("UPDATE t x SET a = 1 WHERE id = 1 RETURNING x.*").returning,
+        parts("UPDATE t x SET a = 1 WHERE id = 1 RETURNING x.*").returning,
         [Returning::All]
     );
     assert_eq!(
-        taken("UPDATE t SET a = (c).f + d[1] WHERE id = 1").assignments[0]
+        parts("UPDATE t SET a = (c).f + d[1] WHERE id = 1").assignments[0]
             .1
             .columns(),
         ["c", "d"]
     );
     assert_eq!(
-        taken("UPDATE t SET t = t + 1 WHERE id = 1").assignments[0]
+        parts("UPDATE t SET t = t + 1 WHERE id = 1").assignments[0]
             .1
             .columns(),
         ["t"]
@@ -183,7 +183,7 @@ fn all_columns_of_the_row_in_either_spelling() {
 }
 
 #[test]
-fn what_is_not_understood_is_left_alone() {
+fn updates_of_other_forms_are_not_supported() {
     let texts = [
         "UPDATE t SET a = 1",
         "UPDATE t SET a = 1 WHERE b > 2",

@@ -1,22 +1,22 @@
-//! The text of SCRAM messages: attributes of one letter, separated by commas.
+//! Text of SCRAM messages (RFC 5802, section 7): attributes of one letter, separated by commas.
 
-use crate::WireError;
+use crate::error::WireError;
 
-/// A message as text: nothing but ASCII is sent in it.
+/// The message as text.
 pub(super) fn text(message: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(message).map_err(|_| WireError::Scram("not text"))
 }
 
-/// Reads attributes one after the other.
+/// Reads attributes in order.
 pub(super) struct Attributes<'a>(Option<&'a str>);
 
 impl<'a> Attributes<'a> {
-    /// From the first on.
+    /// Starts at the first attribute of `text`.
     pub(super) fn new(text: &'a str) -> Self {
         Self(Some(text))
     }
 
-    /// The value of the attribute that comes next, which must be this one.
+    /// The value of the next attribute, whose name must be `letter`.
     pub(super) fn next(&mut self, letter: char) -> Result<&'a str, WireError> {
         let text = self.0.ok_or(WireError::Scram("an attribute is missing"))?;
         let (attribute, rest) = match text.split_once(',') {
@@ -31,7 +31,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Whether a text can be a nonce: printable ASCII but the comma, and something.
+/// Whether a text is a valid nonce: one or more printable ASCII characters other than the comma.
 pub(super) fn is_nonce(text: &str) -> bool {
     let fits = |byte: u8| matches!(byte, 0x21..=0x7e) && byte != b',';
     !text.is_empty() && text.bytes().all(fits)

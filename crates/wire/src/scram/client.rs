@@ -1,22 +1,22 @@
-//! The side that proves, towards a server.
+//! The client side, for logins to servers.
 
 use super::attributes::{Attributes, is_nonce, text};
 use super::{END_POINT, ITERATIONS_MAX, Key, Keys, Stretch, mac, sha256, xor};
-use crate::WireError;
+use crate::error::WireError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::num::NonZeroU32;
 use subtle::ConstantTimeEq;
 
-/// What is known of the channel to the server.
+/// Channel binding of the connection to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Channel<'a> {
-    /// Nothing to bind to.
+    /// The client does not support channel binding.
     #[default]
     None,
-    /// It could be bound to, but the server does not offer it.
+    /// The client supports it, but the server does not offer it.
     NotOffered,
-    /// It is bound to (`tls-server-end-point`).
+    /// The exchange is bound to the channel with these data (`tls-server-end-point`).
     EndPoint(&'a [u8]),
 }
 
@@ -38,7 +38,7 @@ impl Channel<'_> {
     }
 }
 
-/// Our first message is out.
+/// The client has sent its first message and waits for the server's challenge.
 #[derive(Debug)]
 pub struct AwaitChallenge {
     channel: String,
@@ -47,7 +47,8 @@ pub struct AwaitChallenge {
 }
 
 impl AwaitChallenge {
-    /// Begins, and returns the first message. The server takes the user from the start-up packet.
+    /// Starts an exchange and returns the client's first message. The user name in it is empty: PostgreSQL takes it
+    /// from the start-up packet.
     pub fn begin(nonce: String, channel: Channel<'_>) -> (Self, String) {
         let header = channel.header();
         let bare = format!("n=,r={nonce}");
@@ -60,7 +61,11 @@ impl AwaitChallenge {
         (awaits, first)
     }
 
-    /// Takes the server's challenge: [`AwaitKeys::stretch`] says which keys it wants.
+    /// Handles the server's challenge; [`AwaitKeys::stretch`] then returns the parameters of the keys.
+    ///
+    /// # Errors
+    /// [`WireError::Scram`] if the message is malformed, its nonce does not extend the client's, or it requests more
+    /// than [`ITERATIONS_MAX`] iterations.
     pub fn challenged(self, challenge: &[u8]) -> Result<AwaitKeys, WireError> {
         let challenge = text(challenge)?;
         let mut attributes = Attributes::new(challenge);
@@ -83,22 +88,22 @@ impl AwaitChallenge {
     }
 }
 
-/// The challenge is there.
+/// The server's challenge has arrived; the exchange waits for the keys.
 #[derive(Debug)]
 pub struct AwaitKeys {
     stretch: Stretch,
-    /// What both sides sign.
+    /// `AuthMessage`: both sides sign it.
     signed: String,
     unproved: String,
 }
 
 impl AwaitKeys {
-    /// How the server's password is stretched.
+    /// The parameters of the key derivation on the server.
     pub fn stretch(&self) -> &Stretch {
         &self.stretch
     }
 
-    /// Proves that we have the keys: returns the last message.
+    /// Returns the client's last message, with the proof.
     pub fn prove(self, keys: &Keys) -> (AwaitSignature, String) {
         let signature = mac(&sha256(&keys.client), self.signed.as_bytes());
         let proof = STANDARD.encode(xor(keys.client, &signature));
@@ -107,14 +112,15 @@ impl AwaitKeys {
     }
 }
 
-/// The proof is out.
+/// The client has sent its proof and waits for the server's signature.
 pub struct AwaitSignature(Key);
 
 impl AwaitSignature {
-    /// Takes the server's last message.
+    /// Handles the server's last message.
     ///
     /// # Errors
-    /// [`WireError::Proof`] if the server does not know the password.
+    /// [`WireError::Proof`] if the server does not know the password, [`WireError::Scram`] if the message is
+    /// malformed.
     pub fn verify(self, last: &[u8]) -> Result<(), WireError> {
         let signature = Attributes::new(text(last)?).next('v')?;
         let signature = STANDARD.decode(signature).unwrap_or_default();

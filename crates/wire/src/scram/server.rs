@@ -1,13 +1,13 @@
-//! The side that checks: a client's first message is answered with a challenge, its last one holds the proof.
+//! The server side: answers a client's first message with a challenge, then verifies the proof in the last message.
 
 use super::attributes::{Attributes, is_nonce, text};
 use super::{END_POINT, Key, Keys, MECHANISM, MECHANISM_PLUS, Verifier, mac, sha256, xor};
-use crate::WireError;
+use crate::error::WireError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq;
 
-/// The mechanisms to offer; `bound` where the channel is one that can be bound to.
+/// The mechanisms to offer; `bound` if the connection supports channel binding.
 pub fn mechanisms(bound: bool) -> &'static [&'static str] {
     match bound {
         true => &[MECHANISM_PLUS, MECHANISM],
@@ -15,21 +15,24 @@ pub fn mechanisms(bound: bool) -> &'static [&'static str] {
     }
 }
 
-/// The challenge is out.
+/// The server has sent its challenge and waits for the client's proof.
 #[derive(Debug)]
 pub struct AwaitProof {
     verifier: Verifier,
-    /// The value that the client must repeat: what it said of the channel, and the channel itself.
+    /// The value that the client must repeat: its channel binding header, and the channel binding data.
     channel: String,
-    /// Of both sides.
+    /// The nonces of client and server.
     nonce: String,
-    /// What both sides sign, up to and with the challenge.
-    so_far: String,
+    /// `AuthMessage` without the client's last message: both sides sign it.
+    signed_so_far: String,
 }
 
 impl AwaitProof {
-    /// Takes the client's first message and returns what to send next. `channel` is what TLS knows of the channel
-    /// (`tls-server-end-point`), if it does; then both mechanisms were offered.
+    /// Handles the client's first message and returns the challenge. `channel` is the channel binding data of the TLS
+    /// connection (`tls-server-end-point`); if it is present, both mechanisms were offered.
+    ///
+    /// # Errors
+    /// [`WireError::Scram`] if the message is malformed, or its mechanism or channel binding was not offered.
     pub fn challenge(
         mechanism: &str,
         first: &[u8],
@@ -50,30 +53,32 @@ impl AwaitProof {
             ));
         }
         let bound = bound_to(mechanism, flag, channel)?;
-        let theirs = read_bare(bare)?;
+        let client_nonce = read_bare(bare)?;
         let header = format!("{flag},,");
-        let nonce = format!("{theirs}{nonce}");
+        let nonce = format!("{client_nonce}{nonce}");
         let stretch = verifier.stretch();
         let salt = STANDARD.encode(&stretch.salt);
         let challenge = format!("r={nonce},s={salt},i={}", stretch.iterations);
         let awaits = Self {
             channel: STANDARD.encode([header.as_bytes(), bound].concat()),
-            so_far: format!("{bare},{challenge}"),
+            signed_so_far: format!("{bare},{challenge}"),
             nonce,
             verifier,
         };
         Ok((awaits, challenge))
     }
 
-    /// Takes the client's last message: returns the keys that it has proved to have, and what to send it as a proof of ours.
+    /// Handles the client's last message: returns the keys that the client has proved to know, and the message with
+    /// the server's signature.
     ///
     /// # Errors
-    /// [`WireError::Proof`] if it does not know the password.
+    /// [`WireError::Proof`] if the client does not know the password, [`WireError::Scram`] if the message is
+    /// malformed.
     pub fn verify(self, last: &[u8]) -> Result<(Keys, String), WireError> {
         let last = text(last)?;
         let (unproved, proof) = last
             .rsplit_once(",p=")
-            .ok_or(WireError::Scram("there is no proof"))?;
+            .ok_or(WireError::Scram("the proof is missing"))?;
         let mut attributes = Attributes::new(unproved);
         if attributes.next('c')? != self.channel {
             return Err(WireError::Scram("channel binding does not match"));
@@ -84,7 +89,7 @@ impl AwaitProof {
         let proof = STANDARD.decode(proof).ok();
         let proof = proof.and_then(|proof| Key::try_from(proof).ok());
         let proof = proof.ok_or(WireError::Scram("the proof is malformed"))?;
-        let signed = format!("{},{unproved}", self.so_far);
+        let signed = format!("{},{unproved}", self.signed_so_far);
         let client = xor(proof, &mac(&self.verifier.stored, signed.as_bytes()));
         if !bool::from(sha256(&client).ct_eq(&self.verifier.stored)) {
             return Err(WireError::Proof);
@@ -95,7 +100,7 @@ impl AwaitProof {
     }
 }
 
-/// The bytes of the channel that the exchange is bound to, none where it is not bound.
+/// The channel binding data of the exchange; empty without channel binding.
 fn bound_to<'a>(
     mechanism: &str,
     flag: &str,
@@ -103,7 +108,8 @@ fn bound_to<'a>(
 ) -> Result<&'a [u8], WireError> {
     match (mechanism, flag, channel) {
         (MECHANISM, "n", _) | (MECHANISM, "y", None) => Ok(&[]),
-        // It could, and believes that we cannot: somebody has changed our offer on its way.
+        // The client supports channel binding and believes that the server does not: the offer was changed in
+        // transit.
         (MECHANISM, "y", Some(_)) => Err(WireError::Scram("channel binding was offered")),
         (MECHANISM_PLUS, END_POINT, Some(channel)) => Ok(channel),
         (MECHANISM | MECHANISM_PLUS, _, _) => {
@@ -115,7 +121,7 @@ fn bound_to<'a>(
     }
 }
 
-/// The client's nonce. Its name is not looked at: it is that of the start-up packet.
+/// The client's nonce. The user name is ignored, as in PostgreSQL: the start-up packet has named the user.
 fn read_bare(bare: &str) -> Result<&str, WireError> {
     let mut attributes = Attributes::new(bare);
     attributes.next('n')?;

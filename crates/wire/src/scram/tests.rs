@@ -1,4 +1,4 @@
-//! The example of RFC 7677, whole exchanges, and what must not pass.
+//! The example of RFC 7677, complete exchanges, and messages that must be rejected.
 
 use super::client::{AwaitChallenge, Channel};
 use super::server::AwaitProof;
@@ -37,16 +37,16 @@ fn challenge(first: &[u8], channel: Option<&[u8]>) -> Result<(AwaitProof, String
 }
 
 #[test]
-fn the_server_is_that_of_the_rfc() {
+fn the_server_side_passes_the_rfcs_example() {
     let (awaits, sent) = challenge(CLIENT_FIRST, None).unwrap();
     assert_eq!(sent, CHALLENGE);
     let (proved, last) = awaits.verify(CLIENT_LAST).unwrap();
     assert_eq!(last, SERVER_LAST);
-    assert_eq!(proved, keys(), "the keys pass to another server");
+    assert_eq!(proved, keys(), "the proof reveals the client's keys");
 }
 
 #[test]
-fn both_sides_understand_each_other_bound_or_not() {
+fn an_exchange_succeeds_with_and_without_channel_binding() {
     for (channel, data) in [
         (Channel::None, None),
         (Channel::None, Some(&b"certificate"[..])),
@@ -65,7 +65,7 @@ fn both_sides_understand_each_other_bound_or_not() {
 }
 
 #[test]
-fn another_password_is_no_proof_in_either_direction() {
+fn both_sides_reject_the_proof_of_another_password() {
     let (ours, first) = AwaitChallenge::begin(nonce([7; NONCE_LEN]), Channel::None);
     let (theirs, sent) = challenge(first.as_bytes(), None).unwrap();
     let other = Keys::derive(b"pencils", &stretch());
@@ -76,9 +76,9 @@ fn another_password_is_no_proof_in_either_direction() {
     assert!(keys().verifier(stretch()).is_of(&keys()));
 }
 
-/// A man in the middle with a certificate of his own, or who hides that the server could be bound to.
+/// A man in the middle with a certificate of its own, or one that removes channel binding from the offer.
 #[test]
-fn another_channel_does_not_pass() {
+fn another_channel_is_rejected() {
     let certificate = Channel::EndPoint(b"his own");
     let (ours, first) = AwaitChallenge::begin(nonce([7; NONCE_LEN]), certificate);
     let (theirs, sent) = challenge(first.as_bytes(), Some(b"certificate")).unwrap();
@@ -104,7 +104,7 @@ fn another_channel_does_not_pass() {
 }
 
 #[test]
-fn malformed_first_messages_are_refused() {
+fn malformed_first_messages_are_rejected() {
     for first in [
         &b""[..],
         b"n",
@@ -119,13 +119,13 @@ fn malformed_first_messages_are_refused() {
         b"x,,n=user,r=abc",
         b"n,,n=\xff,r=abc",
     ] {
-        let told = challenge(first, None);
-        assert!(matches!(told, Err(WireError::Scram(_))), "{first:?}");
+        let result = challenge(first, None);
+        assert!(matches!(result, Err(WireError::Scram(_))), "{first:?}");
     }
 }
 
 #[test]
-fn malformed_last_messages_are_refused() {
+fn malformed_last_messages_are_rejected() {
     let whole = std::str::from_utf8(CLIENT_LAST).unwrap();
     for last in [
         String::new(),
@@ -138,13 +138,13 @@ fn malformed_last_messages_are_refused() {
         whole.replace(",p=dHzb", ",p=????"),
     ] {
         let (awaits, _) = challenge(CLIENT_FIRST, None).unwrap();
-        let told = awaits.verify(last.as_bytes());
-        assert!(matches!(told, Err(WireError::Scram(_))), "{last}");
+        let result = awaits.verify(last.as_bytes());
+        assert!(matches!(result, Err(WireError::Scram(_))), "{last}");
     }
 }
 
 #[test]
-fn malformed_challenges_are_refused() {
+fn malformed_challenges_are_rejected() {
     let ours = nonce([7; NONCE_LEN]);
     for challenge in [
         String::new(),
@@ -157,14 +157,14 @@ fn malformed_challenges_are_refused() {
         format!("r={ours}x,s={SALT},i=many"),
     ] {
         let (awaits, _) = AwaitChallenge::begin(ours.clone(), Channel::None);
-        let told = awaits.challenged(challenge.as_bytes());
-        assert!(matches!(told, Err(WireError::Scram(_))), "{challenge}");
+        let result = awaits.challenged(challenge.as_bytes());
+        assert!(matches!(result, Err(WireError::Scram(_))), "{challenge}");
     }
 }
 
-/// What PostgreSQL 15 keeps of the password `p:/@ %ä` is checked with the server itself, in the end-to-end tests.
+/// An end-to-end test compares the secret that PostgreSQL 15 stores for the password `p:/@ %ä`.
 #[test]
-fn what_postgresql_keeps_is_read() {
+fn the_form_that_postgresql_stores_is_parsed() {
     let stored = STANDARD.encode(sha256(&keys().client));
     let server = STANDARD.encode(keys().server);
     let text = format!("SCRAM-SHA-256$4096:{SALT}${stored}:{server}");
@@ -182,7 +182,8 @@ fn what_postgresql_keeps_is_read() {
     }
 }
 
-/// RFC 4013: a soft hyphen is nothing, a no-break space is a space; what it forbids is taken as it is.
+/// RFC 4013: a soft hyphen is removed, a no-break space becomes a space. A password with prohibited characters is
+/// used unchanged.
 #[test]
 fn passwords_are_prepared_as_postgresql_does() {
     assert_eq!(prepared("I\u{ad}X\u{a0}".as_bytes()), b"IX ");
@@ -191,7 +192,7 @@ fn passwords_are_prepared_as_postgresql_does() {
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn debug_does_not_print_secrets() {
     let verifier = keys().verifier(stretch());
     assert_eq!(
         format!("{:?} {verifier:?}", keys()),
@@ -199,7 +200,7 @@ fn secrets_are_not_shown() {
     );
 }
 
-/// What looks like a message and what does not.
+/// Bytes that resemble a message, and bytes that do not.
 fn anything() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..80),
@@ -214,9 +215,9 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(paceline_testing::cases(256))]
 
-    /// By no luck: it is refused in good order.
+    /// Each exchange ends with an error and not with a panic.
     #[test]
-    fn nobody_gets_in_by_chance(first in anything(), last in anything(), bound: bool) {
+    fn arbitrary_messages_never_log_in(first in anything(), last in anything(), bound: bool) {
         let stretch = Stretch { salt: vec![1; 16], iterations: ITERATIONS };
         let verifier = Verifier::new(stretch, [7; KEY_LEN], [8; KEY_LEN]);
         let channel = bound.then_some(&b"certificate"[..]);

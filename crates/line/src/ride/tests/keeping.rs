@@ -4,7 +4,7 @@ use super::stage::Stage;
 use crate::ride::Keeping;
 use crate::testing::messages::client::*;
 use crate::testing::messages::server::*;
-use paceline_sql::Kept;
+use paceline_sql::PinReason;
 
 const LISTENS: &str = "Query SELECT EXISTS (SELECT FROM pg_catalog.pg_listening_channels())";
 
@@ -32,7 +32,7 @@ fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert_eq!(stage.own(), [LISTENS]);
     says(&mut stage, &["t"]);
-    assert_eq!(stage.ride.kept(), [Kept::Listening]);
+    assert_eq!(stage.ride.kept(), [PinReason::Listening]);
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert!(stage.own().is_empty(), "nothing that could let go");
     run(&mut stage, "UNLISTEN a", "UNLISTEN");
@@ -106,7 +106,7 @@ fn a_lock_is_kept_though_its_statement_failed() {
     stage.client([query("SELECT pg_advisory_lock(1), 1/0")]);
     stage.server([error("22012", "no"), ready('I')]);
     says(&mut stage, &["t"]);
-    assert_eq!(stage.ride.kept(), [Kept::AdvisoryLock]);
+    assert_eq!(stage.ride.kept(), [PinReason::AdvisoryLock]);
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn a_text_that_may_do_anything_is_asked_about() {
     let asked = stage.own().concat();
     assert_eq!(
         asked.matches("EXISTS").count(),
-        Kept::ASKED.len(),
+        PinReason::ASKED.len(),
         "{asked}"
     );
     assert!(asked.ends_with("current_setting('search_path', true)"));
     says(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
-    assert_eq!(stage.ride.kept(), [Kept::Listening]);
+    assert_eq!(stage.ride.kept(), [PinReason::Listening]);
     let sql = stage.session.settings.adopt_sql(&stage.book.none(), false);
     assert!(sql.unwrap().contains("'search_path', 'a, b'"));
 }
@@ -133,7 +133,7 @@ fn an_error_instead_of_an_answer_keeps_the_server() {
     run(&mut stage, "LISTEN a", "LISTEN");
     let got = stage.server([error("57014", "canceled"), ready('I')]);
     assert!(got.is_empty() && !stage.ride.saw_error(), "{got:?}");
-    assert_eq!(stage.ride.kept(), [Kept::Listening]);
+    assert_eq!(stage.ride.kept(), [PinReason::Listening]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_client_is_warned_of_what_it_loses() {
     let got = run(&mut stage, "LISTEN a", "LISTEN");
     let warning = "notice LISTEN is lost at the end of the transaction";
     assert_eq!(got, [warning, "LISTEN", "ready I"]);
-    assert_eq!(stage.ride.warned(), [Kept::Listening]);
+    assert_eq!(stage.ride.warned(), [PinReason::Listening]);
     assert!(stage.ride.is_over() && stage.server.tainted);
     let got = run(&mut stage, "SELECT lastval()", "SELECT 1");
     assert_eq!(got, ["SELECT 1", "ready I"]);
@@ -232,7 +232,7 @@ fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
     run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
     assert!(stage.server.tainted, "to be reset");
     says(&mut stage, &["t", "f", "f", "f", "f"]);
-    assert_eq!(stage.ride.kept(), [Kept::Temporary]);
+    assert_eq!(stage.ride.kept(), [PinReason::Temporary]);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_question_that_was_not_answered_is_asked_again() {
     let mut stage = Stage::new();
     run(&mut stage, "LISTEN a", "LISTEN");
     stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.ride.kept(), [Kept::Listening]);
+    assert_eq!(stage.ride.kept(), [PinReason::Listening]);
     stage.own();
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert_eq!(stage.own(), [LISTENS]);
@@ -250,5 +250,5 @@ fn a_question_that_was_not_answered_is_asked_again() {
     let mut stage = Stage::new();
     run(&mut stage, "DO 'anything'", "DO");
     stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.ride.kept(), Kept::ASKED);
+    assert_eq!(stage.ride.kept(), PinReason::ASKED);
 }

@@ -205,12 +205,12 @@ fn discard_all_lets_go_of_the_channels() {
 #[test]
 fn a_client_whose_own_server_listens_does_not_share() {
     let mut stage = shared();
-    stage.ride.pin(paceline_sql::Kept::Listening);
+    stage.ride.pin(paceline_sql::PinReason::Listening);
     assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
     assert_eq!(stage.needs, []);
     // With both, it cannot be told which one is meant.
     let mut stage = listening();
-    stage.ride.pin(paceline_sql::Kept::Listening);
+    stage.ride.pin(paceline_sql::PinReason::Listening);
     stage.client([query("UNLISTEN *")]);
     let got = stage.server([error_of_the_server(), ready('I')]);
     assert_eq!(got.len(), 1, "{got:?}");

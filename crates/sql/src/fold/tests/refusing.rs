@@ -1,11 +1,11 @@
-//! What does not fold, and why.
+//! UPDATEs that are not folded, and the reasons.
 
 use super::{column, rewritten, stock, stock_with, types, update};
 use crate::facts::{Column, TableFacts};
 use crate::fold::{Refusal, rewrite};
 use crate::type_name::TypeName;
 
-/// What makes another column of one.
+/// A function that changes a column.
 type Change = fn(&mut Column);
 
 const COUNT: &str = "UPDATE stock SET qty = qty - $1 WHERE id = $2";
@@ -22,7 +22,7 @@ fn named(name: &str) -> String {
 }
 
 #[test]
-fn a_table_that_the_catalog_refuses() {
+fn a_table_that_the_catalog_excludes_is_refused() {
     let mut table = stock();
     table.refused = Some("triggers".to_owned());
     let refusal = refused(COUNT, &table, &["integer", "bigint"]);
@@ -65,7 +65,7 @@ fn a_key_must_be_comparable_without_postgresql() {
 }
 
 #[test]
-fn a_key_must_be_asked_for_in_its_own_type() {
+fn a_key_must_be_compared_in_its_own_type() {
     let key = || Refusal::KeyType(named("id"));
     for parameter in ["numeric", "double precision", "text"] {
         assert_eq!(
@@ -88,7 +88,7 @@ fn a_key_must_be_asked_for_in_its_own_type() {
 }
 
 #[test]
-fn columns_that_something_depends_on_are_not_assigned() {
+fn columns_with_dependencies_are_not_assigned() {
     let table = stock_with("qty", |qty| qty.fixed = true);
     let refusal = refused(COUNT, &table, &["integer", "bigint"]);
     assert_eq!(refusal, Refusal::Assigned(named("qty")));
@@ -100,7 +100,7 @@ fn columns_that_something_depends_on_are_not_assigned() {
 }
 
 #[test]
-fn types_whose_casts_cut_silently_are_not_assigned() {
+fn types_whose_casts_truncate_silently_are_not_assigned() {
     let sql = "UPDATE stock SET note = $1 WHERE id = $2";
     let cut: [(&str, Change); 6] = [
         ("char(n)", |note| {
@@ -131,7 +131,7 @@ fn types_whose_casts_cut_silently_are_not_assigned() {
 }
 
 #[test]
-fn types_that_are_not_postgresqls_own_are_not_carried() {
+fn user_defined_types_are_refused() {
     let table = stock_with("note", |note| note.builtin = false);
     let reads = "UPDATE stock SET qty = $1 WHERE id = $2 AND note IS NULL";
     let refusal = refused(reads, &table, &["integer", "bigint"]);
@@ -152,7 +152,7 @@ fn types_that_are_not_postgresqls_own_are_not_carried() {
 }
 
 #[test]
-fn unknown_columns_and_parameters() {
+fn unknown_columns_and_parameters_are_refused() {
     for sql in [
         "UPDATE stock SET colour = 1 WHERE id = 7",
         "UPDATE stock SET qty = 1 WHERE id = 7 AND colour = 1",
@@ -176,7 +176,7 @@ fn unknown_columns_and_parameters() {
 }
 
 #[test]
-fn a_check_that_cannot_be_taken_apart() {
+fn a_check_that_cannot_be_rewritten_is_refused() {
     let mut table = stock();
     table.checks = vec![named("(qty > (SELECT 1))")];
     assert_eq!(
@@ -186,7 +186,7 @@ fn a_check_that_cannot_be_taken_apart() {
 }
 
 #[test]
-fn returning_must_be_what_postgresql_described() {
+fn returning_must_have_the_described_columns() {
     let sql = "UPDATE stock SET qty = 1 WHERE id = 7 RETURNING qty";
     assert_eq!(rewritten(sql, &stock(), &[], &[]), Err(Refusal::Expression));
     assert_eq!(
@@ -196,7 +196,7 @@ fn returning_must_be_what_postgresql_described() {
 }
 
 #[test]
-fn a_cast_to_interval_is_not_carried() {
+fn a_cast_to_interval_is_refused() {
     let sql = "UPDATE stock SET qty = qty + extract(day FROM $1::interval)::int WHERE id = $2";
     let refusal = refused(sql, &stock(), &["interval", "bigint"]);
     assert_eq!(refusal, Refusal::Type(named("a cast to interval")));

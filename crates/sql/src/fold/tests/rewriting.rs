@@ -1,10 +1,10 @@
-//! What an UPDATE becomes.
+//! The statements of folds.
 
 use super::{column, folded, stock, stock_with};
 use crate::fold::{Carried, KeyClass};
 use crate::{Column, Effect, KeyValue, parse};
 
-/// A parameter that travels in its own type.
+/// A parameter that is sent in its own type.
 fn carried(parameter: u32) -> Carried {
     Carried {
         parameter,
@@ -13,7 +13,7 @@ fn carried(parameter: u32) -> Carried {
 }
 
 #[test]
-fn parameters_follow_the_key_its_places_and_the_fingerprint() {
+fn parameters_follow_the_key_the_positions_and_the_fingerprint() {
     let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty, id";
     let fold = folded(
         sql,
@@ -53,7 +53,7 @@ fn parameters_follow_the_key_its_places_and_the_fingerprint() {
 }
 
 #[test]
-fn only_parameters_that_members_need_are_carried() {
+fn only_parameters_that_members_need_are_sent() {
     let sql = "UPDATE stock SET note = $3 WHERE id = $2 AND $1 > price";
     let fold = folded(sql, &stock(), &["numeric", "bigint", "text"], &[]);
     assert_eq!(fold.carried, [carried(1), carried(3)]);
@@ -72,7 +72,7 @@ fn only_parameters_that_members_need_are_carried() {
 }
 
 #[test]
-fn a_composite_key_stands_in_the_order_of_its_index() {
+fn a_composite_key_has_the_order_of_its_index() {
     let mut table = stock();
     table.keys = vec![vec!["note".to_owned(), "id".to_owned()]];
     let sql = "UPDATE stock SET qty = $1 WHERE id = $2 AND note = $3";
@@ -102,7 +102,7 @@ fn a_composite_key_stands_in_the_order_of_its_index() {
 }
 
 #[test]
-fn the_shortest_key_is_taken_and_other_equalities_guard() {
+fn the_shortest_key_is_used_and_other_equalities_are_guards() {
     let mut table = stock();
     table.keys = vec![
         vec!["note".to_owned(), "price".to_owned()],
@@ -129,7 +129,7 @@ fn constants_stay_constants() {
 }
 
 #[test]
-fn an_array_travels_as_text() {
+fn an_array_is_sent_as_text() {
     let table = stock_with("note", |note| *note = column("note", "text[]", 1009));
     let fold = folded(
         "UPDATE stock SET note = $1 WHERE id = $2",
@@ -148,12 +148,12 @@ fn an_array_travels_as_text() {
         "{}",
         fold.one_row
     );
-    // Whether it is an array at all shows only for a member that has a row.
+    // An error in the conversion to an array occurs only for a member with a row.
     assert!(fold.may_fail_unseen);
 }
 
 #[test]
-fn keys_of_every_class() {
+fn keys_of_each_class_are_folded() {
     for (type_name, oid, class) in [
         ("smallint", 21, KeyClass::Integer),
         ("integer", 23, KeyClass::Integer),
@@ -179,7 +179,7 @@ fn keys_of_every_class() {
 }
 
 #[test]
-fn an_integer_key_may_be_asked_for_in_any_integer_type() {
+fn an_integer_key_may_be_compared_in_any_integer_type() {
     let table = stock_with("id", |id| *id = column("id", "smallint", 21));
     for parameter in ["smallint", "integer", "bigint"] {
         folded(
@@ -192,7 +192,7 @@ fn an_integer_key_may_be_asked_for_in_any_integer_type() {
 }
 
 #[test]
-fn without_guards_and_constraints_every_member_is_done() {
+fn without_guards_and_constraints_each_member_updates() {
     let fold = folded(
         "UPDATE stock SET qty = $1 WHERE id = $2",
         &stock(),
@@ -207,7 +207,7 @@ fn without_guards_and_constraints_every_member_is_done() {
 }
 
 #[test]
-fn checks_that_read_an_assigned_column_are_kept_after_every_member() {
+fn checks_that_read_an_assigned_column_hold_after_each_member() {
     let mut table = stock();
     table.checks = vec!["(qty >= 0)".to_owned(), "(price > (0)::numeric)".to_owned()];
     let fold = folded(
@@ -246,7 +246,7 @@ fn a_check_may_read_columns_that_do_not_change() {
 }
 
 #[test]
-fn not_null_is_kept_after_every_member() {
+fn not_null_holds_after_each_member() {
     let table = stock_with("qty", |qty| qty.not_null = true);
     let fold = folded(
         "UPDATE stock SET qty = $1 WHERE id = $2",
@@ -273,7 +273,7 @@ fn not_null_is_kept_after_every_member() {
 }
 
 #[test]
-fn a_limit_of_characters_is_checked_and_never_cut_to() {
+fn a_limit_of_characters_is_checked_and_never_truncates() {
     let table = stock_with("note", |note| {
         *note = column("note", "character varying", 1043);
         note.type_name = "character varying(10)".to_owned();
@@ -310,7 +310,7 @@ fn a_domain_checks_its_own_values() {
 }
 
 #[test]
-fn returning_gives_the_row_after_the_member() {
+fn returning_shows_the_row_after_the_member() {
     let sql = "UPDATE stock SET qty = qty + 1 WHERE id = $1 RETURNING qty * 2 AS twice, note";
     let fold = folded(sql, &stock(), &["bigint"], &["integer", "text"]);
     let text = &fold.one_row;
@@ -335,7 +335,7 @@ fn returning_star_is_every_column_in_order() {
 }
 
 #[test]
-fn odd_names_cannot_break_out() {
+fn names_are_quoted() {
     let mut table = stock();
     (table.schema, table.name) = ("a\"b".to_owned(), "select".to_owned());
     table.columns[1].name = "q\"; DROP TABLE x --".to_owned();
@@ -349,7 +349,7 @@ fn odd_names_cannot_break_out() {
 }
 
 #[test]
-fn columns_named_like_the_folds_own_do_no_harm() {
+fn columns_may_have_the_names_of_the_folds_own() {
     for name in [
         "pos", "first", "last", "hit", "fine", "touched", "c1", "r1", "k1", "same",
     ] {
@@ -368,7 +368,7 @@ fn columns_named_like_the_folds_own_do_no_harm() {
 }
 
 #[test]
-fn a_partitioned_table_is_known_as_one() {
+fn a_partitioned_table_is_recognized() {
     let mut table = stock();
     table.extent.tree = vec![16_400, 16_401, 16_402];
     let fold = folded(
@@ -388,7 +388,7 @@ fn a_partitioned_table_is_known_as_one() {
 }
 
 #[test]
-fn what_may_fail_without_a_row_is_marked() {
+fn updates_that_may_fail_without_a_row_are_marked() {
     let may_fail = |sql: &str| folded(sql, &stock(), &["integer", "bigint"], &[]).may_fail_unseen;
     assert!(may_fail("UPDATE stock SET qty = 1 / $1 WHERE id = $2"));
     assert!(may_fail(
@@ -412,7 +412,7 @@ fn limit(column: &mut Column) {
 }
 
 #[test]
-fn a_value_that_may_not_fit_is_converted_for_every_member() {
+fn a_value_that_may_not_fit_is_converted_for_each_member() {
     let assign = |value: &str, parameter: &str| {
         let sql = format!("UPDATE stock SET qty = {value} WHERE id = $2 AND price > 5");
         folded(&sql, &stock(), &[parameter, "bigint"], &[])
@@ -446,14 +446,14 @@ fn a_value_that_may_not_fit_is_converted_for_every_member() {
             fold.many_rows
         );
     }
-    // Without a guard every member is converted anyway.
+    // Without a guard PostgreSQL converts the value of each member.
     let sql = "UPDATE stock SET qty = $1 WHERE id = $2";
     let fold = folded(sql, &stock(), &["bigint", "bigint"], &[]);
     assert!(fold.may_fail_unseen && !fold.many_rows.contains("num_nulls"));
 }
 
 #[test]
-fn who_has_too_many_characters_is_found_without_an_error() {
+fn too_many_characters_are_detected_without_an_error() {
     let assign = |value: &str, guard: &str| {
         let sql = format!("UPDATE stock SET note = {value} WHERE id = $2{guard}");
         folded(&sql, &stock_with("note", limit), &["text", "bigint"], &[])
@@ -472,14 +472,14 @@ fn who_has_too_many_characters_is_found_without_an_error() {
         fold.many_rows
     );
     assert!(assign("'123456789'", "").may_fail_unseen);
-    // What a row holds fits already, or fails with it.
+    // The value of a row fits already, or its conversion fails with the row.
     for value in ["note || 'x'", "NULL", "'12345678'"] {
         assert!(!assign(value, "").may_fail_unseen, "{value}");
     }
 }
 
 #[test]
-fn a_limit_that_only_rounds_fails_for_nobody() {
+fn a_limit_that_only_rounds_never_fails() {
     let may_fail = |column_type: &str, oid, parameter: &str| {
         let table = stock_with("note", |note| {
             *note = column("note", column_type, oid);
@@ -507,7 +507,7 @@ fn guards_and_assignments_read_the_row_before_the_member() {
 }
 
 #[test]
-fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
+fn members_on_rows_of_their_own_are_joined_to_the_table() {
     let sql = "UPDATE stock SET qty = qty - $1, note = 'x' WHERE id = $2 AND qty >= $1 AND price = $3 RETURNING qty, $4";
     let parameters = ["integer", "bigint", "numeric", "integer[]"];
     let text = folded(sql, &stock(), &parameters, &["integer", "integer[]"])
@@ -525,7 +525,7 @@ fn on_rows_of_their_own_members_are_joined_to_the_table_itself() {
 }
 
 #[test]
-fn a_probe_asks_which_members_would_lock_their_row() {
+fn a_probe_returns_the_members_that_would_lock_their_row() {
     let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty";
     let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer"]);
     let probe = fold.probe.unwrap();

@@ -1,30 +1,33 @@
-//! What an upsert does to a row that is there, as an UPDATE in which EXCLUDED is the row that a member proposes.
+//! DO UPDATE as an UPDATE, in which the row that a member proposes replaces EXCLUDED.
 
-use super::Key;
+use super::key::Key;
 use crate::dealing::{Refusal, check_columns};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold;
-use crate::merge::{Change, Insert, PROPOSED};
+use crate::merge::insert::{Change, Insert, PROPOSED};
 use crate::operator::{GE, LE};
-use crate::quote_ident;
+use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
 use crate::value::KeyValue;
 
-/// What an upsert does to a row that is there, as an UPDATE, and what must hold of each member's own values: PostgreSQL
-/// looks at what is proposed before it looks for a conflict.
+/// DO UPDATE as an UPDATE, and the conditions for each member's own values: PostgreSQL checks the proposed row before
+/// it looks for a conflict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnConflict {
-    /// The UPDATE of that row.
+    /// The UPDATE of the existing row.
     pub update: Update,
-    /// What must not be false of what is proposed.
+    /// Conditions on the proposed row. None may be false.
     pub proposed: Vec<Expr>,
-    /// What PostgreSQL may compute of a member whether there is a conflict or not.
+    /// Expressions that PostgreSQL may compute for a member, whether there is a conflict or not.
     pub computed: Vec<Expr>,
 }
 
-/// What `insert` does to a row that is there; `None`: nothing.
+/// The DO UPDATE clause of `insert`; `None` for DO NOTHING.
+///
+/// # Errors
+/// [`Refusal`]: why the clause cannot be rewritten.
 pub fn on_conflict(
     insert: &Insert,
     table: &TableFacts,
@@ -71,7 +74,7 @@ pub fn on_conflict(
     if !computed.is_empty() {
         proposed.push(all_computed(&computed)?);
     }
-    computed.extend(unfitting.cut);
+    computed.extend(unfitting.truncating);
     Ok(Some(OnConflict {
         update,
         proposed,
@@ -79,7 +82,7 @@ pub fn on_conflict(
     }))
 }
 
-/// A condition that always holds, and computes all of these.
+/// A condition that is always true and computes all these expressions.
 fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
     let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
     let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
@@ -91,27 +94,28 @@ fn parsed(sql: &str) -> Result<Expr, Refusal> {
     Expr::parse(sql).map_err(|_| Refusal::Expression)
 }
 
-/// What is asked of values on their way into columns that perhaps do not hold them.
+/// Checks of values that may not fit their columns.
 #[derive(Default)]
 struct Unfitting {
-    /// Conversions that fail.
+    /// Conversions that raise an error.
     converted: Vec<Expr>,
-    /// Conditions in place of those that fail for want of characters: in a fold only who breaks one goes alone.
+    /// Conditions that replace conversions with an error for too many characters. In a fold, only the member that
+    /// violates the condition is executed alone.
     short: Vec<Expr>,
-    /// The conversions that these stand for.
-    cut: Vec<Expr>,
+    /// The conversions that `short` replaces.
+    truncating: Vec<Expr>,
 }
 
 /// The row that a member proposes.
 struct Proposal<'a> {
-    /// Columns that have values, and these.
+    /// The columns with values, and their values.
     valued: Vec<(String, &'a Expr)>,
     table: &'a TableFacts,
     parameters: &'a [TypeName],
 }
 
 impl Proposal<'_> {
-    /// SQL of the value of a column, as a column of its type.
+    /// SQL for the value of a column, in the column's type.
     fn value(&self, name: &str) -> Result<String, Refusal> {
         let unknown = || Refusal::Column(name.to_owned());
         let column = self.table.column(name).ok_or_else(unknown)?;
@@ -131,7 +135,7 @@ impl Proposal<'_> {
         })
     }
 
-    /// A parameter that is of the column's type, so that nothing can become of it on its way into the column.
+    /// Whether the expression is a parameter of the column's type, so that the value needs no conversion.
     fn is_of_type(&self, expr: &Expr, column: &Column) -> bool {
         match expr.as_value() {
             Some(KeyValue::Parameter(number)) => {
@@ -142,7 +146,7 @@ impl Proposal<'_> {
         }
     }
 
-    /// An expression of DO UPDATE, with the proposed values in their places.
+    /// An expression of DO UPDATE in which the proposed values replace EXCLUDED.
     fn resolved(&self, expr: &Expr, change: &Change) -> Result<Expr, Refusal> {
         let place = |number: u32| number.checked_sub(PROPOSED).map(|place| place as usize);
         let mut values = Vec::new();
@@ -158,8 +162,8 @@ impl Proposal<'_> {
         Expr::parse(&sql).map_err(|_| Refusal::Expression)
     }
 
-    /// What PostgreSQL may compute of DO UPDATE before it knows whether there is a conflict, and the arrays in it, which
-    /// travel as text and have to be read.
+    /// Expressions of DO UPDATE that PostgreSQL may compute before it looks for a conflict, and the arrays, whose
+    /// text format may be invalid.
     fn computed(&self, change: &Change) -> Result<Vec<Expr>, Refusal> {
         let exprs = change.assignments.iter().map(|(_, expr)| expr);
         let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
@@ -176,7 +180,7 @@ impl Proposal<'_> {
         Ok(computed)
     }
 
-    /// The values of DO UPDATE that depend on nothing else, and might not fit into their columns.
+    /// The values of DO UPDATE that depend on no row and may not fit their columns.
     fn unfitting(&self, change: &Change) -> Result<Unfitting, Refusal> {
         let mut unfitting = Unfitting::default();
         for (name, expr) in &change.assignments {
@@ -193,7 +197,7 @@ impl Proposal<'_> {
             match fold::column::is_short(&sql, column) {
                 Some(short) => {
                     unfitting.short.push(parsed(&short)?);
-                    unfitting.cut.push(converted);
+                    unfitting.truncating.push(converted);
                 }
                 None => unfitting.converted.push(converted),
             }
@@ -201,7 +205,7 @@ impl Proposal<'_> {
         Ok(unfitting)
     }
 
-    /// What PostgreSQL asks of a row before it looks for a conflict.
+    /// The conditions that PostgreSQL checks before it looks for a conflict.
     fn checks(&self) -> Result<Vec<Expr>, Refusal> {
         let (mut checks, mut values) = (Vec::new(), Vec::new());
         for (name, expr) in &self.valued {
@@ -214,13 +218,13 @@ impl Proposal<'_> {
             if let Some(chars) = fold::column::char_limit(column) {
                 checks.push(format!("pg_catalog.char_length({value}) {LE} {chars}"));
             }
-            // Without parameters it is the same in the INSERT.
+            // A value without parameters is the same in the INSERT.
             if !expr.parameters().is_empty() {
                 values.push(value);
             }
         }
         if !values.is_empty() {
-            // Reading, computing and converting a value may fail even if it is not needed.
+            // Reading, computing and converting a value may fail even if the value is not used.
             let values = values.join(", ");
             checks.push(format!("pg_catalog.num_nulls({values}) {GE} 0"));
         }
@@ -233,7 +237,7 @@ impl Proposal<'_> {
             .map_err(|_| Refusal::Expression)
     }
 
-    /// A CHECK constraint on what is proposed. `None`: it reads defaults only, as in the INSERT.
+    /// A CHECK constraint for the proposed row; `None` if it reads only columns with defaults, as in the INSERT.
     fn check(&self, text: &str) -> Result<Option<String>, Refusal> {
         let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
         let columns = check.columns();

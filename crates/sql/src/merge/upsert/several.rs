@@ -1,41 +1,47 @@
-//! Upserts of several rows each: the clients' own upsert with the rows of them all.
+//! Upserts of several rows: the clients' own upsert with the rows of all of them.
 //!
-//! No two clients may have a row with the same key in it: then nothing that one of them does concerns another one, and
-//! each gets what it would have got alone. What may travel with one row may with several.
+//! The rows of different clients must have different keys. Then no client's rows affect another client, and each
+//! receives the result that it would have received alone. The conditions for upserts of one row apply, too.
 
-use super::{Key, OnConflict, Source, change_sql, insert_sql, rewrite_first};
+use super::key::Key;
+use super::one_row::rewrite_first;
+use super::proposal::OnConflict;
+use super::statement::{Source, change_sql, insert_sql};
 use crate::dealing::{Own, OwnParameter, Refusal};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
-use crate::merge::Insert;
+use crate::merge::insert::Insert;
 use crate::merge::rows::Rows;
 use crate::type_name::TypeName;
 use crate::value::KeyValue;
 
-/// The statement and how to fill it.
+/// The statement and how to fill its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several {
-    /// Its text. Its parameters: the fingerprint, the limit for waiting, the values of `shared`,
-    /// the number of each row and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each row that was
-    /// inserted or changed (NULL: none), RETURNING.
+    /// The text of the statement. Its parameters: the fingerprint, the lock timeout, the values of `shared`, the
+    /// number of each row, and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
+    /// or updated row (NULL if there is none), the RETURNING columns.
     pub text: String,
-    /// Under DO NOTHING, which keys are there. Its parameters: the key's arrays and the fingerprint.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
     pub probe: Option<String>,
-    /// Row by row, where the key's values come from. None of them can be told apart by PostgreSQL only.
+    /// For each row, the key columns and the source of their values. Their values can be compared without PostgreSQL.
     pub keys: Vec<Vec<KeyColumn>>,
-    /// Parameters that are the same for all members: those of DO UPDATE.
+    /// Parameters with the same value for all members: those of DO UPDATE.
     pub shared: Vec<u32>,
-    /// Parameters that each member has of its own; never empty.
+    /// Parameters with a value for each member; never empty.
     pub own: Vec<OwnParameter>,
-    /// DO UPDATE: a member with two rows of one key gets an error.
+    /// Whether the clause is DO UPDATE. Then a member with two rows of one key receives an error.
     pub changes: bool,
     /// Number of RETURNING columns.
     pub returning: usize,
 }
 
-/// Rewrites an `insert` of several rows with ON CONFLICT for many clients; `on_conflict` is what [`super::on_conflict`] has
-/// made of it.
+/// Rewrites an `insert` of several rows with ON CONFLICT for many clients; `on_conflict` is the result of
+/// [`super::on_conflict`].
+///
+/// # Errors
+/// [`Refusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite_several(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
@@ -89,7 +95,7 @@ pub fn rewrite_several(
     })
 }
 
-/// A key column of the first row, with the values that it has in each of them.
+/// A key column of the first row, with its value in each row.
 fn in_rows(key: &KeyColumn, rows: &Rows, count: usize) -> Vec<KeyColumn> {
     let with = |value| KeyColumn {
         value,

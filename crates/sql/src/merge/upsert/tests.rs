@@ -1,4 +1,4 @@
-//! What ON CONFLICT becomes, and what is refused. That it does what it should is for tests with a server.
+//! Which ON CONFLICT clauses are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Several, Then, Upsert, on_conflict, rewrite, rewrite_several};
 use crate::dealing::{OwnParameter, Refusal};
@@ -95,7 +95,7 @@ fn folded(sql: &str, types: &[&str]) -> Fold {
 }
 
 #[test]
-fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
+fn the_insert_skips_existing_rows_and_returns_the_inserted_keys() {
     let sql = "INSERT INTO degree AS d (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING d.degree";
     let upsert = rewritten(sql, &["bigint", "integer"]).unwrap();
     assert_eq!(upsert.then, Then::Nothing { same_key: true });
@@ -125,7 +125,7 @@ fn the_insert_does_nothing_where_a_row_is_there_and_tells_whose_was_not() {
 }
 
 #[test]
-fn what_is_proposed_takes_the_place_of_excluded() {
+fn the_proposed_row_replaces_excluded() {
     let sql = "INSERT INTO degree (id, degree, name) VALUES ($1, $2, upper($3)) ON CONFLICT (id) DO UPDATE \
         SET degree = degree.degree + EXCLUDED.degree + $4, name = EXCLUDED.name WHERE degree.degree < EXCLUDED.degree";
     let fold = folded(sql, &["bigint", "integer", "text", "integer"]);
@@ -140,7 +140,7 @@ fn what_is_proposed_takes_the_place_of_excluded() {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
     assert!(fold.upsert && fold.one_each.is_none() && fold.one_row.contains("1000"));
-    // All values are carried, so that each is read.
+    // All values are sent, so that PostgreSQL checks each.
     let carried: Vec<u32> = fold
         .carried
         .iter()
@@ -150,7 +150,7 @@ fn what_is_proposed_takes_the_place_of_excluded() {
 }
 
 #[test]
-fn where_all_values_are_those_of_excluded_the_upsert_itself_is_for_all() {
+fn without_parameters_in_do_update_the_upsert_itself_serves_all() {
     let of = |change: &str| {
         let sql = format!(
             "INSERT INTO degree AS d (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET {change}"
@@ -164,7 +164,7 @@ fn where_all_values_are_those_of_excluded_the_upsert_itself_is_for_all() {
 }
 
 #[test]
-fn what_cannot_travel() {
+fn upserts_that_cannot_be_rewritten_are_refused() {
     let refused = |sql: &str, types: &[&str]| rewritten(sql, types).unwrap_err();
     let two = ["bigint", "integer"];
     for sql in [
@@ -192,7 +192,7 @@ fn what_cannot_travel() {
 }
 
 #[test]
-fn a_check_reads_what_is_proposed_or_defaults_but_not_both() {
+fn a_check_may_read_values_or_defaults_but_not_both() {
     let mut both = table();
     both.checks = vec!["((degree > 0) OR (name IS NULL))".to_owned()];
     let sql =
@@ -204,7 +204,7 @@ fn a_check_reads_what_is_proposed_or_defaults_but_not_both() {
 }
 
 #[test]
-fn a_key_that_is_rounded_on_its_way_cannot_be_told_again() {
+fn a_key_that_postgresql_rounds_is_refused() {
     let mut table = table();
     let id = &mut table.columns[0];
     (id.type_oid, id.base_type_oid, id.type_modifier) = (1700, 1700, 655_366);
@@ -215,12 +215,12 @@ fn a_key_that_is_rounded_on_its_way_cannot_be_told_again() {
 }
 
 #[test]
-fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
+fn a_value_of_do_update_that_may_not_fit_is_converted_for_each_member() {
     let sql = "INSERT INTO degree (id, degree) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET name = $2 WHERE degree.degree > 5";
     let upsert = rewritten(sql, &["bigint", "text"]).unwrap();
     let converted = "\"varchar\"((k.p2)::varchar, 12, false)";
     assert!(upsert.insert.contains(converted), "{}", upsert.insert);
-    // In the fold only who has too many characters goes alone.
+    // In the fold, only a member with too many characters is executed alone.
     let fold = folded(sql, &["bigint", "text"]).many_rows;
     assert!(
         fold.contains("::varchar) OPERATOR(pg_catalog.<=) 8, true)"),
@@ -237,7 +237,7 @@ fn a_value_of_do_update_that_may_not_fit_is_converted_for_every_member() {
 }
 
 #[test]
-fn several_rows_of_many_clients_are_one_upsert_of_their_own() {
+fn several_rows_of_many_clients_become_one_upsert() {
     let sql = "INSERT INTO degree AS d (id, degree) VALUES ($1, $2 + 1), ($3, $4 + 1) ON CONFLICT (id) \
         DO UPDATE SET degree = d.degree + EXCLUDED.degree * $5 WHERE d.degree < $6 RETURNING d.id";
     let types = [
@@ -268,7 +268,7 @@ fn several_rows_of_many_clients_are_one_upsert_of_their_own() {
 }
 
 #[test]
-fn several_rows_that_meet_one_do_nothing_whatever_the_target() {
+fn do_nothing_is_supported_with_and_without_a_target() {
     for target in ["", " (id)"] {
         let sql = format!(
             "INSERT INTO degree (id, degree) VALUES ($1, 3), ($2, 3), ($3, 3) ON CONFLICT{target} DO NOTHING"
@@ -281,26 +281,26 @@ fn several_rows_that_meet_one_do_nothing_whatever_the_target() {
 }
 
 #[test]
-fn several_rows_that_cannot_travel() {
+fn several_rows_that_cannot_be_rewritten_are_refused() {
     let refused = |sql: &str, types: &[&str]| several_on(&table(), sql, types).unwrap_err();
     let four = ["bigint", "integer", "bigint", "integer"];
     let unlike =
         "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4 + 1) ON CONFLICT DO NOTHING";
     assert_eq!(refused(unlike, &four), Refusal::Rows);
-    let none_of_their_own =
+    let without_parameters =
         "INSERT INTO degree (id, degree) VALUES (1, 2), (1, 2) ON CONFLICT (id) DO NOTHING";
-    assert_eq!(refused(none_of_their_own, &[]), Refusal::Rows);
+    assert_eq!(refused(without_parameters, &[]), Refusal::Rows);
     let mixed = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET degree = $4";
     assert_eq!(refused(mixed, &four), Refusal::Mixed);
     let returning = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO NOTHING RETURNING $2";
     assert_eq!(refused(returning, &four), Refusal::Returning);
-    // What cannot travel with one row.
+    // Also refused for one row.
     let key = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id";
     assert!(matches!(refused(key, &four), Refusal::Fold(_)));
     let target =
         "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (degree) DO NOTHING";
     assert_eq!(refused(target, &four), Refusal::Conflict);
-    // Only PostgreSQL can tell such keys apart.
+    // Only PostgreSQL can compare such keys.
     let mut prices = table();
     let id = &mut prices.columns[0];
     (id.type_oid, id.base_type_oid) = (1700, 1700);

@@ -1,34 +1,35 @@
-//! Errors that a consumer is told although there is no row for it: what depends on no column PostgreSQL may compute, and fit
-//! into its column, when it plans the statement. So the statement for many computes all of that once for every consumer:
-//! if one of them fails, it fails, and they go again by halves until who is at fault is alone.
+//! Errors of consumers without a row: PostgreSQL may compute expressions that depend on no column, and convert them
+//! to the type of their column, when it plans the statement. The statement for many consumers therefore computes
+//! these expressions once for each of them. If one raises an error, the group fails, and its halves are retried until
+//! the member with the error is alone.
 
-use super::Take;
-use crate::Expr;
+use super::parts::Take;
 use crate::dealing::Refusal;
+use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::column;
 use crate::type_name::TypeName;
 
-/// What a consumer may be told without a row.
+/// The expressions that may raise an error for a consumer without a row.
 #[derive(Default)]
-pub(super) struct Unseen<'a> {
-    /// What is computed for every consumer, and the column into which it is fitted, if any.
+pub(super) struct NoRowErrors<'a> {
+    /// Expressions that are computed for each consumer, and the column to whose type they are converted, if any.
     values: Vec<(Expr, Option<&'a Column>)>,
-    /// There is more, which nothing but the consumer's own statement can find out.
+    /// Whether there are errors that only the consumer's own statement can detect.
     pub(super) uncertain: bool,
 }
 
-impl<'a> Unseen<'a> {
+impl<'a> NoRowErrors<'a> {
     pub(super) fn of(
         take: &Take,
         queue: &'a TableFacts,
         onto: Option<&'a TableFacts>,
         parameters: &[TypeName],
     ) -> Self {
-        let mut unseen = Self::default();
+        let mut errors = Self::default();
         let parts = |expr: &Expr| expr.parts_without_columns(parameters, &|_| false);
         for part in take.changing().into_iter().flat_map(parts) {
-            unseen.note(&part, None);
+            errors.add(&part, None);
         }
         let assigned = take.assignments.iter().flatten();
         let assigned = assigned.map(|(name, expr)| (expr, queue.column(name)));
@@ -37,18 +38,18 @@ impl<'a> Unseen<'a> {
                 && expr.columns().is_empty()
                 && !column::fits(expr, column, parameters)
             {
-                unseen.note(expr, Some(column));
+                errors.add(expr, Some(column));
             }
         }
-        unseen
+        errors
     }
 
-    fn note(&mut self, expr: &Expr, column: Option<&'a Column>) {
-        // What is the same for all fails for all, in the statement that is theirs.
+    fn add(&mut self, expr: &Expr, column: Option<&'a Column>) {
+        // An expression without parameters fails for all consumers alike, in the common statement.
         if expr.parameters().is_empty() {
             return;
         }
-        // Each number of a sequence is for a row, and a cast that cuts tells nothing.
+        // Each sequence number belongs to a row, and a cast that truncates does not detect an error.
         let numbers = expr.functions().iter().any(|name| name.name == "nextval");
         let cuts = column.is_some_and(|column| column::is_cut(column) || !column.builtin);
         match numbers || cuts {
@@ -57,7 +58,7 @@ impl<'a> Unseen<'a> {
         }
     }
 
-    /// SQL of the values; `sql` is that of an expression.
+    /// SQL for the values; `sql` returns SQL for an expression.
     pub(super) fn values(
         &self,
         sql: impl Fn(&Expr) -> Result<String, Refusal>,
@@ -73,7 +74,7 @@ impl<'a> Unseen<'a> {
     }
 }
 
-/// What moves on, and the columns that it goes to.
+/// The values of rows that are moved, and the columns they are inserted into.
 fn moved<'a, 't>(
     take: &'t Take,
     onto: Option<&'a TableFacts>,

@@ -1,13 +1,15 @@
-//! What a fold demands: of every member, with a row or without one, what its own UPDATE would have failed of; and of each
-//! new version of a row, what the table's constraints ask.
+//! Checks of a fold: for each member, whether its row exists or not, the errors that its own UPDATE would have
+//! raised; for each new version of a row, the table's constraints.
 
-use super::{Refusal, Rewriter, View, column};
-use crate::Expr;
+use super::column;
+use super::refusal::Refusal;
+use super::rewriter::{Rewriter, View};
+use crate::expr::Expr;
 use crate::facts::Column;
 use crate::operator::{GE, LE};
 
 impl<'a> Rewriter<'a> {
-    /// PostgreSQL may raise an error of a member whose row is missing.
+    /// Whether PostgreSQL may raise an error for a member whose row is missing.
     pub(super) fn may_fail_unseen(&self) -> bool {
         let mut exprs = self.changing_exprs();
         self.proposal.is_none()
@@ -16,12 +18,13 @@ impl<'a> Rewriter<'a> {
                 || self.carried.iter().any(|carried| carried.as_text))
     }
 
-    /// A member's guard may keep it from its row, and its values from being converted.
+    /// Whether a condition may exclude a member's row, so that PostgreSQL does not convert the member's values.
     fn is_guarded(&self) -> bool {
         !self.other_equalities.is_empty() || !self.update.guards.is_empty()
     }
 
-    /// Values that depend on no column, and might not fit into theirs; of an upsert they are among what is proposed.
+    /// Assigned values that depend on no column, and may not fit their column. An upsert has none, because its
+    /// conditions include them.
     fn unfitting(&self) -> impl Iterator<Item = (&'a Column, &'a Expr)> {
         let assigned = self.assigned.iter().copied();
         assigned.filter(|(column, expr)| {
@@ -35,7 +38,8 @@ impl<'a> Rewriter<'a> {
         expr.parts_without_columns(self.parameters, &|_| false)
     }
 
-    /// What PostgreSQL may compute of a member before it looks at a row; of an upsert it is among what is proposed.
+    /// Expressions that PostgreSQL may compute for a member before it reads a row. An upsert has none, because its
+    /// conditions include them.
     fn computed(&self) -> Result<Vec<String>, Refusal> {
         if self.proposal.is_some() {
             return Ok(Vec::new());
@@ -44,14 +48,15 @@ impl<'a> Rewriter<'a> {
         let mut computed = parts
             .map(|part| self.expr(&part, View::Before))
             .collect::<Result<Vec<_>, _>>()?;
-        // What travels as text is read as an array.
+        // Text is converted to an array.
         let texts = self.carried.iter().filter(|carried| carried.as_text);
         computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));
         Ok(computed)
     }
 
-    /// What must hold of every member, whether its guard lets it pass or not; `None` when nothing can be broken.
-    pub(super) fn demands(&self) -> Result<Option<String>, Refusal> {
+    /// The conditions for each member, whether its row satisfies the guards or not; `None` if they cannot be
+    /// violated.
+    pub(super) fn member_conditions(&self) -> Result<Option<String>, Refusal> {
         let proposed = self.proposal.map_or(&[][..], |proposal| proposal.checks);
         let proposed = proposed.iter();
         let parts =
@@ -72,7 +77,7 @@ impl<'a> Rewriter<'a> {
         Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
     }
 
-    /// What must hold of a row after a member's update; `None` when nothing can be broken.
+    /// The conditions for a row after a member's update; `None` if they cannot be violated.
     pub(super) fn constraints(&self) -> Result<Option<String>, Refusal> {
         let mut parts = Vec::new();
         for check in &self.checks {

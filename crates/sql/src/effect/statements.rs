@@ -1,0 +1,261 @@
+//! Determines the effect of the statements of a text.
+
+use super::change::{Effect, SessionChange};
+use super::listening;
+use super::pin_reason::PinReason;
+use super::set_config::{self, changes_of_plain_calls};
+use super::setting::changes_of_set;
+use crate::name::{Name, is_temporary_schema};
+use crate::tree::Record;
+use pg_query::NodeEnum;
+use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtKind};
+
+/// DECLARE's option bit for WITH HOLD (`CURSOR_OPT_HOLD`).
+const CURSOR_OPT_HOLD: i32 = 0x0020;
+
+/// The combined effect of the statements of a text.
+pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
+    let mut changes = Vec::new();
+    for (index, statement) in statements.iter().enumerate() {
+        changes.extend((index > 0).then_some(SessionChange::Next));
+        changes.extend(each_once(session_changes(statement)));
+    }
+    while changes.last() == Some(&SessionChange::Next) {
+        changes.pop();
+    }
+    if !changes.is_empty() {
+        return Effect::Session(changes);
+    }
+    match statements {
+        [single] => of_neutral(single),
+        _ => Effect::Other,
+    }
+}
+
+/// Removes duplicates of changes that have no effect the second time. A statement can call a function very often, and
+/// each execution has to apply all changes.
+fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
+    use SessionChange::{Called, MayUnpin, Pin, Taint};
+    let mut seen = Vec::new();
+    changes.retain(|change| {
+        let once = matches!(change, Pin(_) | MayUnpin | Taint | Called);
+        let repeated = once && seen.contains(change);
+        if once && !repeated {
+            seen.push(change.clone());
+        }
+        !repeated
+    });
+    changes
+}
+
+/// Whether one of the statements starts a transaction block.
+pub(crate) fn begin(statements: &[NodeEnum]) -> bool {
+    use TransactionStmtKind::{TransStmtBegin, TransStmtStart};
+    let begins = |statement: &NodeEnum| match statement {
+        NodeEnum::TransactionStmt(control) => {
+            matches!(control.kind(), TransStmtBegin | TransStmtStart)
+        }
+        _ => false,
+    };
+    statements.iter().any(begins)
+}
+
+/// The effect of a statement that does not change the session.
+fn of_neutral(statement: &NodeEnum) -> Effect {
+    match statement {
+        NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_)
+        | NodeEnum::MergeStmt(_) => Effect::Write,
+        NodeEnum::SelectStmt(select) => {
+            let tree = Record::of(select);
+            if tree.contains(&["IntoClause"]) {
+                Effect::Other
+            } else if tree.contains(&[
+                "LockingClause",
+                "InsertStmt",
+                "UpdateStmt",
+                "DeleteStmt",
+                "MergeStmt",
+            ]) {
+                Effect::Write
+            } else {
+                Effect::Read
+            }
+        }
+        _ => Effect::Other,
+    }
+}
+
+/// The changes of one statement, by its kind and the functions it calls.
+fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
+    if let NodeEnum::ExplainStmt(explain) = statement {
+        let inner = explain.query.as_ref().and_then(|query| query.node.as_ref());
+        return match inner {
+            Some(inner) if explain.options.iter().any(is_analyze) => session_changes(inner),
+            _ => Vec::new(),
+        };
+    }
+    if let Some(changes) = changes_of_plain_calls(statement) {
+        return changes;
+    }
+    let mut changes = Vec::new();
+    let tree = Record::of(&pg_query::Node {
+        node: Some(statement.clone()),
+    });
+    tree.walk(&mut |node| changes.extend(change_of_node(node)));
+    changes.extend(change_of_statement(statement));
+    changes
+}
+
+/// Whether the option is ANALYZE and may be on.
+pub(crate) fn is_analyze(option: &pg_query::Node) -> bool {
+    let Some(NodeEnum::DefElem(option)) = &option.node else {
+        return false;
+    };
+    option.defname.eq_ignore_ascii_case("analyze") && !is_off(option)
+}
+
+fn is_off(option: &DefElem) -> bool {
+    match option.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
+        Some(NodeEnum::String(text)) => {
+            matches!(text.sval.to_ascii_lowercase().as_str(), "false" | "off")
+        }
+        Some(NodeEnum::Boolean(flag)) => !flag.boolval,
+        Some(NodeEnum::Integer(number)) => number.ival == 0,
+        _ => false,
+    }
+}
+
+/// The changes of a statement because of its kind.
+fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
+    let change = match statement {
+        NodeEnum::VariableSetStmt(set) => return changes_of_set(set),
+        NodeEnum::DiscardStmt(discard) => match discard.target() {
+            DiscardMode::DiscardAll => SessionChange::DiscardAll,
+            DiscardMode::DiscardSequences => SessionChange::DiscardSequences,
+            _ => return Vec::new(),
+        },
+        NodeEnum::DeallocateStmt(deallocate) if deallocate.isall => SessionChange::DeallocateAll,
+        NodeEnum::DeallocateStmt(deallocate) => SessionChange::Deallocate {
+            name: deallocate.name.clone(),
+        },
+        NodeEnum::TransactionStmt(control) => return change_of_savepoint(control),
+        NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
+            let listening = listening::of_statement(statement);
+            return listening
+                .map(SessionChange::Listening)
+                .into_iter()
+                .collect();
+        }
+        NodeEnum::PrepareStmt(_) => SessionChange::Pin(PinReason::Prepared),
+        NodeEnum::LoadStmt(_) => SessionChange::Pin(PinReason::Library),
+        NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {
+            SessionChange::Pin(PinReason::Cursor)
+        }
+        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => SessionChange::Taint,
+        _ => return Vec::new(),
+    };
+    vec![change]
+}
+
+/// The changes of savepoint commands. The start and the end of a transaction are visible in the server's reply.
+fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
+    let name = control.savepoint_name.clone();
+    match control.kind() {
+        TransactionStmtKind::TransStmtSavepoint => vec![SessionChange::Savepoint { name }],
+        TransactionStmtKind::TransStmtRelease => vec![SessionChange::Release { name }],
+        TransactionStmtKind::TransStmtRollbackTo => vec![SessionChange::RollbackTo { name }],
+        _ => Vec::new(),
+    }
+}
+
+/// The change of a node anywhere in a statement.
+fn change_of_node(node: &Record) -> Option<SessionChange> {
+    match node.kind {
+        "FuncCall" => change_of_call(node),
+        "RangeVar" if node.text("relpersistence") == "t" => {
+            Some(SessionChange::Pin(PinReason::Temporary))
+        }
+        "RangeVar" if is_temporary_schema(node.text("schemaname")) => {
+            Some(SessionChange::Pin(PinReason::Temporary))
+        }
+        // A rule of this view calls `set_config`.
+        "UpdateStmt"
+            if node
+                .record("relation")
+                .is_some_and(|target| target.text("relname") == "pg_settings") =>
+        {
+            Some(SessionChange::Taint)
+        }
+        // Other nodes with qualified names: neither a table, a constant nor a column.
+        "AConst" | "ColumnRef" => None,
+        _ => has_temporary_name(node).then_some(SessionChange::Pin(PinReason::Temporary)),
+    }
+}
+
+/// Whether a dotted name in one of the node's fields starts with a temporary schema.
+fn has_temporary_name(node: &Record) -> bool {
+    [
+        "defnames",
+        "funcname",
+        "objname",
+        "type_name",
+        "names",
+        "domainname",
+        "items",
+        "opclassname",
+        "conversion_name",
+    ]
+    .iter()
+    .any(|field| {
+        let parts = node.names(field);
+        parts.len() > 1
+            && parts
+                .first()
+                .is_some_and(|schema| is_temporary_schema(schema))
+    })
+}
+
+/// The change of a function call, by the names of functions of PostgreSQL and of some extensions.
+fn change_of_call(call: &Record) -> Option<SessionChange> {
+    let name = Name::from_parts(call.names("funcname"))?;
+    if name.schema.as_deref().is_some_and(is_temporary_schema) {
+        return Some(SessionChange::Pin(PinReason::Temporary));
+    }
+    match name.name.as_str() {
+        // Extensions may be installed in any schema.
+        "dblink_connect" | "dblink_connect_u" => {
+            return Some(SessionChange::Pin(PinReason::Dblink));
+        }
+        "set_limit" => return Some(SessionChange::Pin(PinReason::Limit)),
+        _ if !name.may_be_system() => return None,
+        _ => {}
+    }
+    match name.name.as_str() {
+        "pg_advisory_lock"
+        | "pg_advisory_lock_shared"
+        | "pg_try_advisory_lock"
+        | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin(PinReason::AdvisoryLock)),
+        "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
+            Some(SessionChange::MayUnpin)
+        }
+        "set_config" => set_config::change_of_call(call),
+        "setseed" => Some(SessionChange::Pin(PinReason::Seed)),
+        // These functions execute a text.
+        "query_to_xml"
+        | "query_to_xmlschema"
+        | "query_to_xml_and_xmlschema"
+        | "ts_stat"
+        | "ts_rewrite" => Some(SessionChange::Taint),
+        "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
+            Some(SessionChange::Pin(PinReason::ReplicationSlot))
+        }
+        "pg_replication_origin_session_setup" => {
+            Some(SessionChange::Pin(PinReason::ReplicationOrigin))
+        }
+        // Names up to PostgreSQL 14 and from PostgreSQL 15 on.
+        "pg_start_backup" | "pg_backup_start" => Some(SessionChange::Pin(PinReason::Backup)),
+        _ => None,
+    }
+}

@@ -1,0 +1,53 @@
+//! Fragments of SQL that several catalog queries contain.
+
+use crate::name::Name;
+use crate::quote::{quote_ident, quote_literal};
+
+/// OIDs below this one belong to PostgreSQL's own objects (`FirstNormalObjectId`).
+pub(crate) const FIRST_OWN_OID: u32 = 16_384;
+
+/// A name as string constant for `to_regclass` and `to_regtype`.
+pub(super) fn reg_literal(name: &Name) -> String {
+    let text = match &name.schema {
+        Some(schema) => format!("{}.{}", quote_ident(schema), quote_ident(&name.name)),
+        None => quote_ident(&name.name),
+    };
+    quote_literal(&text)
+}
+
+/// A name as string constant for `to_regclass`.
+pub fn regclass_literal(name: &Name) -> String {
+    reg_literal(name)
+}
+
+/// `tree(id)`: the table and its partitions.
+pub(crate) fn tree_sql(name: &Name) -> String {
+    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
+    format!(
+        "tree(id) AS MATERIALIZED (SELECT {class}::pg_catalog.oid WHERE {class} IS NOT NULL \
+         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree({class}) p)"
+    )
+}
+
+/// `types(id)`: the types of the columns of all tables in `tree(id)`, and the types that they consist of. Requires
+/// WITH RECURSIVE.
+pub(crate) const TYPES_SQL: &str = "types(id) AS (SELECT a.atttypid FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.id \
+      WHERE a.attnum > 0 AND NOT a.attisdropped \
+    UNION SELECT p.id FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id, LATERAL (SELECT t.typbasetype UNION ALL SELECT t.typelem \
+      UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid) \
+      UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) p(id))";
+
+/// The OIDs of domains and enums among `types(id)`, as text.
+pub(crate) fn own_types_sql() -> String {
+    format!(
+        "pg_catalog.array_to_string(ARRAY(SELECT t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id \
+         WHERE t.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND t.typtype IN ('d', 'e') ORDER BY t.oid), ',')"
+    )
+}
+
+/// SQL condition: function `p` is not PostgreSQL's own.
+pub(crate) const NOT_POSTGRESQLS: &str =
+    "(p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.oid >= 16384::pg_catalog.oid)";
+
+/// SQL condition: function `p` is volatile or not written in C.
+pub(crate) const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";

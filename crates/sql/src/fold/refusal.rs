@@ -1,0 +1,27 @@
+//! Why an UPDATE cannot be folded.
+
+/// Reason why an UPDATE cannot be folded. Users see it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The table does not permit it.
+    #[error("table: {0}")]
+    Table(String),
+    /// WHERE contains no equality on all columns of a unique key.
+    #[error("no equality on a unique key")]
+    Key,
+    /// A key column has a type or collation under which equal values may have different bytes.
+    #[error("key column {0} has a type or collation that cannot be compared here")]
+    KeyType(String),
+    /// SET assigns a column that a key, index, foreign key or partition depends on.
+    #[error("column {0} is part of a key, an index or a foreign key")]
+    Assigned(String),
+    /// A type that a fold does not support.
+    #[error("type of {0}")]
+    Type(String),
+    /// The table does not have this column.
+    #[error("unknown column {0}")]
+    Column(String),
+    /// An expression cannot be rewritten.
+    #[error("an expression that cannot be rewritten")]
+    Expression,
+}

@@ -1,0 +1,288 @@
+//! The parts of an UPDATE that is being rewritten, and SQL for its parameters, columns and expressions.
+
+use super::column;
+use super::refusal::Refusal;
+use crate::expr::Expr;
+use crate::facts::{Column, TableFacts};
+use crate::literals::LiteralKind;
+use crate::operator::ADD;
+use crate::quote::{quote_ident, quote_literal};
+use crate::type_name::TypeName;
+use crate::update::{Returning, Update};
+use crate::value::KeyValue;
+use std::collections::BTreeSet;
+
+/// A parameter of the template with one value for each member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// Number in the template, from 1.
+    pub parameter: u32,
+    /// Whether the parameter is an array, whose values are sent in text format in a `text[]`.
+    pub as_text: bool,
+}
+
+/// Conditions that an upsert requires of each member, whatever row exists.
+#[derive(Clone, Copy)]
+pub(crate) struct Proposal<'a> {
+    /// Conditions on the proposed row.
+    pub(crate) checks: &'a [Expr],
+    /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
+    pub(crate) rights: &'a str,
+}
+
+/// `box` is the only type whose arrays are not delimited by commas.
+const BOX: &str = "box";
+
+/// The version of the row that an expression reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// The state before the member's step.
+    Before,
+    /// The state after the member's step.
+    After,
+    /// The row of the table.
+    InPlace,
+}
+
+pub(super) struct Rewriter<'a> {
+    pub(super) update: &'a Update,
+    pub(super) table: &'a TableFacts,
+    pub(super) parameters: &'a [TypeName],
+    /// Equalities on the key columns, in key order.
+    pub(super) key: Vec<(&'a Column, &'a KeyValue)>,
+    /// Equalities on other columns. They are guards.
+    pub(super) other_equalities: Vec<(&'a Column, &'a KeyValue)>,
+    pub(super) assigned: Vec<(&'a Column, &'a Expr)>,
+    pub(super) checks: Vec<Expr>,
+    /// Columns whose values the recursion passes from step to step.
+    pub(super) state: Vec<&'a Column>,
+    pub(super) carried: Vec<Carried>,
+    /// The conditions of an upsert.
+    pub(super) proposal: Option<Proposal<'a>>,
+}
+
+impl<'a> Rewriter<'a> {
+    pub(super) fn new(
+        update: &'a Update,
+        table: &'a TableFacts,
+        parameters: &'a [TypeName],
+        proposal: Option<Proposal<'a>>,
+    ) -> Result<Self, Refusal> {
+        let (key, other_equalities) = column::split_equalities(update, table)?;
+        let assigned = update
+            .assignments
+            .iter()
+            .map(|(name, expr)| column::assignable(table, name).map(|column| (column, expr)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut this = Self {
+            update,
+            table,
+            parameters,
+            key,
+            other_equalities,
+            assigned,
+            checks: Vec::new(),
+            state: Vec::new(),
+            carried: Vec::new(),
+            proposal,
+        };
+        if this
+            .member_exprs()
+            .any(|e| e.casts_to().iter().any(|name| name.name == "interval"))
+        {
+            return Err(Refusal::Type("a cast to interval".to_owned()));
+        }
+        this.checks = this.relevant_checks()?;
+        this.state = this.state_columns()?;
+        this.carried = this.carried_parameters()?;
+        Ok(this)
+    }
+
+    /// The constraints that read an assigned column. Others cannot be violated.
+    fn relevant_checks(&self) -> Result<Vec<Expr>, Refusal> {
+        let mut relevant = Vec::new();
+        for text in &self.table.checks {
+            let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
+            let reads = check.columns();
+            if self.assigned.iter().any(|(c, _)| reads.contains(&c.name)) {
+                relevant.push(check);
+            }
+        }
+        Ok(relevant)
+    }
+
+    fn returning_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        self.update.returning.iter().filter_map(|r| match r {
+            Returning::Expr { expr, .. } => Some(expr),
+            Returning::All => None,
+        })
+    }
+
+    fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        let checks = self.proposal.map_or(&[][..], |proposal| proposal.checks);
+        self.changing_exprs().chain(checks)
+    }
+
+    pub(super) fn changing_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        let assigned: Vec<&'a Expr> = self.assigned.iter().map(|(_, e)| *e).collect();
+        assigned
+            .into_iter()
+            .chain(self.update.guards.iter())
+            .chain(self.returning_exprs())
+    }
+
+    fn state_columns(&self) -> Result<Vec<&'a Column>, Refusal> {
+        let mut names: BTreeSet<String> =
+            self.assigned.iter().map(|(c, _)| c.name.clone()).collect();
+        names.extend(
+            self.key
+                .iter()
+                .chain(&self.other_equalities)
+                .map(|(c, _)| c.name.clone()),
+        );
+        self.member_exprs()
+            .chain(&self.checks)
+            .for_each(|e| names.extend(e.columns()));
+        if self
+            .update
+            .returning
+            .iter()
+            .any(|r| matches!(r, Returning::All))
+        {
+            names.extend(self.table.columns.iter().map(|c| c.name.clone()));
+        }
+        if let Some(unknown) = names.iter().find(|n| self.table.column(n).is_none()) {
+            return Err(Refusal::Column(unknown.clone()));
+        }
+        let state: Vec<_> = self
+            .table
+            .columns
+            .iter()
+            .filter(|c| names.contains(&c.name))
+            .collect();
+        match state.iter().find(|c| !c.builtin) {
+            Some(column) => Err(Refusal::Type(column.name.clone())),
+            None => Ok(state),
+        }
+    }
+
+    fn carried_parameters(&self) -> Result<Vec<Carried>, Refusal> {
+        let mut numbers: BTreeSet<u32> = self.member_exprs().flat_map(Expr::parameters).collect();
+        numbers.extend(
+            self.other_equalities
+                .iter()
+                .filter_map(|(_, value)| match value {
+                    KeyValue::Parameter(n) => Some(*n),
+                    KeyValue::Constant { .. } => None,
+                }),
+        );
+        numbers
+            .into_iter()
+            .map(|parameter| {
+                let name = column::parameter_type(self.parameters, parameter)?;
+                if !name.builtin || name.sql == BOX {
+                    return Err(Refusal::Type(format!("parameter ${parameter}")));
+                }
+                Ok(Carried {
+                    parameter,
+                    as_text: name.array,
+                })
+            })
+            .collect()
+    }
+
+    /// SQL for the value of a member's parameter.
+    pub(super) fn parameter(&self, number: u32, view: View) -> String {
+        let place = self.carried.iter().position(|c| c.parameter == number);
+        let (Some(place), Ok(name)) = (place, column::parameter_type(self.parameters, number))
+        else {
+            return "NULL".to_owned();
+        };
+        let element = if name.array {
+            "pg_catalog.text"
+        } else {
+            &name.sql
+        };
+        let value = match view {
+            View::InPlace => format!("k.p{}", place + 1),
+            // The keys, first and last members, and the fingerprint precede.
+            View::Before | View::After => {
+                let array = self.key.len() + 3 + place + 1;
+                format!("(${array}::{element}[])[f.pos {ADD} 1]")
+            }
+        };
+        match name.array {
+            true => format!("{value}::{}", name.sql),
+            false => value,
+        }
+    }
+
+    /// SQL for the value of a column.
+    pub(super) fn column(&self, name: &str, view: View) -> String {
+        let assigned = || self.assigned.iter().any(|(c, _)| c.name == name);
+        match view {
+            View::InPlace => format!("t.{}", quote_ident(name)),
+            View::After if assigned() => format!("n.{}", self.state_name(name)),
+            View::Before | View::After => format!("f.{}", self.state_name(name)),
+        }
+    }
+
+    pub(super) fn expr(&self, expr: &Expr, view: View) -> Result<String, Refusal> {
+        expr.to_sql(&|name| self.column(name, view), &|n| {
+            self.parameter(n, view)
+        })
+        .map_err(|_| Refusal::Expression)
+    }
+
+    /// Columns are renamed so that they cannot have the same name as one of the fold's own.
+    pub(super) fn state_name(&self, column: &str) -> String {
+        let place = self.state.iter().position(|c| c.name == column);
+        format!("c{}", place.map_or(0, |p| p + 1))
+    }
+
+    /// The RETURNING columns: value after the update, and type.
+    pub(super) fn answers(
+        &self,
+        returning: &[TypeName],
+        view: View,
+    ) -> Result<Vec<(String, String)>, Refusal> {
+        let mut values = Vec::new();
+        for item in &self.update.returning {
+            match item {
+                Returning::Expr { expr, .. } => values.push(self.expr(expr, view)?),
+                Returning::All => {
+                    let columns = self.table.columns.iter();
+                    values.extend(columns.map(|c| self.column(&c.name, view)));
+                }
+            }
+        }
+        if values.len() != returning.len() {
+            return Err(Refusal::Expression);
+        }
+        let names = returning.iter().map(|t| t.sql.clone());
+        Ok(values.into_iter().zip(names).collect())
+    }
+
+    pub(super) fn key_columns(&self) -> Vec<&'a Column> {
+        self.key.iter().map(|(column, _)| *column).collect()
+    }
+
+    /// The conditions of WHERE other than the equalities of the key.
+    pub(super) fn guard(&self, view: View) -> Result<Option<String>, Refusal> {
+        let mut parts = Vec::new();
+        for (column, value) in &self.other_equalities {
+            let value = match value {
+                KeyValue::Parameter(n) => self.parameter(*n, view),
+                KeyValue::Constant { kind, text } if *kind == LiteralKind::Unknown => {
+                    quote_literal(text)
+                }
+                KeyValue::Constant { text, .. } => text.clone(),
+            };
+            parts.push(format!("{} = {value}", self.column(&column.name, view)));
+        }
+        for guard in &self.update.guards {
+            parts.push(self.expr(guard, view)?);
+        }
+        Ok((!parts.is_empty()).then(|| parts.join(" AND ")))
+    }
+}

@@ -1,0 +1,143 @@
+//! The statement for INSERTs without ON CONFLICT, and the checks that it shares with upserts.
+
+use super::insert::Insert;
+use super::rows::Rows;
+use crate::dealing::{
+    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
+};
+use crate::expr::Expr;
+use crate::facts::TableFacts;
+use crate::literals::LiteralKind;
+use crate::operator::{CONCAT, NE};
+use crate::quote::quote_ident;
+use crate::type_name::TypeName;
+use crate::update::Returning;
+use crate::value::KeyValue;
+use std::collections::BTreeSet;
+
+/// Number of the first shared parameter, after the number of rows and the fingerprint.
+const SHARED: usize = 3;
+
+/// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of the
+/// parameters and RETURNING columns.
+///
+/// # Errors
+/// [`Refusal`]: why the INSERT cannot be rewritten.
+pub fn rewrite(
+    insert: &Insert,
+    table: &TableFacts,
+    parameters: &[TypeName],
+    returning: &[TypeName],
+) -> Result<Dealing, Refusal> {
+    check(insert, table)?;
+    // RETURNING cannot read the number of the member: all members must have the same values for its parameters.
+    let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();
+    let shared: Vec<u32> = shared.into_iter().collect();
+    if insert.rows.len() > 1 && !shared.is_empty() {
+        return Err(Refusal::Returning);
+    }
+    let rows = Rows::of(&insert.rows, parameters)?;
+    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let types = shared.iter().map(|number| {
+        let name = parameters.get(*number as usize - 1);
+        name.map(|name| &name.sql).ok_or(Refusal::Type(*number))
+    });
+    let types: Vec<&String> = types.collect::<Result<_, _>>()?;
+    let parameter = |n: u32| match shared.iter().position(|shared| *shared == n) {
+        Some(place) => format!(
+            "${}::{}",
+            SHARED + place,
+            types.get(place).map_or("", |t| t)
+        ),
+        None => own.element(n, |place| format!("k.p{place}")),
+    };
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
+    for (column, expr) in insert.valued(table)? {
+        columns.push(quote_ident(&column));
+        let sql = expr.to_sql(&|_| String::new(), &parameter);
+        values.push(sql.map_err(|_| Refusal::Expression)?);
+    }
+    let returned = returned(insert, table, &parameter, returning)?;
+    let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+    let text = format!(
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
+         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
+         RETURNING true AS there{returned}) \
+         SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
+         THEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
+         CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
+        same = table.fingerprint.holds(2),
+        rights = insert.rights(table),
+        set_timeout = SET_LOCK_TIMEOUT,
+        table = table.qualified(),
+        columns = columns.join(", "),
+        values = values.join(", "),
+        members = own.rows("$1", SHARED + shared.len()),
+    );
+    Ok(Dealing {
+        text,
+        text_of_few: None,
+        limit: KeyValue::Constant {
+            kind: LiteralKind::Int4,
+            text: insert.rows.len().to_string(),
+        },
+        single: insert.rows.len() == 1,
+        queue: false,
+        shared,
+        own: own.into_list(|number| rows.numbers(number)),
+        fingerprints: 1,
+        tag: "INSERT 0",
+        may_fail_unseen: false,
+        raises_anything: false,
+        returning: returning.len(),
+    })
+}
+
+/// Checks that the table permits such inserts and has the columns.
+pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
+    if let Some(why) = &table.refused {
+        return Err(Refusal::Table(table.name.clone(), why.clone()));
+    }
+    check_columns(table, insert.returned())?;
+    let all = table.columns.iter().map(|column| &column.name);
+    match insert.columns.is_empty() {
+        true => check_intervals(table, all),
+        false => check_intervals(table, &insert.columns),
+    }
+}
+
+/// The RETURNING columns as `, value AS rn`.
+pub(super) fn returned(
+    insert: &Insert,
+    table: &TableFacts,
+    parameter: &dyn Fn(u32) -> String,
+    returning: &[TypeName],
+) -> Result<String, Refusal> {
+    let answers = answers(insert, table, parameter)?;
+    if answers.len() != returning.len() {
+        return Err(Refusal::Expression);
+    }
+    let numbered = (1..).zip(answers.iter().zip(returning));
+    Ok(numbered
+        .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
+        .collect())
+}
+
+fn answers(
+    insert: &Insert,
+    table: &TableFacts,
+    parameter: &dyn Fn(u32) -> String,
+) -> Result<Vec<String>, Refusal> {
+    let mut answers = Vec::new();
+    let column = |name: &str| format!("u.{}", quote_ident(name));
+    for item in &insert.returning {
+        match item {
+            Returning::All => answers.extend(table.columns.iter().map(|c| column(&c.name))),
+            Returning::Expr { expr, .. } => {
+                let sql = expr.to_sql(&column, parameter);
+                answers.push(sql.map_err(|_| Refusal::Expression)?);
+            }
+        }
+    }
+    Ok(answers)
+}

@@ -1,0 +1,134 @@
+//! The text of the INSERT with ON CONFLICT.
+
+use super::key::Key;
+use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO};
+use crate::expr::Expr;
+use crate::facts::TableFacts;
+use crate::merge::insert::{Insert, PROPOSED};
+use crate::merge::rewrite::returned;
+use crate::operator::GE;
+use crate::quote::quote_ident;
+use crate::type_name::TypeName;
+
+/// Number of result columns before the key: whether the facts are unchanged.
+pub const RESULT_COLUMNS: usize = 1;
+
+/// Number of the first shared parameter, after the fingerprint and the lock timeout.
+const SHARED: usize = 3;
+
+/// The inserted rows.
+pub(super) struct Source<'a> {
+    pub(super) own: &'a Own<'a>,
+    /// Parameters with the same value for all members, and their types in SQL syntax.
+    pub(super) shared: &'a [(u32, &'a str)],
+    /// The columns with values, and their values.
+    pub(super) valued: &'a [(String, &'a Expr)],
+    pub(super) computed: &'a [Expr],
+}
+
+impl Source<'_> {
+    /// SQL for a parameter with the same value for all members.
+    pub(super) fn shared(&self, number: u32) -> Option<String> {
+        let place = self.shared.iter().position(|(own, _)| *own == number)?;
+        let (_, sql) = self.shared.get(place)?;
+        Some(format!("${}::{sql}", SHARED + place))
+    }
+
+    fn parameter(&self, number: u32) -> String {
+        let own = || self.own.element(number, |place| format!("k.p{place}"));
+        self.shared(number).unwrap_or_else(own)
+    }
+}
+
+pub(super) fn insert_sql(
+    insert: &Insert,
+    table: &TableFacts,
+    key: &Key,
+    source: &Source,
+    action: &str,
+    returning: &[TypeName],
+) -> Result<String, Refusal> {
+    let parameter = |n: u32| source.parameter(n);
+    let value = |expr: &Expr| {
+        let sql = expr.to_sql(&|_| String::new(), &parameter);
+        sql.map_err(|_| Refusal::Expression)
+    };
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
+    for (column, expr) in source.valued {
+        columns.push(quote_ident(column));
+        values.push(value(expr)?);
+    }
+    let computed = source
+        .computed
+        .iter()
+        .map(value)
+        .collect::<Result<Vec<_>, _>>()?;
+    let computed = match computed.is_empty() {
+        true => String::new(),
+        false => format!(" AND pg_catalog.num_nulls({}) {GE} 0", computed.join(", ")),
+    };
+    let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
+    let target = match &conflict.target {
+        Some(target) => {
+            let target: Vec<String> = target.iter().map(|name| quote_ident(name)).collect();
+            format!(" ({})", target.join(", "))
+        }
+        None => String::new(),
+    };
+    let numbered = || (1..).zip(&key.0);
+    let keys: String = numbered()
+        .map(|(n, (column, _))| format!(", u.{} AS k{n}", quote_ident(&column.name)))
+        .collect();
+    let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
+    let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+    Ok(format!(
+        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
+         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
+         ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
+         SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
+        same = table.fingerprint.holds(1),
+        rights = insert.rights(table),
+        set_timeout = SET_LOCK_TIMEOUT_TO,
+        table = table.qualified(),
+        columns = columns.join(", "),
+        values = values.join(", "),
+        members = source.own.rows("1", SHARED + source.shared.len()),
+        returned = returned(insert, table, &|_| String::new(), returning)?,
+    ))
+}
+
+/// The DO UPDATE clause, if its values are values of EXCLUDED or `shared` by all members.
+pub(super) fn change_sql(
+    insert: &Insert,
+    shared: &dyn Fn(u32) -> Option<String>,
+) -> Result<Option<String>, Refusal> {
+    let conflict = insert.conflict.as_ref();
+    let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
+        return Ok(None);
+    };
+    let value = |number: u32| match number.checked_sub(PROPOSED) {
+        Some(place) => {
+            let name = change.proposed.get(place as usize)?;
+            Some(format!("EXCLUDED.{}", quote_ident(name)))
+        }
+        None => shared(number),
+    };
+    let assigned = change.assignments.iter().map(|(_, expr)| expr);
+    let mut parameters = assigned.chain(&change.guard).flat_map(Expr::parameters);
+    if parameters.any(|number| value(number).is_none()) {
+        return Ok(None);
+    }
+    let sql = |expr: &Expr| {
+        let value = |number| value(number).unwrap_or_default();
+        let sql = expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &value);
+        sql.map_err(|_| Refusal::Expression)
+    };
+    let set = |(name, expr): &(String, Expr)| Ok(format!("{} = {}", quote_ident(name), sql(expr)?));
+    let sets = change.assignments.iter().map(set);
+    let sets = sets.collect::<Result<Vec<_>, Refusal>>()?.join(", ");
+    let guard = match &change.guard {
+        Some(guard) => format!(" WHERE {}", sql(guard)?),
+        None => String::new(),
+    };
+    Ok(Some(format!("DO UPDATE SET {sets}{guard}")))
+}
