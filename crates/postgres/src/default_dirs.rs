@@ -1,4 +1,4 @@
-//! The user's folders for data and for what can be fetched again. It never creates them.
+//! The default folders for data and for the cache. It never creates them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::account::Account;
 use crate::error::Error;
 
-/// A kind of folder: the freedesktop.org variable, what it stands for below the home, and where root keeps the like when
-/// the server's user cannot enter root's home.
-struct Kind {
+/// A default folder as freedesktop.org defines it. If this process is root and the user of the server cannot enter root's
+/// home, the folder is below the system directory.
+struct DefaultDir {
     what: &'static str,
     variable: &'static str,
     in_home: &'static str,
@@ -16,14 +16,14 @@ struct Kind {
     name: &'static str,
 }
 
-const CACHE: Kind = Kind {
+const CACHE: DefaultDir = DefaultDir {
     what: "a fetched PostgreSQL",
     variable: "XDG_CACHE_HOME",
     in_home: ".cache",
     of_system: "/var/cache",
     name: "paceline/postgresql",
 };
-const DATA: Kind = Kind {
+const DATA: DefaultDir = DefaultDir {
     what: "data",
     variable: "XDG_DATA_HOME",
     in_home: ".local/share",
@@ -31,17 +31,17 @@ const DATA: Kind = Kind {
     name: "paceline",
 };
 
-/// Where fetched releases are kept: `$XDG_CACHE_HOME/paceline/postgresql` or `~/.cache/paceline/postgresql`; for root
-/// below `/var/cache` when the server's user cannot enter that.
+/// The folder for fetched releases: `$XDG_CACHE_HOME/paceline/postgresql` or `~/.cache/paceline/postgresql`. For root it is
+/// below `/var/cache` if the user of the server cannot enter the former.
 ///
 /// # Errors
-/// [`Error::NoHome`] when the environment names no home; [`Error::NoAccount`] as for [`crate::Server::start`].
+/// [`Error::NoHome`] if the environment has no home directory; [`Error::NoAccount`] as for [`crate::Server::start`].
 pub fn default_cache_dir() -> Result<PathBuf, Error> {
     CACHE.find()
 }
 
-/// A data folder for those who name none: `$XDG_DATA_HOME/paceline` or `~/.local/share/paceline`; for root below
-/// `/var/lib` when the server's user cannot enter that.
+/// The default data folder: `$XDG_DATA_HOME/paceline` or `~/.local/share/paceline`. For root it is below `/var/lib` if the
+/// user of the server cannot enter the former.
 ///
 /// # Errors
 /// As [`default_cache_dir`].
@@ -49,7 +49,7 @@ pub fn default_data_dir() -> Result<PathBuf, Error> {
     DATA.find()
 }
 
-impl Kind {
+impl DefaultDir {
     fn find(&self) -> Result<PathBuf, Error> {
         let folder = |name| {
             env::var_os(name)
@@ -65,7 +65,9 @@ impl Kind {
             let existing = base.ancestors().find(|path| path.exists());
             existing.is_some_and(|path| account.check_reaches(path).is_ok())
         };
-        let of_system = account.steps_down().then(|| PathBuf::from(self.of_system));
+        let of_system = account
+            .switches_user()
+            .then(|| PathBuf::from(self.of_system));
         let base = base
             .filter(reaches)
             .or(of_system)
@@ -81,34 +83,34 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_home_that_the_servers_user_cannot_enter_is_passed_over() {
+    fn a_home_that_the_user_of_the_server_cannot_enter_is_skipped() {
         let home = tempfile::tempdir().unwrap();
         let base = home.path().join(".cache");
-        let stranger = Account::stranger(true);
+        let unrelated = Account::unrelated(true);
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let found = CACHE.choose(Some(base.clone()), &stranger).unwrap();
+        let found = CACHE.choose(Some(base.clone()), &unrelated).unwrap();
         assert_eq!(found, base.join("paceline/postgresql"));
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        let found = CACHE.choose(Some(base.clone()), &stranger).unwrap();
+        let found = CACHE.choose(Some(base.clone()), &unrelated).unwrap();
         assert_eq!(found, Path::new("/var/cache/paceline/postgresql"));
         assert_eq!(
-            DATA.choose(Some(base.clone()), &stranger).unwrap(),
+            DATA.choose(Some(base.clone()), &unrelated).unwrap(),
             Path::new("/var/lib/paceline")
         );
         let found = CACHE
-            .choose(Some(base.clone()), &Account::stranger(false))
+            .choose(Some(base.clone()), &Account::unrelated(false))
             .unwrap();
         assert_eq!(found, base.join("paceline/postgresql"));
     }
 
     #[test]
-    fn no_home_is_an_error_but_for_root() {
+    fn no_home_is_an_error_unless_the_process_is_root() {
         assert!(matches!(
-            DATA.choose(None, &Account::stranger(false)),
+            DATA.choose(None, &Account::unrelated(false)),
             Err(Error::NoHome { .. })
         ));
         assert_eq!(
-            DATA.choose(None, &Account::stranger(true)).unwrap(),
+            DATA.choose(None, &Account::unrelated(true)).unwrap(),
             Path::new("/var/lib/paceline")
         );
     }

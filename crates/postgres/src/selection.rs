@@ -1,16 +1,16 @@
-//! Which installation serves a cluster: one on the machine, else one in the cache, else one fetched. It never takes
-//! another major version than the cluster's.
+//! Selects the installation that runs a cluster: one on the machine, otherwise one in the cache, otherwise one that it
+//! fetches. It never selects another major version than that of the cluster.
 
 use std::path::{Path, PathBuf};
 
 use crate::account::Account;
+use crate::default_dirs::default_cache_dir;
 use crate::error::Error;
 use crate::fetch::{cached, fetch_major};
 use crate::installation::{Installation, find_installations};
-use crate::places::default_cache_dir;
 
-/// The installation to use for a cluster of this major version (`None`: a new one).
-pub(crate) fn choose(
+/// Selects the installation for a cluster of major version `cluster` (`None`: a new cluster).
+pub(crate) fn select(
     forced: Option<&Path>,
     cluster: Option<u32>,
     pgdata: &Path,
@@ -35,7 +35,7 @@ pub(crate) fn choose(
     }
 }
 
-/// The first candidate of the cluster's major version; of a new cluster, the first.
+/// The first candidate that has the major version of the cluster; for a new cluster, the first candidate.
 fn pick(
     candidates: Vec<Installation>,
     cluster: Option<u32>,
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_gets_its_own_major_version() {
+    fn the_major_version_matches_the_cluster() {
         let picked = |cluster| {
             pick(candidates(), cluster, Path::new("/data"))
                 .unwrap()
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn no_match_names_both_versions() {
+    fn without_a_match_the_error_names_both_versions() {
         let error = pick(candidates(), Some(14), Path::new("/data")).unwrap_err();
         assert!(matches!(error, Error::OtherMajor { cluster: 14, .. }));
         let text = error.to_string();

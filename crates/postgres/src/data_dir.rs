@@ -1,5 +1,5 @@
-//! The data folder: what lies where in it, who may use it, one start at a time. It never creates anything beside the
-//! names listed here, and never removes any.
+//! The data folder: the names of its files, access to it, and the lock that admits one start at a time. It never creates
+//! files under other names than those listed here, and never removes any.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,22 +10,22 @@ use crate::account::Account;
 use crate::error::Error;
 
 const CLUSTER: &str = "pgdata";
-const CLUSTER_IN_THE_MAKING: &str = "pgdata.new";
+const NEW_CLUSTER: &str = "pgdata.new";
 const LOG: &str = "postgresql.log";
 const OLD_LOG: &str = "postgresql.log.old";
 const SOCKET: &str = "socket";
 const LOCK: &str = "start.lock";
 
-/// The data folder, by its real path.
+/// The data folder, by its canonical path.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct DataDir {
     root: PathBuf,
 }
 
-impl Folder {
-    /// Creates the folder if need be, and refuses one that is itself a cluster.
+impl DataDir {
+    /// Opens the folder; creates it if it is missing and refuses it if it is itself a cluster.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(|source| refusal(path, source))?;
+        fs::create_dir_all(path).map_err(|source| open_error(path, source))?;
         let root = fs::canonicalize(path).map_err(Error::io("look at", path))?;
         if root.join("PG_VERSION").exists() {
             return Err(Error::ForeignCluster { folder: root });
@@ -33,20 +33,20 @@ impl Folder {
         Ok(Self { root })
     }
 
-    /// Keeps other starts in this folder waiting until the file is closed. Also shows whether the folder is writable.
+    /// Locks the folder: other starts wait until the returned file is closed. Fails if the folder is not writable.
     pub(crate) fn lock(&self) -> Result<File, Error> {
         let path = self.root.join(LOCK);
-        let file = File::create(&path).map_err(|source| refusal(&self.root, source))?;
+        let file = File::create(&path).map_err(|source| open_error(&self.root, source))?;
         file.lock().map_err(Error::io("lock", &path))?;
         Ok(file)
     }
 
-    /// Sees to it that the server's account can get here: hands it the folder if that alone keeps it out and the folder
-    /// is used for nothing else.
-    pub(crate) fn admit(&self, account: &Account) -> Result<(), Error> {
+    /// Ensures that the account of the server can enter the folder. If only the folder itself blocks the account, and the
+    /// folder holds no other files, the account becomes its owner.
+    pub(crate) fn grant_access(&self, account: &Account) -> Result<(), Error> {
         match account.check_reaches(&self.root) {
-            Err(Error::Unreachable { barrier, .. })
-                if barrier == self.root && self.holds_nothing_else()? =>
+            Err(Error::Unreachable { blocked_at, .. })
+                if blocked_at == self.root && self.holds_nothing_else()? =>
             {
                 account.own(&self.root)?;
                 account.check_reaches(&self.root)
@@ -56,10 +56,10 @@ impl Folder {
     }
 
     fn holds_nothing_else(&self) -> Result<bool, Error> {
-        let ours = [CLUSTER, CLUSTER_IN_THE_MAKING, LOG, OLD_LOG, SOCKET, LOCK].map(OsStr::new);
+        let own = [CLUSTER, NEW_CLUSTER, LOG, OLD_LOG, SOCKET, LOCK].map(OsStr::new);
         for entry in fs::read_dir(&self.root).map_err(Error::io("list", &self.root))? {
             let name = entry.map_err(Error::io("list", &self.root))?.file_name();
-            if !ours.contains(&name.as_os_str()) {
+            if !own.contains(&name.as_os_str()) {
                 return Ok(false);
             }
         }
@@ -74,8 +74,9 @@ impl Folder {
         self.root.join(CLUSTER)
     }
 
-    pub(crate) fn cluster_in_the_making(&self) -> PathBuf {
-        self.root.join(CLUSTER_IN_THE_MAKING)
+    /// Where `initdb` creates the cluster before it is renamed to [`Self::cluster`].
+    pub(crate) fn new_cluster(&self) -> PathBuf {
+        self.root.join(NEW_CLUSTER)
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -91,7 +92,8 @@ impl Folder {
     }
 }
 
-fn refusal(path: &Path, source: io::Error) -> Error {
+/// The error for a data folder that cannot be created or written to.
+fn open_error(path: &Path, source: io::Error) -> Error {
     let folder = path.to_path_buf();
     match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::NotWritable {
