@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
-use paceline_lab::{Calibration, ScriptError};
+use paceline_bench::{Calibration, ScriptError};
 use thiserror::Error;
 
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
