@@ -1,6 +1,7 @@
-# What the measuring scripts share: servers of their own on loopback, in a temporary folder, that end with the script. Sourced, not run.
+# Functions of the measuring scripts: start servers on loopback in a temporary folder, which end with the script. Sourced, not
+# run.
 
-# Debian keeps PgBouncer where an ordinary user's PATH does not look.
+# Debian installs PgBouncer in a folder that is not in the PATH of ordinary users.
 PATH=$PATH:/usr/sbin
 bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tail -n 1)
 bin=${bin:-$(pg_config --bindir)}
@@ -21,7 +22,7 @@ finish() {
 }
 trap finish EXIT
 
-wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" -U postgres -d postgres && return; sleep 0.1; done; echo "nothing answers on port $1" >&2; exit 1; }
+wait_for() { for _ in $(seq 100); do pg_isready -q -h 127.0.0.1 -p "$1" -U postgres -d postgres && return; sleep 0.1; done; echo "no server answers on port $1" >&2; exit 1; }
 
 # start_postgres PORT OPTIONS…
 start_postgres() {
@@ -54,7 +55,7 @@ INI
     (ulimit -n "$(ulimit -Hn)"; become_postgres "$pgbouncer" "$ini") >"$work/pgbouncer-$port.log" 2>&1 & pids+=($!)
 }
 
-# Ends what was started last in the background.
+# Ends the last process that was started in the background.
 stop_last() {
     local pid=${pids[-1]}
     unset 'pids[-1]'
@@ -62,7 +63,7 @@ stop_last() {
     wait "$pid" || true
 }
 
-# start_paceline PORT ARGUMENTS…; every client works as postgres on the server, unless upstream_user is empty.
+# start_paceline PORT ARGUMENTS…; all clients use the server as postgres unless upstream_user is empty.
 start_paceline() {
     local port=$1
     shift
@@ -71,6 +72,6 @@ start_paceline() {
 
 sql() { psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres -v ON_ERROR_STOP=1 -c "$1"; }
 
-# Of the numbers on standard input.
+# median: of the numbers on standard input.
 median() { tr ' ' '\n' | sed '/^$/d' | sort -n | awk '{ v[NR] = $1 } END { if (NR) print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
 ratio() { awk -v a="${1:-0}" -v b="${2:-0}" 'BEGIN { if (a > 0 && b > 0) printf "%.2f", a / b; else printf "–" }'; }
