@@ -1,6 +1,6 @@
-//! The plan of runs: every variant, with every number of clients, in rounds; within a round the targets take turns, so that
-//! whatever else the machine does meets all of them, in every other round from last to first, so that none of them always
-//! comes after the same one. What is seen on the way goes to an [`Observer`].
+//! The sequence of runs: every variant, with every number of clients, in rounds. Within a round the targets take turns, so
+//! that other load on the machine affects all of them. Every second round runs the targets in reverse, so that no target
+//! always follows the same one. An [`Observer`] receives the progress and the records.
 
 mod unreachable;
 
@@ -23,66 +23,66 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use unreachable::UnreachableTargets;
 
-/// Between two reports of a run that goes on.
+/// Interval between two reports of a run.
 const TICK: Duration = Duration::from_millis(200);
-/// For the counters of the server after a run.
+/// Limit for reading the counters of the server after a run.
 const COST: TimeLimit = TimeLimit {
     limit: Duration::from_secs(10),
     interrupted: Duration::from_secs(5),
 };
-/// For a check, which may read tables of the sources' sizes.
+/// Limit for a check, which may read tables of the sources' sizes.
 const CHECK: TimeLimit = TimeLimit {
     limit: Duration::from_secs(300),
     interrupted: Duration::from_secs(30),
 };
-/// For dropping the tables.
+/// Limit for dropping the tables.
 const CLEAN_UP: TimeLimit = TimeLimit {
     limit: Duration::from_secs(30),
     interrupted: Duration::from_secs(15),
 };
-/// Before a check is tried again.
+/// Pause before a check is repeated.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to be run.
+/// The runs of a bench.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Side by side, in this plan.
+    /// The targets, in the order in which the first round runs them.
     pub targets: Vec<Arc<Target>>,
-    /// What the clients do.
+    /// The work of the clients.
     pub choices: Vec<Choice>,
-    /// Runs before anything is measured.
+    /// Time before each measurement begins.
     pub warmup: Duration,
-    /// Is measured in each run.
+    /// Measured time of each run.
     pub duration: Duration,
-    /// Times that everything is run.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Turns per second of all clients that work, together; `None`: each client goes on when it has its answer.
+    /// Turns per second of all active clients together; `None`: each client begins its next turn when it has the answer.
     pub rate: Option<f64>,
     /// Pause of each client between turns.
     pub think: Duration,
     /// Sizes of tables, protocol and seed.
     pub sizes: Sizes,
-    /// Threads of the load.
+    /// Number of threads of the load.
     pub threads: usize,
-    /// Leave the tables where they are at the end.
+    /// Keep the tables after the last run.
     pub keep_tables: bool,
-    /// How to ask for the same again, without passwords.
+    /// The command line that repeats the bench, without passwords.
     pub command: String,
 }
 
-/// Work and its numbers of clients.
+/// The work of the clients, and the numbers of clients to run it with.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// The scenario that it belongs to; scripts have one of their own.
+    /// The scenario of the work; all scripts share one.
     pub scenario: Scenario,
-    /// What clients do.
+    /// The work of the clients.
     pub work: Work,
-    /// One run for each number.
+    /// Numbers of clients, one run for each.
     pub clients: Vec<usize>,
 }
 
 impl Choice {
-    /// A script, run by so many clients; by its own number if none is given.
+    /// A script, run with these numbers of clients, or with the default number if there are none.
     pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
         let clients = match clients {
             [] => script::SCENARIO.clients,
@@ -96,57 +96,57 @@ impl Choice {
     }
 }
 
-/// One run, as an observer is told of it.
+/// A run, as an observer sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// What is run.
+    /// The work.
     pub choice: &'a Choice,
-    /// Against whom.
+    /// The target.
     pub target: &'a Arc<Target>,
-    /// By how many.
+    /// Number of clients.
     pub clients: usize,
-    /// From 1.
+    /// Number of the round, counted from 1.
     pub round: usize,
-    /// From 1.
+    /// Number of the run, counted from 1.
     pub number: usize,
-    /// Runs in all.
+    /// Number of runs in total.
     pub of: usize,
-    /// What this and all later runs will take at least.
+    /// Minimum duration of this run and the later ones.
     pub left: Duration,
 }
 
-/// What a run is doing.
+/// The stage of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Stage {
-    /// Tables are made.
+    /// The bench creates the tables.
     Preparing,
-    /// So many clients are connected.
+    /// The clients connect; contains how many are connected.
     Connecting(usize),
-    /// It runs.
+    /// The clients work.
     Running {
-        /// Turns done since the last report, per second.
+        /// Turns per second since the last report.
         rate: f64,
-        /// What they took on average.
+        /// Mean latency of these turns.
         latency: Duration,
-        /// Failures since it began.
+        /// Number of failed turns since the run began.
         failed: u64,
-        /// Since it began.
+        /// Time since the run began.
         elapsed: Duration,
     },
-    /// The tables are compared with what clients were told.
+    /// The bench compares the tables with the answers that clients received.
     Checking,
 }
 
-/// Sees the runs.
+/// Receives progress and records.
 pub trait Observer {
-    /// Called when a run reaches another stage, and every 200 ms in it.
-    fn sees(&mut self, run: &Run<'_>, stage: Stage);
+    /// Called when a run reaches another stage, and every 200 ms while it stays in a stage.
+    fn on_stage(&mut self, run: &Run<'_>, stage: Stage);
 
     /// Called when a run has ended.
-    fn ended(&mut self, record: &Record);
+    fn on_end(&mut self, record: &Record);
 }
 
-/// Carries out all of `plan`. A run that fails is a record, too, and keeps no other from running.
+/// Executes `plan`. A run that fails is recorded as well; the other runs continue.
 pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observer) {
     let machine = Machine::this();
     let runs = runs(plan);
@@ -168,7 +168,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
         };
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
-        let ran = carry_out(
+        let ran = execute(
             plan,
             &run,
             interrupt,
@@ -184,7 +184,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
                 why: failure.to_string(),
             },
         };
-        observer.ended(&Record {
+        observer.on_end(&Record {
             version: record::VERSION,
             at_unix_seconds: at.unwrap_or_default().as_secs(),
             scenario: choice.scenario.name.to_owned(),
@@ -205,7 +205,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
     }
 }
 
-/// All runs in their plan.
+/// All runs, in the order in which they execute.
 fn runs(plan: &Plan) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
     let mut runs = Vec::new();
     for choice in &plan.choices {
@@ -222,8 +222,8 @@ fn runs(plan: &Plan) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
     runs
 }
 
-/// Makes the tables, runs the load, checks. `None`: it was interrupted before it began.
-async fn carry_out<'a>(
+/// Creates the tables, runs the load and checks the tables. Returns `None` if the run was interrupted before it began.
+async fn execute<'a>(
     plan: &Plan,
     run: &Run<'a>,
     interrupt: &Interrupt,
@@ -232,7 +232,7 @@ async fn carry_out<'a>(
     unreachable: &mut UnreachableTargets<'a>,
 ) -> Result<Option<Ran>, Failure> {
     unreachable.refuse(run.target)?;
-    observer.sees(run, Stage::Preparing);
+    observer.on_stage(run, Stage::Preparing);
     let work = tokio::select! {
         work = prepare(plan, run, server, unreachable) => work?,
         () = interrupt.requested() => return Ok(None),
@@ -243,18 +243,18 @@ async fn carry_out<'a>(
     let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
     let measured = tokio::select! {
         measured = load::run(work.clients(), run.target, &load, &status) => measured?,
-        () = report(observer, run, &status) => unreachable!("it reports for ever"),
-        () = readings.watch(run.target, &status, &load) => unreachable!("it watches for ever"),
-        () = groups::watch(run.target, &status, &mut samples) => unreachable!("it watches for ever"),
+        () = report(observer, run, &status) => unreachable!("report never returns"),
+        () = readings.watch(run.target, &status, &load) => unreachable!("watch never returns"),
+        () = groups::watch(run.target, &status, &mut samples) => unreachable!("watch never returns"),
     };
     if status.started.get().is_none() {
         return Ok(None);
     }
     let cost = async { Ok(readings.cost(run.target, &status).await) };
     let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
-    observer.sees(run, Stage::Checking);
+    observer.on_stage(run, Stage::Checking);
     let check = check(&work, run.target, measured.outcome, interrupt).await;
-    // Rows of the lab's own tables only.
+    // Scripts use other tables than those that were counted.
     let own = run.choice.work.is_on_own_schema();
     cost.dead_rows = cost.dead_rows.filter(|_| own);
     Ok(Some(Ran {
@@ -274,8 +274,8 @@ async fn carry_out<'a>(
     }))
 }
 
-/// Makes the tables, on a connection that is not kept: it would lie idle for a whole run, which not everything on the way to a
-/// server bears.
+/// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
+/// close idle connections.
 async fn prepare<'a>(
     plan: &Plan,
     run: &Run<'a>,
@@ -285,15 +285,15 @@ async fn prepare<'a>(
     let opened = Connection::open(run.target).await;
     let mut conn = opened.inspect_err(|failure| unreachable.note(run.target, failure))?;
     *server = ServerFacts::of(&mut conn).await?;
-    quieten(&mut conn).await;
+    wait_for_old_sessions(&mut conn).await;
     let work = run.choice.work.prepare(&plan.sizes, &mut conn).await?;
     conn.close().await;
     Ok(work)
 }
 
-/// Waits as long as sessions of an earlier run are ending: thousands of them take the processor from the next one for a while.
-async fn quieten(conn: &mut Connection) {
-    /// So many take nothing that could be measured.
+/// Waits while sessions of an earlier run are ending: thousands of them use the processor during the next run.
+async fn wait_for_old_sessions(conn: &mut Connection) {
+    /// A number of sessions that has no measurable cost.
     const FEW: i64 = 100;
     const PAUSE: Duration = Duration::from_millis(500);
     const LIMIT: Duration = Duration::from_secs(60);
@@ -303,15 +303,15 @@ async fn quieten(conn: &mut Connection) {
         let sessions = "SELECT count(*) FROM pg_catalog.pg_stat_activity";
         match conn.number(sessions).await {
             Ok(now) if now > FEW && now < before && Instant::now() < deadline => before = now,
-            // Not everything that speaks the protocol tells.
+            // Some servers that speak the protocol have no such view.
             _ => return,
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Compares the tables with what clients were told; once more if the connection was lost meanwhile. A check that cannot be made
-/// does not hold. `None`: nobody here knows what a script should leave behind.
+/// Compares the tables with the answers that clients received. If the connection is lost, tries once more. A check that
+/// cannot be made does not hold. Returns `None` for a script, whose expected result is unknown.
 async fn check(
     work: &Prepared,
     target: &Target,
@@ -353,7 +353,7 @@ fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {
         .collect()
 }
 
-/// Tells `observer` how it goes, for ever.
+/// Reports the progress to `observer`. Never returns.
 async fn report(observer: &mut dyn Observer, run: &Run<'_>, status: &RunStatus) {
     let (mut done, mut micros, mut at) = (0, 0, Instant::now());
     loop {
@@ -374,21 +374,21 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, status: &RunStatus) 
                 stage
             }
         };
-        observer.sees(run, stage);
+        observer.on_stage(run, stage);
         tokio::time::sleep(TICK).await;
     }
 }
 
-/// Drops what the lab made, or leaves it to others. Whoever cannot be reached any more, or does not answer, keeps it until the
-/// next run.
+/// Drops the schema, or leaves its tables for the next run. A target that does not answer keeps it until the next run.
 async fn clean_up(plan: &Plan, unreachable: &UnreachableTargets<'_>, interrupt: &Interrupt) {
     for target in &plan.targets {
         let work = async {
             unreachable.refuse(target)?;
             let mut conn = Connection::open(target).await?;
-            match plan.keep_tables {
-                true => schema::leave(&mut conn).await?,
-                false => schema::drop(&mut conn).await?,
+            if plan.keep_tables {
+                schema::leave(&mut conn).await?
+            } else {
+                schema::drop(&mut conn).await?
             }
             conn.close().await;
             Ok(())
@@ -398,7 +398,7 @@ async fn clean_up(plan: &Plan, unreachable: &UnreachableTargets<'_>, interrupt: 
 }
 
 impl Plan {
-    /// The clients of its largest run.
+    /// The number of clients of the largest run.
     pub fn most_clients(&self) -> usize {
         let all = self.choices.iter().flat_map(|choice| &choice.clients);
         all.copied().max().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The load generator's own ceiling: its clients against a server that answers at once and does no work. What a target
-//! comes to in a run is the target's doing as long as it stays well below.
+//! The maximum rate of the load generator: its clients against a server that answers immediately and does no work. As long
+//! as the rate of a run is well below this maximum, the target determines it.
 
 mod echo;
 
@@ -20,55 +20,55 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clients when nobody says how many.
+/// Default numbers of clients.
 const CLIENTS: [usize; 4] = [1, 64, 256, 1_024];
-/// Runs before anything is measured.
+/// Default time before a measurement begins.
 const WARMUP: Duration = Duration::from_millis(500);
-/// Is measured for each number of clients.
+/// Default time of a measurement.
 const DURATION: Duration = Duration::from_secs(2);
-/// What is sent: as long as the statements of most workloads.
+/// The statement that clients send; it is as long as the statements of most workloads.
 const SQL: &str = "UPDATE paceline_lab.stock SET qty = qty - 1 WHERE id = $1";
 
-/// How to measure it.
+/// The parameters of a calibration.
 #[derive(Debug, Clone)]
 pub struct Calibration {
-    /// One measurement for each number; 1, 64, 256 and 1,024 if there is none.
+    /// Numbers of clients, one measurement for each; empty for 1, 64, 256 and 1,024.
     pub clients: Vec<usize>,
-    /// Runs before anything is measured; half a second if nobody says.
+    /// Time before each measurement begins; half a second by default.
     pub warmup: Option<Duration>,
-    /// Is measured for each number of clients; two seconds if nobody says.
+    /// Time of each measurement; two seconds by default.
     pub duration: Option<Duration>,
     /// How statements are sent.
     pub protocol: Protocol,
-    /// Threads of the load.
+    /// Number of threads of the load.
     pub threads: usize,
-    /// Seeds every client's own generator.
+    /// Seed of the generators of all clients.
     pub seed: u64,
 }
 
-/// What so many clients come to at most.
+/// The maximum rate for a number of clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ceiling {
-    /// Clients at the same time.
+    /// Number of concurrent clients.
     pub clients: usize,
     /// Turns per second.
     pub rate: f64,
-    /// Latency in microseconds: half of all took less.
+    /// Median of the latency, in microseconds.
     pub p50: u64,
-    /// 99 of 100 took less.
+    /// 99th percentile of the latency, in microseconds.
     pub p99: u64,
 }
 
-/// Measures against a server of its own, on a thread of its own, on loopback.
+/// Measures against a built-in server that runs on a separate thread and listens on loopback.
 ///
 /// # Errors
-/// The server cannot be started or reached, or the system allows too few connections.
+/// The server cannot start, clients cannot connect to it, or the system allows too few open files.
 pub async fn calibrate(calibration: &Calibration) -> anyhow::Result<Vec<Ceiling>> {
     let clients = match calibration.clients.as_slice() {
         [] => &CLIENTS,
         given => given,
     };
-    // Both ends of each connection are here.
+    // This process holds both ends of each connection.
     descriptors::allow(2 * clients.iter().max().copied().unwrap_or_default())?;
     let echo = Echo::start().context("no server of the lab's own")?;
     let target = Arc::new(echo.target());
@@ -110,7 +110,7 @@ async fn measure(
     })
 }
 
-/// The table.
+/// Formats the results as a table.
 pub fn ceilings(ceilings: &[Ceiling]) -> String {
     let mut out =
         "The load generator against a server that answers at once and does no work\n".to_owned();
@@ -133,7 +133,7 @@ pub fn ceilings(ceilings: &[Ceiling]) -> String {
     out
 }
 
-/// Sends what others would, and counts the answers that come.
+/// A client that sends the statement and counts the answers.
 struct Caller {
     statement: Statement,
     rng: StdRng,

@@ -1,31 +1,31 @@
-//! What figures depend on besides the work itself: the machine, the server, what was asked for. Two figures under different
-//! circumstances say little about each other.
+//! The circumstances of a measurement: the machine, the server, the parameters of the run. Figures that were measured
+//! under different circumstances are hardly comparable.
 
 use crate::record::{Conditions, Record};
 use crate::show;
 
-/// Conditions of which only one value may be in a median.
-const APART: [&str; 5] = ["load", "pause between turns", "protocol", "rows", "sizes"];
+/// Conditions that separate rows: a median never combines records that differ in one of them.
+const SEPARATING: [&str; 5] = ["load", "pause between turns", "protocol", "rows", "sizes"];
 
-/// What a circumstance belongs to.
+/// The subject of a circumstance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Where the load ran.
+    /// The machine that ran the load.
     Machine,
-    /// What was behind the target.
+    /// The server behind the target.
     Server,
-    /// What was asked for.
+    /// The parameters of the run.
     Conditions,
 }
 
-/// A circumstance, and all that it was while records were made.
+/// A circumstance and its values in a set of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Circumstance {
-    /// What it belongs to.
+    /// The subject.
     pub(crate) kind: Kind,
-    /// In words: `processor`, `setting fsync`.
+    /// The name to show: `processor`, `setting fsync`.
     pub(crate) name: String,
-    /// Each value once, in the order in which they came.
+    /// The distinct values, in order of appearance.
     pub(crate) values: Vec<String>,
 }
 
@@ -47,12 +47,11 @@ pub(crate) fn of(records: &[Record]) -> Vec<Circumstance> {
 }
 
 impl Circumstance {
-    /// Whether it is this one.
     pub(crate) fn is(&self, kind: Kind, name: &str) -> bool {
         self.kind == kind && self.name == name
     }
 
-    /// All values, as one text.
+    /// All values in one text.
     pub(crate) fn text(&self) -> String {
         self.values.join(" / ")
     }
@@ -80,40 +79,43 @@ fn of_one(record: &Record) -> Vec<(Kind, String, String)> {
     let of_server = std::iter::once(version).chain(settings);
     let of_server = of_server.map(|(name, value)| (Kind::Server, name, value));
     let all = of_machine.into_iter().chain(of_server).chain(of_conditions);
-    // What is empty was not told: by the system, or by a server that was not reached.
+    // An empty value is unknown: the system does not report it, or the server could not be reached.
     all.filter(|(_, _, value)| !value.is_empty()).collect()
 }
 
-/// What was asked for, as far as it makes the same work another measurement: such figures have no common median.
-pub(crate) fn apart(asked: &Conditions) -> Vec<(&'static str, String)> {
-    let mut apart = conditions(asked).to_vec();
-    apart.retain(|(name, _)| APART.contains(name));
-    apart
+/// The parameters that separate rows: records that differ in one of them have no common median.
+pub(crate) fn separating(parameters: &Conditions) -> Vec<(&'static str, String)> {
+    let mut separating = conditions(parameters).to_vec();
+    separating.retain(|(name, _)| SEPARATING.contains(name));
+    separating
 }
 
-fn conditions(asked: &Conditions) -> [(&'static str, String); 10] {
-    let time = |seconds: f64| match seconds > 0.0 {
-        true => show::duration(seconds * 1e6),
-        false => "none".to_owned(),
+fn conditions(parameters: &Conditions) -> [(&'static str, String); 10] {
+    let time = |seconds: f64| {
+        if seconds > 0.0 {
+            show::duration(seconds * 1e6)
+        } else {
+            "none".to_owned()
+        }
     };
-    let load = match asked.rate {
+    let load = match parameters.rate {
         Some(rate) => format!("open loop, {} units/s", show::number(rate)),
         None => "closed loop".to_owned(),
     };
-    let rows = asked
+    let rows = parameters
         .rows
         .map_or("as the scenario has".to_owned(), show::count);
-    let sizes = if asked.full { "full" } else { "small" };
+    let sizes = if parameters.full { "full" } else { "small" };
     [
-        ("measured per run", time(asked.duration_seconds)),
-        ("warm-up", time(asked.warmup_seconds)),
+        ("measured per run", time(parameters.duration_seconds)),
+        ("warm-up", time(parameters.warmup_seconds)),
         ("load", load),
-        ("pause between turns", time(asked.think_seconds)),
-        ("protocol", asked.protocol.clone()),
+        ("pause between turns", time(parameters.think_seconds)),
+        ("protocol", parameters.protocol.clone()),
         ("rows", rows),
         ("sizes", sizes.to_owned()),
-        ("threads of the load", asked.threads.to_string()),
-        ("seed", asked.seed.to_string()),
-        ("Paceline of the stand", asked.stand.join(" ")),
+        ("threads of the load", parameters.threads.to_string()),
+        ("seed", parameters.seed.to_string()),
+        ("Paceline of the demonstration", parameters.stand.join(" ")),
     ]
 }

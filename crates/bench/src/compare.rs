@@ -1,10 +1,11 @@
-//! Two files of records side by side: what got faster or slower beyond noise.
+//! Compares two files of records: which runs became faster or slower beyond noise.
 //!
-//! The rule: something has changed if the ranges of the rounds do not overlap, the medians differ by more than 5 percent of the
-//! older one, *and* chance hardly explains it: either there are at least 4 rounds a side (of twice 4 rounds of the same speed the
-//! ranges lie apart in 1 of 35 comparisons; of twice 2 in 1 of 3), or the gap between the ranges is larger than each of them. With
-//! one round on a side there is no range, so nothing is said. Work that came at a fixed rate is compared by its p99
-//! latency, all other by its units per second. It never compares what is only in one of the files.
+//! A run has changed if all of the following hold: the ranges of the rounds do not overlap; the medians differ by more
+//! than 5 percent of the older one; the difference is unlikely to be chance. The last condition holds if both files have
+//! at least 4 rounds (two times 4 rounds of equal speed have disjoint ranges in 1 of 35 comparisons, two times 2 rounds in
+//! 1 of 3), or if the gap between the ranges is larger than each range. With a single round there is no range and
+//! therefore no verdict. Runs at a fixed rate are compared by the 99th percentile of their latency, all others by their
+//! units per second. Runs that only one file contains are listed and not compared.
 
 use crate::circumstances;
 use crate::record::Record;
@@ -12,116 +13,116 @@ use crate::show;
 use crate::summary::{Cell, Figures, Row, Spread, summarize};
 use std::fmt::{self, Display};
 
-/// Medians that differ by no more than this share of the older one are the same.
+/// Medians that differ by at most this share of the older one count as equal.
 const NOISE: f64 = 0.05;
-/// With so many rounds a side, ranges that lie apart are more than chance.
+/// Number of rounds per file from which disjoint ranges are unlikely to be chance.
 const ROUNDS_ENOUGH: usize = 4;
 
-/// What came of it. As text: warnings first, then a line for everything that is in both files.
+/// The result of a comparison. As text: first warnings, then a line for every run that both files contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Circumstances that differ, as `name: in the older file, in the newer`.
+    /// The circumstances that differ: name, value in the older file, value in the newer one.
     differences: Vec<(String, String, String)>,
     lines: Vec<Line>,
-    only_before: Vec<Place>,
-    only_after: Vec<Place>,
+    only_before: Vec<RunKey>,
+    only_after: Vec<RunKey>,
 }
 
-/// A run: scenario, variant, clients, target.
+/// Scenario, variant, number of clients and target of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct RunKey {
     scenario: String,
     variant: String,
     clients: usize,
     target: String,
 }
 
-/// What is in both files.
+/// A run that both files contain.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
-    place: Place,
+    key: RunKey,
     change: Change,
 }
 
-/// What has become of it.
+/// How a run has changed.
 #[derive(Debug, Clone, PartialEq)]
 enum Change {
-    /// It ran both times.
+    /// The run has figures in both files.
     Compared {
         measure: Measure,
         before: f64,
         after: f64,
         verdict: Verdict,
-        /// Turns that failed, per round: before, and now.
+        /// Failed turns per round, in the older and in the newer file.
         failed: (f64, f64),
     },
-    /// It ran before, and does not run now; why.
-    RunsNoMore(String),
-    /// It runs now.
-    RunsNow,
-    /// It ran neither time.
+    /// The run has figures in the older file only; contains the reason.
+    RunsOnlyBefore(String),
+    /// The run has figures in the newer file only.
+    RunsOnlyNow,
+    /// The run has figures in neither file.
     NeverRan,
 }
 
-/// What is compared.
+/// The compared figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
-    /// Units per second: more is better.
+    /// Units per second; a higher value is better.
     Rate,
-    /// 99 of 100 took less: less is better.
+    /// 99th percentile of the latency; a lower value is better.
     P99,
 }
 
-/// How the newer one is.
+/// How the newer file compares with the older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Faster,
     Slower,
     WithinNoise,
-    /// A single round on a side.
+    /// One of the files has a single round.
     CannotTell,
-    /// A check of the newer file does not hold.
+    /// A check in the newer file does not hold.
     CheckFails,
-    /// A check of the older file did not hold, those of the newer do.
-    CheckHeldNot,
+    /// A check in the older file does not hold; those in the newer one hold.
+    CheckFailedBefore,
 }
 
-/// Compares two files, the older one first.
+/// Compares two files of records.
 pub fn compare(before: &[Record], after: &[Record]) -> Comparison {
     let (old, new) = (summarize(before), summarize(after));
-    let (old, new) = (places(&old), places(&new));
+    let (old, new) = (keys(&old), keys(&new));
     let mut comparison = Comparison {
         differences: differences(before, after),
         lines: Vec::new(),
         only_before: Vec::new(),
         only_after: Vec::new(),
     };
-    for (place, cell) in &old {
-        match new.iter().find(|(known, _)| known == place) {
+    for (key, cell) in &old {
+        match new.iter().find(|(known, _)| known == key) {
             Some((_, now)) => comparison.lines.push(Line {
-                place: place.clone(),
+                key: key.clone(),
                 change: Change::of(cell, now),
             }),
-            None => comparison.only_before.push(place.clone()),
+            None => comparison.only_before.push(key.clone()),
         }
     }
-    let is_new = |place: &&Place| old.iter().all(|(known, _)| known != *place);
-    let only_after = new.iter().map(|(place, _)| place).filter(is_new);
+    let is_new = |key: &&RunKey| old.iter().all(|(known, _)| known != *key);
+    let only_after = new.iter().map(|(key, _)| key).filter(is_new);
     comparison.only_after = only_after.cloned().collect();
     comparison
 }
 
-fn places(rows: &[Row]) -> Vec<(Place, &Cell)> {
+fn keys(rows: &[Row]) -> Vec<(RunKey, &Cell)> {
     let cells = rows
         .iter()
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    let place = |row: &Row, cell: &Cell| Place {
+    let key = |row: &Row, cell: &Cell| RunKey {
         scenario: row.scenario.clone(),
-        variant: row.way(),
+        variant: row.label(),
         clients: row.clients,
         target: cell.target.clone(),
     };
-    cells.map(|(row, cell)| (place(row, cell), cell)).collect()
+    cells.map(|(row, cell)| (key(row, cell), cell)).collect()
 }
 
 fn differences(before: &[Record], after: &[Record]) -> Vec<(String, String, String)> {
@@ -129,18 +130,19 @@ fn differences(before: &[Record], after: &[Record]) -> Vec<(String, String, Stri
     let same =
         |one: &circumstances::Circumstance| new.iter().find(|other| other.is(one.kind, &one.name));
     let changed = old.iter().filter_map(|one| {
-        let now = same(one).map_or_else(|| "not told".to_owned(), |now| now.text());
+        let now = same(one).map_or_else(|| "unknown".to_owned(), |now| now.text());
         (now != one.text()).then(|| (one.name.clone(), one.text(), now))
     });
     let added = new
         .iter()
         .filter(|one| old.iter().all(|other| !other.is(one.kind, &one.name)));
-    let added = added.map(|one| (one.name.clone(), "not told".to_owned(), one.text()));
+    let added = added.map(|one| (one.name.clone(), "unknown".to_owned(), one.text()));
     changed.chain(added).collect()
 }
 
 impl Comparison {
-    /// Whether something is worse than before: slower beyond noise, or it does not run any more, or its check does not hold.
+    /// Whether a run is worse in the newer file: it is slower beyond noise, has no figures any more, or its check does not
+    /// hold.
     pub fn is_slower(&self) -> bool {
         self.lines.iter().any(|line| line.change.is_worse())
     }
@@ -150,8 +152,10 @@ impl Change {
     fn of(before: &Cell, after: &Cell) -> Self {
         match (&before.figures, &after.figures) {
             (Some(before), Some(after)) => Self::between(before, after),
-            (Some(_), None) => Self::RunsNoMore(after.failed.first().cloned().unwrap_or_default()),
-            (None, Some(_)) => Self::RunsNow,
+            (Some(_), None) => {
+                Self::RunsOnlyBefore(after.failed.first().cloned().unwrap_or_default())
+            }
+            (None, Some(_)) => Self::RunsOnlyNow,
             (None, None) => Self::NeverRan,
         }
     }
@@ -164,7 +168,7 @@ impl Change {
         };
         let verdict = match (before.holds, after.holds) {
             (_, false) => Verdict::CheckFails,
-            (false, true) => Verdict::CheckHeldNot,
+            (false, true) => Verdict::CheckFailedBefore,
             _ if before.rounds < 2 || after.rounds < 2 => Verdict::CannotTell,
             _ => measure.judge(old, new, before.rounds.min(after.rounds)),
         };
@@ -183,8 +187,8 @@ impl Change {
             Self::Compared { verdict, .. } => {
                 matches!(verdict, Verdict::Slower | Verdict::CheckFails)
             }
-            Self::RunsNoMore(_) => true,
-            Self::RunsNow | Self::NeverRan => false,
+            Self::RunsOnlyBefore(_) => true,
+            Self::RunsOnlyNow | Self::NeverRan => false,
         }
     }
 }
@@ -193,15 +197,16 @@ impl Measure {
     fn judge(self, old: Spread, new: Spread, rounds: usize) -> Verdict {
         let gap = (new.min - old.max).max(old.min - new.max);
         let wider = (new.max - new.min).max(old.max - old.min);
-        let apart = gap > 0.0 && (gap > wider || rounds >= ROUNDS_ENOUGH);
+        let disjoint = gap > 0.0 && (gap > wider || rounds >= ROUNDS_ENOUGH);
         let far = (new.median - old.median).abs() > NOISE * old.median;
-        if !apart || !far {
+        if !disjoint || !far {
             return Verdict::WithinNoise;
         }
         let more_is_better = self == Self::Rate;
-        match (new.median > old.median) == more_is_better {
-            true => Verdict::Faster,
-            false => Verdict::Slower,
+        if (new.median > old.median) == more_is_better {
+            Verdict::Faster
+        } else {
+            Verdict::Slower
         }
     }
 
@@ -231,13 +236,13 @@ impl Display for Comparison {
         let width = self
             .lines
             .iter()
-            .map(|line| line.place.to_string().chars().count())
+            .map(|line| line.key.to_string().chars().count())
             .max();
         for line in &self.lines {
-            let place = line.place.to_string();
+            let key = line.key.to_string();
             writeln!(
                 f,
-                "{place:<width$}  {}",
+                "{key:<width$}  {}",
                 line.change,
                 width = width.unwrap_or_default()
             )?;
@@ -247,14 +252,14 @@ impl Display for Comparison {
     }
 }
 
-fn write_only(f: &mut fmt::Formatter<'_>, which: &str, places: &[Place]) -> fmt::Result {
-    for place in places {
-        writeln!(f, "{which}: {place}")?;
+fn write_only(f: &mut fmt::Formatter<'_>, which: &str, keys: &[RunKey]) -> fmt::Result {
+    for key in keys {
+        writeln!(f, "{which}: {key}")?;
     }
     Ok(())
 }
 
-impl Display for Place {
+impl Display for RunKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clients = show::clients(self.clients);
         write!(
@@ -276,9 +281,10 @@ impl Display for Change {
                 failed,
             } => {
                 let (old, new) = (measure.show(*before), measure.show(*after));
-                let ratio = match *before > 0.0 {
-                    true => format!("{} ×", show::fixed(after / before, 2)),
-                    false => String::new(),
+                let ratio = if *before > 0.0 {
+                    format!("{} ×", show::fixed(after / before, 2))
+                } else {
+                    String::new()
                 };
                 write!(f, "{old:>14} {new:>14} {ratio:>9}  {verdict}")?;
                 match failed {
@@ -291,8 +297,8 @@ impl Display for Change {
                     ),
                 }
             }
-            Self::RunsNoMore(why) => write!(f, "RUNS NO MORE: {why}"),
-            Self::RunsNow => write!(f, "runs now, did not run before"),
+            Self::RunsOnlyBefore(why) => write!(f, "RUNS NO MORE: {why}"),
+            Self::RunsOnlyNow => write!(f, "runs now, did not run before"),
             Self::NeverRan => write!(f, "did not run in either file"),
         }
     }
@@ -306,7 +312,7 @@ impl Display for Verdict {
             Self::WithinNoise => "within noise",
             Self::CannotTell => "one round: cannot tell noise",
             Self::CheckFails => "CHECK FAILS in the second file",
-            Self::CheckHeldNot => "check failed in the first file, holds in the second",
+            Self::CheckFailedBefore => "check failed in the first file, holds in the second",
         })
     }
 }

@@ -1,5 +1,5 @@
-//! A client's connection: the lab's own, so that no driver's work is measured. It logs in, asks, and looks at answers
-//! row by row; nothing is kept that a caller did not take.
+//! The connection of a client. The lab has its own implementation, so that it does not measure a driver. It logs in, sends
+//! statements and passes rows to the caller one by one; it stores no rows unless the caller does.
 
 mod stream;
 
@@ -19,40 +19,40 @@ use std::io;
 use std::time::Duration;
 use stream::Stream;
 
-/// For a goodbye.
+/// Limit for closing a connection.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// For a login, a crowded server included.
+/// Limit for a login; a busy server may take long.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Why a question has no answer.
+/// Why a statement has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
-    /// The target said so; the connection goes on.
+    /// The target returned an error; the connection remains usable.
     #[error("{message} (SQLSTATE {sqlstate})")]
     Refused {
-        /// PostgreSQL documentation, appendix A.
+        /// SQLSTATE (PostgreSQL documentation, appendix A).
         sqlstate: String,
-        /// In the target's own words.
+        /// Primary message of the target.
         message: String,
     },
-    /// The target said so to a login: there is no connection, and no work was begun.
+    /// The target rejected the login. No work was begun.
     #[error("not admitted: {message} (SQLSTATE {sqlstate})")]
     NotAdmitted {
-        /// PostgreSQL documentation, appendix A.
+        /// SQLSTATE (PostgreSQL documentation, appendix A).
         sqlstate: String,
-        /// In the target's own words.
+        /// Primary message of the target.
         message: String,
     },
-    /// Nobody answers at the address.
+    /// No server answers at the address.
     #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// The connection broke while an answer was due: whether the work was done is not known.
+    /// The connection was lost before the answer arrived. The client does not know whether the statement was executed.
     #[error("the connection was lost: {0}")]
     Lost(String),
 }
 
 impl Failure {
-    /// What it is called in counts of errors: the SQLSTATE, or a word.
+    /// The name in counts of errors: the SQLSTATE or a word.
     pub fn kind(&self) -> &str {
         match self {
             Self::Refused { sqlstate, .. } | Self::NotAdmitted { sqlstate, .. } => sqlstate,
@@ -61,8 +61,8 @@ impl Failure {
         }
     }
 
-    /// Whether the work may have been done all the same: the connection broke here, or (class 08) between a pooler and its server,
-    /// or (57P) the server ended it.
+    /// Whether the statement may have been executed although it failed: this connection was lost, or the one between a
+    /// pooler and its server (class 08), or the server terminated it (57P).
     pub(crate) fn is_in_doubt(&self) -> bool {
         match self {
             Self::Refused { sqlstate, .. } => {
@@ -73,12 +73,12 @@ impl Failure {
         }
     }
 
-    /// Whether another connection may fare better soon: this one was lost, or the server was full or starting.
+    /// Whether a new connection may succeed soon: this one was lost, or the server was full or starting.
     pub(crate) fn may_pass(&self) -> bool {
         self.is_in_doubt() || matches!(self, Self::NotAdmitted { .. })
     }
 
-    /// The same before the end of a login, when there is no work that may have been done.
+    /// The same failure during a login: no statement was sent, so none may have been executed.
     fn at_login(self) -> Self {
         match self {
             Self::Refused { sqlstate, message } => Self::NotAdmitted { sqlstate, message },
@@ -104,23 +104,23 @@ impl From<WireError> for Failure {
 /// The end of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Rows that came.
+    /// Number of rows.
     pub(crate) rows: u64,
-    /// Rows that the last command counts (`UPDATE 3`).
+    /// Number of rows in the last command tag (`UPDATE 3`).
     pub(crate) affected: u64,
 }
 
-/// Rows of a question of the lab's own, as text.
+/// Rows in text format.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
-/// A connection that is logged in.
+/// A connection after a successful login.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
     out: BytesMut,
-    /// The beginning of a message whose end has not come.
+    /// The beginning of an incomplete message.
     input: BytesMut,
-    /// Statements by their number: known to the target?
+    /// By number of the statement: whether this connection has prepared it.
     prepared: Vec<bool>,
     status: Status,
 }
@@ -128,7 +128,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects and logs in.
     pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
-        match tokio::time::timeout(CONNECT_LIMIT, Self::open_at_leisure(target)).await {
+        match tokio::time::timeout(CONNECT_LIMIT, Self::open_without_limit(target)).await {
             Ok(opened) => opened.map_err(Failure::at_login),
             Err(_) => Err(Failure::Unreachable(format!(
                 "no answer for {} s",
@@ -137,7 +137,7 @@ impl Connection {
         }
     }
 
-    async fn open_at_leisure(target: &Target) -> Result<Self, Failure> {
+    async fn open_without_limit(target: &Target) -> Result<Self, Failure> {
         let stream = Stream::connect(target).await;
         let mut conn = Self {
             stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
@@ -179,17 +179,18 @@ impl Connection {
             let Some(body) = request.filter(|_| !ready) else {
                 return Ok(());
             };
-            let unfit = |error: WireError| Failure::Unreachable(error.to_string());
-            let progress = login.handle(&body, &mut self.out).map_err(unfit)?;
+            let rejected = |error: WireError| Failure::Unreachable(error.to_string());
+            let progress = login.handle(&body, &mut self.out).map_err(rejected)?;
             if let Progress::WantsKeys(stretch) = progress {
                 let keys = Keys::derive(password.unwrap_or_default().as_bytes(), &stretch);
-                login.give(&keys, &mut self.out).map_err(unfit)?;
+                login.give(&keys, &mut self.out).map_err(rejected)?;
             }
         }
     }
 
-    /// Sends what is in `out` and lets `on_frame` see every message that comes, until it stops the reading by `true` or the
-    /// target is ready (`Ok(true)`). An error is returned when the target is ready again, or gone.
+    /// Sends the contents of `out` and passes every message to `on_frame`. Stops when `on_frame` returns true
+    /// (`Ok(false)`) or when the target is ready (`Ok(true)`). Returns an error of the target when the target is ready
+    /// again or has closed the connection.
     async fn exchange(
         &mut self,
         on_frame: &mut impl FnMut(Frame<'_>) -> bool,
@@ -207,12 +208,12 @@ impl Connection {
             let read = stream.read(|bytes| feed(input, bytes, status, &mut refused, on_frame));
             match read.await {
                 Ok(read) => match (read?, refused.take()) {
-                    (Feed::Wanting, error) => refused = error,
-                    (Feed::Ready | Feed::Stopped, Some(error)) => return Err(error),
-                    (Feed::Ready, None) => return Ok(true),
-                    (Feed::Stopped, None) => return Ok(false),
+                    (AnswerState::Incomplete, error) => refused = error,
+                    (AnswerState::Ready | AnswerState::Stopped, Some(error)) => return Err(error),
+                    (AnswerState::Ready, None) => return Ok(true),
+                    (AnswerState::Stopped, None) => return Ok(false),
                 },
-                // A FATAL error is the last that is heard.
+                // After a FATAL error the server closes the connection.
                 Err(error) => return Err(refused.unwrap_or_else(|| Failure::lost(&error))),
             }
         }
@@ -223,12 +224,12 @@ impl Connection {
         self.status != Status::Idle
     }
 
-    /// Runs a text of the lab's own and returns the rows of its last statement that has any.
+    /// Runs a query string and returns the rows of its last statement that returns rows.
     pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows, Failure> {
         Ok(self.table(sql).await?.1)
     }
 
-    /// The same with the names of the columns.
+    /// Like [`Self::query`], but also returns the names of the columns.
     pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows), Failure> {
         frontend::write_query(&mut self.out, sql);
         let (mut columns, mut rows, mut broken) = (Vec::new(), Rows::new(), None);
@@ -250,7 +251,7 @@ impl Connection {
         broken.map_or(Ok((columns, rows)), |error: WireError| Err(error.into()))
     }
 
-    /// The number that is the only value of the only row of an answer.
+    /// Runs a query that returns one number.
     pub(crate) async fn number(&mut self, sql: &str) -> Result<i64, Failure> {
         let rows = self.query(sql).await?;
         let value = rows
@@ -262,7 +263,7 @@ impl Connection {
         })
     }
 
-    /// Runs `statement` once; `on_row` sees the body of each row (see [`backend::row_values`]).
+    /// Runs `statement` once. Passes the body of each row to `on_row` (see [`backend::row_values`]).
     pub(crate) async fn run(
         &mut self,
         statement: &Statement,
@@ -287,7 +288,7 @@ impl Connection {
             false
         };
         let done = self.exchange(&mut on_frame).await;
-        // It stays prepared even if it fails then.
+        // The statement remains prepared even if its execution fails.
         if parsed && statement.is_kept() {
             self.note_prepared(statement.number);
         }
@@ -302,18 +303,18 @@ impl Connection {
         }
     }
 
-    /// Says goodbye and goes, as a client does: what the target does then is its own business.
+    /// Terminates the connection as a client does, without waiting for the target.
     pub(crate) async fn terminate(mut self) {
         frontend::write_terminate(&mut self.out);
-        // Whoever does not hear it sees the end of the connection.
+        // If the message cannot be sent, the target sees the end of the connection.
         let _ = self.stream.write_all(&mut self.out).await;
     }
 
-    /// Ends the session in good order and waits until the target has closed it, but not for long.
+    /// Terminates the connection and waits, within a limit, until the target has closed it.
     pub(crate) async fn close(mut self) {
         frontend::write_terminate(&mut self.out);
         let goodbye = async {
-            // Whoever does not hear it sees the end of the connection.
+            // If the message cannot be sent, the target sees the end of the connection.
             if self.stream.write_all(&mut self.out).await.is_ok() {
                 while self.stream.read(|_| ()).await.is_ok() {}
             }
@@ -322,39 +323,39 @@ impl Connection {
     }
 }
 
-/// How far an answer has come.
+/// The state of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Feed {
-    Wanting,
+enum AnswerState {
+    Incomplete,
     Stopped,
     Ready,
 }
 
-/// Takes the whole messages from `input` and `bytes` behind it; what is left stays in `input`. Of a long answer only the
-/// messages that two reads have torn apart are put together, nothing else is copied.
+/// Passes the complete messages in `input` and `bytes` to `on_frame` and leaves the remainder in `input`. Only a message
+/// that is split between two reads is copied.
 fn feed(
     input: &mut BytesMut,
     bytes: &[u8],
     status: &mut Status,
     refused: &mut Option<Failure>,
     on_frame: &mut impl FnMut(Frame<'_>) -> bool,
-) -> Result<Feed, WireError> {
-    let mut feed = Feed::Wanting;
+) -> Result<AnswerState, WireError> {
+    let mut feed = AnswerState::Incomplete;
     let mut take = |frame: Frame<'_>| {
         match frame.tag {
             tag::ERROR_RESPONSE => *refused = Some(refusal(frame.body())),
             tag::READY_FOR_QUERY => {
                 *status = Status::read(frame.body())?;
-                feed = Feed::Ready;
+                feed = AnswerState::Ready;
             }
-            _ if on_frame(frame) => feed = Feed::Stopped,
+            _ if on_frame(frame) => feed = AnswerState::Stopped,
             _ => {}
         }
         Ok(())
     };
     let bytes = complete(input, bytes)?;
-    let mut torn = Frames::new(input);
-    if let Some(frame) = torn.next_frame()? {
+    let mut split = Frames::new(input);
+    if let Some(frame) = split.next_frame()? {
         take(frame)?;
         input.clear();
     }
@@ -366,7 +367,7 @@ fn feed(
     Ok(feed)
 }
 
-/// Brings the message whose beginning is in `input` to its end, as far as `bytes` go; returns what is behind it.
+/// Completes the message in `input` from `bytes`, as far as possible; returns the remaining bytes.
 fn complete<'a>(input: &mut BytesMut, mut bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
     while !input.is_empty() {
         let wanted = Header::read(input)?.map_or(HEADER_LEN, |header| header.len);

@@ -1,4 +1,5 @@
-//! The stand of the demonstration: an embedded PostgreSQL and a Paceline in front of it, both on loopback, both ended with it.
+//! The servers of the demonstration: an embedded PostgreSQL and a Paceline in front of it. Both listen on loopback and end
+//! with the bench.
 
 mod database;
 
@@ -16,38 +17,38 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For Paceline to listen.
+/// Limit for Paceline to listen.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// For Paceline to end in good order.
+/// Limit for Paceline to shut down.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connections that the embedded PostgreSQL takes: as many a small server does.
+/// `max_connections` of the embedded PostgreSQL, unless there are more clients; usual for a small server.
 const CONNECTIONS: usize = 400;
-/// Of those that are not for clients: the lab's own, Paceline's, PostgreSQL's reserve.
+/// Connections that are not available to clients: those of the lab and of Paceline, and the reserve of PostgreSQL.
 const CONNECTIONS_RESERVED: usize = 20;
-/// Its other settings: room for the tables, and no checkpoint in the middle of a short run.
+/// Other settings: enough memory for the tables, and no checkpoint during a short run.
 const SERVER_SETTINGS: [(&str, &str); 3] = [
     ("shared_buffers", "256MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
 ];
-/// Settings of Paceline: un-hinted statements travel together, too.
+/// Settings of Paceline: it also groups statements without a hint.
 pub const PACELINE_SETTINGS: [&str; 2] = ["hotspot_for_autocommit=true", "default_pool_size=4"];
 
-/// What runs.
+/// The running servers.
 #[derive(Debug)]
 pub struct Demo {
-    /// Ends before the server does.
+    /// Dropped before the server, so that Paceline ends first.
     paceline: Paceline,
     server: Server,
 }
 
 impl Demo {
-    /// Starts both; `data_dir` keeps PostgreSQL's data and is used again the next time. `program` is the file of Paceline.
-    /// PostgreSQL takes as many connections as a small server does, and `clients` if these are more.
+    /// Starts both servers. `data_dir` holds the data of PostgreSQL and is used again the next time; `program` is the
+    /// executable of Paceline. PostgreSQL admits at least `clients` clients.
     ///
     /// # Errors
-    /// PostgreSQL or Paceline does not start; nothing is left running.
+    /// PostgreSQL or Paceline does not start. No process is left running.
     pub fn start(data_dir: &Path, program: &Path, clients: usize) -> anyhow::Result<Self> {
         let mut options = Options::new(data_dir);
         let settings = SERVER_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -60,7 +61,7 @@ impl Demo {
         Ok(Self { paceline, server })
     }
 
-    /// PostgreSQL itself, and the same through Paceline.
+    /// PostgreSQL as a direct target, and through Paceline.
     pub fn targets(&self) -> Vec<Arc<Target>> {
         let target = |name: &str, port| {
             Arc::new(Target {
@@ -78,10 +79,10 @@ impl Demo {
         ]
     }
 
-    /// The same, in an empty database for a user's own tables; what an earlier run has left there is gone.
+    /// The same targets with an empty database for scripts. Drops what an earlier run left in it.
     ///
     /// # Errors
-    /// PostgreSQL refuses to make the database, or somebody else has made one of its name.
+    /// PostgreSQL cannot create the database, or another database has its name.
     pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>, Failure> {
         let mut targets = self.targets();
         if let Some(direct) = targets.first() {
@@ -95,7 +96,7 @@ impl Demo {
         Ok(targets)
     }
 
-    /// Ends both, in good order.
+    /// Shuts down both servers.
     ///
     /// # Errors
     /// PostgreSQL does not stop.
@@ -105,7 +106,7 @@ impl Demo {
     }
 }
 
-/// A Paceline of our own; ends when it is dropped.
+/// A Paceline process; it ends when this value is dropped.
 #[derive(Debug)]
 struct Paceline {
     child: Child,
@@ -121,7 +122,7 @@ impl Paceline {
             command.args(["--set", setting]);
         }
         let child = command
-            // An interrupt at the terminal is for the lab, which ends the others in order.
+            // An interrupt at the terminal is for this process, which shuts down the others.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -136,10 +137,10 @@ impl Paceline {
             bail!("Paceline's standard error is not to be had");
         };
         let (sender, lines) = mpsc::channel();
-        // Reads to the end, so that Paceline is never held up by a full pipe.
+        // The thread reads to the end, so that Paceline never blocks on a full pipe.
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                // Nobody listens any more once it has started.
+                // Fails once `await_address` has returned.
                 let _ = sender.send(line);
             }
         });
@@ -151,16 +152,19 @@ impl Paceline {
 /// Waits for the line "listening on ADDR:PORT".
 fn await_address(lines: &Receiver<String>) -> anyhow::Result<SocketAddr> {
     let deadline = Instant::now() + START_LIMIT;
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let Ok(line) = lines.recv_timeout(left) else {
-            bail!("Paceline does not listen; it said: {}", said.join(" / "));
+            bail!(
+                "Paceline does not listen; its output: {}",
+                output.join(" / ")
+            );
         };
         let address = line.split_once("listening on ");
         match address.and_then(|(_, address)| address.split_whitespace().next()?.parse().ok()) {
             Some(address) => return Ok(address),
-            None => said.push(line),
+            None => output.push(line),
         }
     }
 }
@@ -171,7 +175,7 @@ impl Drop for Paceline {
             .ok()
             .and_then(rustix::process::Pid::from_raw)
         {
-            // It has ended by itself if it cannot be told.
+            // Fails if the process has already ended.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let deadline = Instant::now() + STOP_LIMIT;

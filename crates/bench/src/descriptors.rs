@@ -1,14 +1,14 @@
-//! Every client needs a file descriptor.
+//! The limit of open files: every client needs a file descriptor.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Besides those of the clients: standard streams, files, the runtime's own.
+/// Descriptors for standard streams, files and the runtime.
 const OTHERS: u64 = 64;
 
-/// Raises the limit of open files so that so many clients can connect.
+/// Raises the limit of open files so that `clients` clients can connect.
 ///
 /// # Errors
-/// The system allows fewer; says how many are needed, and how to allow them.
+/// The hard limit is lower. The message says how many descriptors are needed and how to raise the limit.
 pub fn allow(clients: usize) -> anyhow::Result<()> {
     let needed = clients as u64 + OTHERS;
     let mut limit = getrlimit(Resource::Nofile);

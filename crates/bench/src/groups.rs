@@ -1,4 +1,4 @@
-//! How large the groups are while a run lasts: asks a target that knows `SHOW GROUPS`, which is Paceline.
+//! Samples the sizes of groups during a run by `SHOW GROUPS`, which only Paceline supports.
 
 use crate::connection::{Connection, Failure};
 use crate::load::RunStatus;
@@ -6,28 +6,28 @@ use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Between two looks.
+/// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The groups of a moment.
+/// The mean size of groups in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupSample {
     /// Seconds since the run began.
     pub second: f64,
-    /// Mean number of units that travelled together since the sample before.
+    /// Mean number of units per group since the previous sample.
     pub mean: f64,
 }
 
-/// Units that went in groups, and these groups, since Paceline's start.
+/// Number of grouped units, and of groups, since Paceline started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     units: u64,
     groups: u64,
 }
 
-/// Looks every quarter of a second for as long as it is asked; what was seen is in `samples`. Never ends.
+/// Appends a sample every quarter of a second. Never returns.
 pub(crate) async fn watch(target: &Target, status: &RunStatus, samples: &mut Vec<GroupSample>) {
-    // Whoever forms no groups refuses the question, and is not asked again.
+    // Other servers return an error; the function does not try again then.
     let _: Result<(), Failure> = look(target, status, samples).await;
     std::future::pending().await
 }
@@ -58,14 +58,14 @@ impl Counts {
     }
 }
 
-/// Of all templates whose units go in groups.
+/// The sum over all templates that form groups.
 async fn counts(conn: &mut Connection) -> Result<Counts, Failure> {
     let (columns, rows) = conn.table("SHOW GROUPS").await?;
-    let place = |name| columns.iter().position(|column| column == name);
-    let number = |row: &[Option<String>], place: Option<usize>| -> Option<u64> {
-        row.get(place?)?.as_deref()?.parse().ok()
+    let column_index = |name| columns.iter().position(|column| column == name);
+    let number = |row: &[Option<String>], column_index: Option<usize>| -> Option<u64> {
+        row.get(column_index?)?.as_deref()?.parse().ok()
     };
-    let (units, groups) = (place("units"), place("groups"));
+    let (units, groups) = (column_index("units"), column_index("groups"));
     let mut counts = Counts::default();
     for row in &rows {
         if let (Some(units), Some(groups)) = (number(row, units), number(row, groups)) {
@@ -81,11 +81,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_of_what_came_since() {
+    fn a_mean_covers_the_interval_only() {
         let counts = |units, groups| Counts { units, groups };
         assert_eq!(counts(130, 12).mean_since(counts(10, 2)), Some(12.0));
         assert_eq!(counts(10, 2).mean_since(counts(10, 2)), None);
-        // Paceline was started again.
+        // Paceline was restarted.
         assert_eq!(counts(5, 1).mean_since(counts(10, 2)), None);
     }
 }

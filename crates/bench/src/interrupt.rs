@@ -1,16 +1,16 @@
-//! The end before its time, and how long anybody is waited for: nothing that the lab asks of a target may keep it for ever.
+//! Interrupts, and limits for waiting: no target can block the bench indefinitely.
 
 use crate::connection::Failure;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Set to end everything before its time: the run that goes on is measured up to then, its check is made, no other begins.
+/// Ends a bench early. The current run ends and is checked; no further run begins.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<watch::Sender<Option<Instant>>>);
 
 impl Interrupt {
-    /// Ends everything before its time.
+    /// Requests the end.
     pub fn set(&self) {
         self.0.send_if_modified(|at| {
             let is_first = at.is_none();
@@ -19,34 +19,34 @@ impl Interrupt {
         });
     }
 
-    /// Whether it was asked for.
+    /// Whether the end was requested.
     pub fn is_set(&self) -> bool {
         self.at().is_some()
     }
 
-    /// When it was asked for.
+    /// When the end was requested.
     pub(crate) fn at(&self) -> Option<Instant> {
         *self.0.borrow()
     }
 
-    /// Returns when it is asked for.
+    /// Returns when the end is requested.
     pub(crate) async fn requested(&self) {
-        // The sender is here, so the channel is open.
+        // Fails only if the sender is dropped; `self` holds it.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 }
 
-/// How long an answer is waited for.
+/// A limit for waiting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
-    /// At most.
+    /// The limit without an interrupt.
     pub(crate) limit: Duration,
-    /// At most after an interrupt.
+    /// The limit after an interrupt.
     pub(crate) interrupted: Duration,
 }
 
 impl TimeLimit {
-    /// Returns when there is none left.
+    /// Returns when the limit has passed.
     pub(crate) async fn elapsed(self, interrupt: &Interrupt) {
         let interrupted = async {
             interrupt.requested().await;
@@ -58,10 +58,10 @@ impl TimeLimit {
         }
     }
 
-    /// Does `work`, if it is done in time.
+    /// Runs `work` within the limit.
     ///
     /// # Errors
-    /// Those of the work; or there was no answer in time.
+    /// Those of the work; or the limit has passed.
     pub(crate) async fn with<T>(
         self,
         interrupt: &Interrupt,
@@ -85,7 +85,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// What becomes of work that never ends.
+    /// The result of work that never ends.
     fn outcome(patience: TimeLimit, interrupt: &Interrupt) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_without_limit() {
+    fn waiting_ends_at_the_limit() {
         let patience = TimeLimit {
             limit: Duration::from_millis(1),
             interrupted: HOUR,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_takes_the_patience_away() {
+    fn an_interrupt_shortens_the_wait() {
         let patience = TimeLimit {
             limit: HOUR,
             interrupted: Duration::ZERO,

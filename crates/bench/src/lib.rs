@@ -1,9 +1,11 @@
-//! The lab: the five workloads of Paceline, run against any address that speaks PostgreSQL's protocol, side by side, with
-//! the checks that prove that nothing was lost.
+//! The benchmark of Paceline: runs the five scenarios and scripts of users against any server that speaks PostgreSQL's
+//! protocol, several targets in turn, and checks that no work was lost. The documentation calls it the lab.
 //!
-//! It never touches a table outside its own schema `paceline_lab` (a user's own script touches what its author wants it to), never
-//! compares figures of different runs without saying so, and never reports a speed without its check: where there is none, as for a
-//! script, it says so.
+//! It never touches a table outside of its own schema `paceline_lab`, except in a script of a user. It never compares
+//! figures of different runs without saying so, and it never reports a rate without the result of the check; for a script,
+//! it says that there is no check.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod bench;
 mod calibrate;

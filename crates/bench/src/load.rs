@@ -66,9 +66,10 @@ pub(crate) async fn run(
     }
     // Workers that have ended ignore this message.
     let is_cancelled = refused.is_some() || status.stop.is_set();
-    start.send_replace(match is_cancelled {
-        false => Start::At(*status.started.get_or_init(Instant::now)),
-        true => Start::Cancelled,
+    start.send_replace(if is_cancelled {
+        Start::Cancelled
+    } else {
+        Start::At(*status.started.get_or_init(Instant::now))
     });
     let mut total = Measured::nothing();
     for result in results {

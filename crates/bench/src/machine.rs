@@ -1,10 +1,10 @@
-//! Where figures come from: the machine, the server, its settings. A figure without them means nothing.
+//! The machine and the server of a measurement. Figures are meaningless without them.
 
 use crate::connection::{Connection, Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Settings that decide what a commit costs and how much stays in memory.
+/// The settings that determine the cost of a commit and the use of memory.
 const SETTINGS: [&str; 12] = [
     "autovacuum",
     "autovacuum_naptime",
@@ -20,21 +20,21 @@ const SETTINGS: [&str; 12] = [
     "work_mem",
 ];
 
-/// The machine on which the load ran.
+/// The machine that ran the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Logical processors that this process may use.
+    /// Number of logical processors available to this process.
     pub cores: usize,
-    /// Their name; empty if the system does not tell.
+    /// Model of the processor; empty if unknown.
     pub processor: String,
-    /// Main memory in MiB; 0 if the system does not tell.
+    /// Main memory in MiB; 0 if unknown.
     pub memory_mib: u64,
-    /// The operating system's name and release.
+    /// Name and release of the operating system.
     pub system: String,
 }
 
 impl Machine {
-    /// This one.
+    /// The current machine.
     pub fn this() -> Self {
         let read = |file| std::fs::read_to_string(file).unwrap_or_default();
         let value = |text: &str, name: &str| {
@@ -65,12 +65,12 @@ impl Machine {
 pub struct ServerFacts {
     /// `server_version`.
     pub version: String,
-    /// What costs and saves time there.
+    /// Settings that affect performance.
     pub settings: BTreeMap<String, String>,
 }
 
 impl ServerFacts {
-    /// As the server says.
+    /// Queries the server.
     pub(crate) async fn of(conn: &mut Connection) -> Result<Self, Failure> {
         let names = SETTINGS.join("', '");
         let rows = conn

@@ -1,4 +1,4 @@
-//! What is seen while runs go on: one line that changes on a terminal, one line per run elsewhere.
+//! The progress on standard error: one line that is updated on a terminal, one line per run elsewhere.
 
 use crate::bench::{Observer, Run, Stage};
 use crate::record::{Ran, Record};
@@ -6,17 +6,17 @@ use crate::show;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// Clears the line and goes to its beginning.
+/// Clears the line and moves the cursor to its beginning.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// The display, on standard error.
+/// Writes the progress to standard error.
 pub struct Progress<'a> {
     is_terminal: bool,
     keep: &'a mut dyn FnMut(&Record),
 }
 
 impl<'a> Progress<'a> {
-    /// Gives every record to `keep` as soon as it is there.
+    /// Passes every record to `keep` as soon as the run has ended.
     pub fn new(keep: &'a mut dyn FnMut(&Record)) -> Self {
         Self {
             is_terminal: io::stderr().is_terminal(),
@@ -24,30 +24,30 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn say(&self, text: &str) {
-        // Nobody reads a standard error that is closed.
+    fn write(&self, text: &str) {
+        // Fails only if standard error is closed.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
 
 impl Observer for Progress<'_> {
-    fn sees(&mut self, run: &Run<'_>, stage: Stage) {
+    fn on_stage(&mut self, run: &Run<'_>, stage: Stage) {
         if self.is_terminal {
-            self.say(&format!("{CLEAR}{}", line(run, stage)));
+            self.write(&format!("{CLEAR}{}", line(run, stage)));
         }
     }
 
-    fn ended(&mut self, record: &Record) {
+    fn on_end(&mut self, record: &Record) {
         if self.is_terminal {
-            self.say(CLEAR);
+            self.write(CLEAR);
         } else {
-            self.say(&format!("{}\n", result(record)));
+            self.write(&format!("{}\n", result(record)));
         }
         (self.keep)(record);
     }
 }
 
-/// `[3/10] hot-row hinted, 256 clients, paceline: 76,120 updates/s, 3.1 ms, 42 s left`
+/// Formats `[3/10] hot-row hinted, 256 clients, paceline: 76,120 updates/s, 3.1 ms, 42 s left`.
 fn line(run: &Run<'_>, stage: Stage) -> String {
     let scenario = run.choice.scenario;
     let head = format!(
@@ -109,7 +109,7 @@ fn result(record: &Record) -> String {
     }
 }
 
-/// Whether the target kept up; empty if turns come when there is an answer.
+/// The number of late turns at a fixed rate; empty for a closed loop.
 fn behind(ran: &Ran) -> String {
     let turns = ran.open_loop.as_ref();
     turns.map_or_else(String::new, |turns| format!(", {turns}"))

@@ -1,4 +1,4 @@
-//! What is known of one run: a line of `results.jsonl`. Everything that is shown is made from these.
+//! The record of one run: a line of `results.jsonl`. All output is made from records.
 
 use crate::groups::GroupSample;
 use crate::load::Measured;
@@ -10,111 +10,112 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Add;
 
-/// Of this format; another number is not read.
+/// The version of the format. Records of other versions are rejected.
 pub const VERSION: u32 = 1;
 
-/// One run of one variant by so many clients against one target.
+/// One run of one variant with a number of clients against one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`VERSION`].
     pub version: u32,
     /// When the run began, in seconds since 1970.
     pub at_unix_seconds: u64,
-    /// The scenario, as on the command line.
+    /// Name of the scenario on the command line.
     pub scenario: String,
-    /// Its variant.
+    /// Name of the variant.
     pub variant: String,
-    /// The target's name.
+    /// Name of the target.
     pub target: String,
-    /// Its address, without a password.
+    /// Address of the target, without a password.
     pub address: String,
-    /// Clients at the same time.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// From 1; runs of the same kind alternate between targets, round by round.
+    /// Number of the round, counted from 1; targets alternate round by round.
     pub round: usize,
-    /// What was asked for besides.
+    /// The parameters of the run.
     pub conditions: Conditions,
-    /// What came of it.
+    /// The result of the run.
     pub result: RunResult,
-    /// Where the load ran.
+    /// The machine that ran the load.
     pub machine: Machine,
-    /// What was behind the target.
+    /// The server behind the target.
     pub server: ServerFacts,
 }
 
-/// What was asked for.
+/// The parameters of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Before anything was measured.
+    /// Time before the measurement began.
     pub warmup_seconds: f64,
-    /// Asked to measure.
+    /// Requested time of the measurement.
     pub duration_seconds: f64,
-    /// Turns per second of all clients together, if they came at a fixed rate.
+    /// Turns per second of all clients together; `None` for a closed loop.
     pub rate: Option<f64>,
     /// Pause of each client between turns.
     pub think_seconds: f64,
     /// `simple`, `extended` or `prepared`.
     pub protocol: String,
-    /// Rows asked for.
+    /// Requested number of rows.
     pub rows: Option<u64>,
-    /// Sizes of the sources.
+    /// Whether the tables had the sizes of the sources.
     pub full: bool,
-    /// Seed of all that was drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Threads of the load.
+    /// Number of threads of the load.
     pub threads: usize,
-    /// Settings of the Paceline of the stand; empty if targets were named, or in a record that is older than this field.
+    /// Settings of the Paceline of the demonstration. Empty if targets were named, and in older records.
     #[serde(default)]
     pub stand: Vec<String>,
-    /// The command that asked for it, without passwords.
+    /// The command line, without passwords.
     pub command: String,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum RunResult {
-    /// It ran.
+    /// The run was executed.
     Ran(Box<Ran>),
-    /// It could not run at all.
+    /// The run could not be executed.
     Failed {
-        /// Why, in the target's own words.
+        /// The error message.
         why: String,
     },
 }
 
-/// Figures of a run.
+/// The figures of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Was measured; less than asked for if the run was interrupted.
+    /// Measured time; less than requested if the run was interrupted or no work was left.
     pub seconds: f64,
-    /// Units of work done in that time.
+    /// Number of completed units of work.
     pub units: u64,
-    /// Per second.
+    /// Units per second.
     pub rate: f64,
-    /// How long they took.
+    /// Latencies of the units.
     pub latency: Latency,
-    /// Turns that failed, by SQLSTATE (or `lost`, `unreachable`).
+    /// Failed turns by SQLSTATE (or `lost`, `unreachable`).
     pub errors: BTreeMap<String, Errors>,
-    /// Whether nothing was lost and nothing done twice. `None`: nobody looked, as only its author knows what a script should do.
+    /// The result of the check; `None` for a script, which has no check.
     pub check: Option<CheckResult>,
-    /// Per unit of work.
+    /// Cost per unit.
     pub cost: Cost,
-    /// Sizes of groups while it lasted; empty if the target forms none.
+    /// Sizes of groups during the run; empty if the target forms none.
     pub groups: Vec<GroupSample>,
-    /// Stopped before its time.
+    /// Whether the run was stopped early.
     pub interrupted: bool,
-    /// Whether the target kept up, if turns came at a fixed rate.
+    /// Late turns; `None` for a closed loop.
     #[serde(default)]
     pub open_loop: Option<OpenLoop>,
 }
 
-/// Turns that came at a fixed rate.
+/// Turns at a fixed rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// Fell due in the time measured.
+    /// Number of turns that were due within the measured time.
     pub offered: u64,
-    /// Had fallen due, and had no answer at its end. Their age then is among the latencies: the least that they would have taken.
+    /// Number of turns that were due but not answered at the end of the measured time. The latencies contain their age at
+    /// that time, which is the minimum of their latency.
     pub behind: u64,
 }
 
@@ -129,7 +130,7 @@ impl Add for OpenLoop {
     }
 }
 
-/// `5 of 100 due had no answer at the end`
+/// Formats `5 of 100 due had no answer at the end`.
 impl fmt::Display for OpenLoop {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (behind, offered) = (show::count(self.behind), show::count(self.offered));
@@ -140,35 +141,35 @@ impl fmt::Display for OpenLoop {
 /// Latencies in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// Half of all took less.
+    /// Median.
     pub p50: u64,
-    /// 95 of 100 took less.
+    /// 95th percentile.
     pub p95: u64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
 /// Failures of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// So many.
+    /// Number of failures.
     pub count: u64,
-    /// The first, in the target's own words.
+    /// Message of the first failure.
     pub first: String,
 }
 
-/// What the check after a run found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// Nothing was lost, nothing done twice.
+    /// Whether nothing was lost and nothing was done twice.
     pub holds: bool,
-    /// In a sentence, with the figures.
+    /// The result in one sentence, with the figures.
     pub says: String,
 }
 
@@ -191,7 +192,7 @@ impl Latency {
 }
 
 impl Ran {
-    /// What the check says that was made and does not hold.
+    /// The result of the check if it does not hold.
     pub fn broken(&self) -> Option<&str> {
         let broken = self.check.as_ref().filter(|check| !check.holds);
         broken.map(|check| check.says.as_str())
@@ -199,7 +200,7 @@ impl Ran {
 }
 
 impl Record {
-    /// The figures, if it ran.
+    /// The figures, if the run was executed.
     pub fn ran(&self) -> Option<&Ran> {
         match &self.result {
             RunResult::Ran(ran) => Some(ran),
@@ -207,19 +208,19 @@ impl Record {
         }
     }
 
-    /// As a line of `results.jsonl`, without its end.
+    /// Formats the record as a line of `results.jsonl`, without the line break.
     ///
     /// # Errors
-    /// None that a record of this crate can cause.
+    /// None for a record of this crate.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
 }
 
-/// Reads `results.jsonl`; empty lines are passed over.
+/// Reads `results.jsonl`; skips empty lines.
 ///
 /// # Errors
-/// The number of the first line that is not a record, and why.
+/// The number of the first line that is not a record, and the reason.
 pub fn read_lines(text: &str) -> Result<Vec<Record>, (usize, String)> {
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());

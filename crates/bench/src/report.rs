@@ -1,9 +1,9 @@
-//! The report: one page in HTML that needs nothing else. A manager reads its top, an engineer the rest, both on whatever screen
-//! they have, or on paper.
+//! The report: one self-contained HTML page. Its top is for managers, the rest for engineers; it fits on any screen and on
+//! paper.
 //!
-//! It fetches nothing and runs nothing: a policy in the page forbids it, should ever a text from a record be more than text.
-//! maud escapes all of them. Charts are our own SVG and tables: the libraries for charts either need a script and its fonts in
-//! the page, or fix their colours when they draw, and here a browser chooses between light and dark when it shows the page.
+//! The page loads nothing and runs no script. Its content security policy enforces that, and maud escapes all texts from
+//! records. Charts are SVG and tables: chart libraries either need a script and fonts in the page or fix the colours when
+//! they draw, whereas this page follows the light or dark theme of the browser.
 
 mod bars;
 mod checks;
@@ -26,10 +26,10 @@ use contents::Contents;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("report/style.css");
-/// Nothing from anywhere, no script; the style is in the page.
+/// Forbids all resources and scripts; allows the inline style sheet.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The page about all records.
+/// Formats all records as a page.
 pub fn report(records: &[Record]) -> String {
     let rows = summarize(records);
     let contents = Contents::of(&rows);

@@ -1,5 +1,5 @@
-//! A user's own script in the language of pgbench: `\set`, `\sleep`, SQL ended by `;`, variables as `:name` (PostgreSQL
-//! documentation, pgbench, "Custom Scripts"). What is not understood is an error with its line; nothing is passed over.
+//! Scripts of users in the language of pgbench: `\set`, `\sleep`, SQL statements that end with `;`, variables as `:name`
+//! (PostgreSQL documentation, pgbench, "Custom Scripts"). Anything else is an error with its line number.
 
 mod client;
 mod expression;
@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What results call the runs of scripts.
+/// The scenario of all scripts in results.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "sql",
     title: "SQL script",
@@ -42,19 +42,19 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct ScriptError {
-    /// The name that the script was given.
+    /// Name of the script.
     pub file: String,
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub what: String,
 }
 
 impl Script {
-    /// Understands `text`; `definitions` are names of variables and their values, as by `--define`.
+    /// Parses `text`. `definitions` are names and values of variables, as given by `--define`.
     ///
     /// # Errors
-    /// The first line that is not understood, and why.
+    /// The first line with an error.
     pub fn parse(
         name: &str,
         text: &str,
@@ -74,10 +74,10 @@ impl Script {
         })
     }
 
-    /// Runs it once, statement by statement.
+    /// Runs the script once.
     ///
     /// # Errors
-    /// That of the first statement that fails; no other is run then.
+    /// The error of the first statement that fails; no further statement runs.
     pub async fn run_once(self: &Arc<Self>, target: &Arc<Target>) -> Result<(), Failure> {
         let mut session = Session::new(Arc::clone(target), None);
         let program = Arc::new(Program::new(self, Protocol::Simple));
@@ -88,7 +88,7 @@ impl Script {
     }
 }
 
-/// Reads a script from top to bottom; a variable is known from the line that sets it.
+/// Parses a script from top to bottom. A variable is known from the line that sets it.
 struct Reader {
     names: HashMap<String, Operand>,
     presets: Vec<i64>,
@@ -113,7 +113,7 @@ impl Reader {
     }
 
     fn define(&mut self, name: &str, value: &str) {
-        // A definition goes before what is set by itself.
+        // A definition overrides the built-in value.
         if name == "client_id" {
             self.client_id = None;
         }
@@ -131,7 +131,7 @@ impl Reader {
         }
     }
 
-    /// The number of a variable, which is made if there is none.
+    /// The number of a variable; creates the variable if it does not exist.
     fn variable(&mut self, name: &str) -> usize {
         if let Some(Operand::Number(variable)) = self.names.get(name) {
             return *variable;
@@ -154,9 +154,10 @@ impl Reader {
             };
             self.steps.push(step);
         }
-        match self.steps.iter().any(|step| matches!(step, Step::Sql(_))) {
-            true => Ok(()),
-            false => Err((scanner.line(), "there is no statement in it".to_owned())),
+        if self.steps.iter().any(|step| matches!(step, Step::Sql(_))) {
+            Ok(())
+        } else {
+            Err((scanner.line(), "there is no statement in it".to_owned()))
         }
     }
 
@@ -172,7 +173,7 @@ impl Reader {
         pieces.collect::<Result<_, _>>().map(Step::Sql)
     }
 
-    /// What stands behind a backslash.
+    /// Parses a command after a backslash.
     fn command(&mut self, line: usize, text: &str) -> Result<Step, String> {
         let text = text.trim();
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));

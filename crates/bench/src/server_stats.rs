@@ -1,5 +1,6 @@
-//! What a unit of work costs the server: log written, row versions left dead, processor time. Counters are read twice while the
-//! load is on, because backends report theirs up to a second late; each is `None` where it cannot be told.
+//! The cost of a unit of work on the server: write-ahead log, dead row versions, processor time. The counters are read
+//! twice while the load runs, because backends report theirs with a delay of up to a second. A counter that cannot be read
+//! is `None`.
 
 use crate::connection::Connection;
 use crate::load::{LoadOptions, RunStatus};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How soon it is seen that the load has begun.
+/// Interval of the check whether the load has begun.
 const START_INTERVAL: Duration = Duration::from_millis(5);
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
@@ -16,15 +17,15 @@ const TICKS_PER_SECOND: u64 = 100;
 /// Cost per unit of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Bytes of write-ahead log, of all that the server did meanwhile.
+    /// Bytes of write-ahead log, including those of other activity on the server.
     pub wal_bytes: Option<f64>,
-    /// Row versions of the lab's tables that updates and deletes have left dead.
+    /// Row versions of the lab's tables that became dead by updates and deletes.
     pub dead_rows: Option<f64>,
-    /// Microseconds of processor time of everything on the target's machine but the load itself.
+    /// Microseconds of processor time on the machine of the target, without those of the load itself.
     pub cpu_micros: Option<f64>,
 }
 
-/// Where the counters stand.
+/// Values of the counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ServerStats {
     wal_bytes: Option<i64>,
@@ -33,7 +34,7 @@ pub(crate) struct ServerStats {
 }
 
 impl ServerStats {
-    /// Reads all of them.
+    /// Reads all counters.
     async fn read(conn: &mut Connection, target: &Target) -> Self {
         Self {
             cpu_micros: target.is_local().then(others_cpu_micros).flatten(),
@@ -46,7 +47,7 @@ impl ServerStats {
         }
     }
 
-    /// What each of so many units has cost since `before`.
+    /// The cost per unit since `before`, for `units` units.
     fn since(&self, before: &Self, units: u64) -> Cost {
         let each = |after: Option<i64>, before: Option<i64>| {
             let spent = after?.checked_sub(before?)?;
@@ -60,12 +61,12 @@ impl ServerStats {
     }
 }
 
-/// The counters at the beginning and the end of the time that is measured.
+/// The counters at the beginning and at the end of the measured time, each with the number of completed turns.
 #[derive(Debug, Default)]
 pub(crate) struct StatsReadings(Vec<(ServerStats, u64)>);
 
 impl StatsReadings {
-    /// Reads when the measured time begins and when it ends. Never ends itself.
+    /// Reads the counters when the measured time begins and when it ends. Never returns.
     pub(crate) async fn watch(&mut self, target: &Target, status: &RunStatus, load: &LoadOptions) {
         if let Ok(mut conn) = Connection::open(target).await {
             let started = loop {
@@ -87,7 +88,7 @@ impl StatsReadings {
         self.0.push((stats, status.done.load(Ordering::Relaxed)));
     }
 
-    /// The cost between the two; the load has ended, and the end is read now if it came sooner than expected.
+    /// The cost between the two readings. If the load ended early, reads the counters once more.
     pub(crate) async fn cost(mut self, target: &Target, status: &RunStatus) -> Cost {
         if self.0.len() == 1
             && let Ok(mut conn) = Connection::open(target).await
@@ -107,7 +108,7 @@ async fn dead_rows(conn: &mut Connection) -> Option<i64> {
     conn.number(sql).await.ok()
 }
 
-/// Processor time that this machine has spent, but for this process.
+/// Processor time of this machine, without that of this process.
 fn others_cpu_micros() -> Option<i64> {
     let all = std::fs::read_to_string("/proc/stat").ok()?;
     // user, nice, system, idle, iowait, irq, softirq; proc_stat(5).
@@ -122,7 +123,7 @@ fn others_cpu_micros() -> Option<i64> {
     let idle: u64 = times.iter().skip(3).take(2).sum();
     let busy = times.iter().sum::<u64>() - idle;
     let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the process may hold spaces; utime and stime are the 12th and 13th field behind it.
+    // The name of the process may contain spaces; utime and stime are the 12th and 13th field after it.
     let (_, own) = own.rsplit_once(')')?;
     let own: u64 = own
         .split_whitespace()
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_per_unit_and_only_where_both_ends_are_known() {
+    fn costs_are_per_unit_and_need_both_readings() {
         let before = ServerStats {
             wal_bytes: Some(1_000),
             dead_rows: None,
@@ -147,7 +148,7 @@ mod tests {
         let after = ServerStats {
             wal_bytes: Some(3_000),
             dead_rows: Some(7),
-            // A counter that went back, as after a crash.
+            // A counter that was reset, as after a crash.
             cpu_micros: Some(100),
         };
         let cost = after.since(&before, 10);

@@ -1,6 +1,6 @@
-//! Figures as people read them: 51,642; 3.1 ms; 74 ×.
+//! Formats figures for people: 51,642; 3.1 ms; 74 ×.
 
-/// A number with its thousands set apart; small ones keep a digit or two behind the point.
+/// A number with thousands separators; small numbers have one to three decimal places.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -9,13 +9,14 @@ pub(crate) fn number(value: f64) -> String {
         _ => 3,
     };
     let text = fixed(value, digits);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
-/// The same with so many digits behind the point, so that the figures of a column stand one below the other.
+/// A number with thousands separators and `digits` decimal places, so that the figures of a column are aligned.
 pub(crate) fn fixed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -30,12 +31,12 @@ pub(crate) fn fixed(value: f64, digits: usize) -> String {
     out + rest
 }
 
-/// A whole number with its thousands set apart.
+/// An integer with thousands separators.
 pub(crate) fn count(value: u64) -> String {
     number(value as f64)
 }
 
-/// `1 client`, `8,000 clients`.
+/// Formats `1 client` or `8,000 clients`.
 pub(crate) fn clients(number: usize) -> String {
     match number {
         1 => "1 client".to_owned(),
@@ -43,7 +44,7 @@ pub(crate) fn clients(number: usize) -> String {
     }
 }
 
-/// A time in the unit that suits it.
+/// A duration in a suitable unit.
 pub(crate) fn duration(micros: f64) -> String {
     match micros {
         size if size < 1_000.0 => format!("{} µs", number(size.round())),
@@ -52,7 +53,7 @@ pub(crate) fn duration(micros: f64) -> String {
     }
 }
 
-/// How many times as much: `74 ×`, `1.3 ×`.
+/// A ratio: `74 ×`, `1.3 ×`.
 pub(crate) fn times(ratio: f64) -> String {
     match ratio {
         size if size >= 20.0 => format!("{size:.0} ×"),
@@ -60,7 +61,7 @@ pub(crate) fn times(ratio: f64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// A number of bytes in a suitable unit.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         size if size < 10_240.0 => format!("{} B", number(size.round())),
@@ -69,7 +70,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A moment, given in seconds since 1970: `2026-03-01 07:05 UTC`.
+/// Formats a time, given in seconds since 1970, as `2026-03-01 07:05 UTC`.
 pub(crate) fn moment(unix_seconds: u64) -> String {
     let minutes = unix_seconds / 60;
     let (mut year, mut days) = (1970, minutes / 1_440);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_read_from_a_calendar() {
+    fn times_follow_the_calendar() {
         let cases = [
             (0, "1970-01-01 00:00 UTC"),
             (951_782_399, "2000-02-28 23:59 UTC"),

@@ -1,48 +1,49 @@
-//! A statement of a workload, and how it is sent: by the simple protocol, or the extended one, parsed once per connection or
-//! every time (as pgbench's `-M simple|extended|prepared`).
+//! A statement of a workload, and how it is sent: by the simple protocol, or by the extended protocol, parsed every time
+//! or once per connection (pgbench's `-M simple|extended|prepared`).
 
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Parse};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 
-/// As pgbench's `--protocol`.
+/// How statements are sent, as with pgbench's `--protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// One `Query`, the values in its text.
+    /// One `Query` message with the values in its text.
     Simple,
-    /// `Parse`, `Bind`, `Execute` every time; the unnamed statement.
+    /// `Parse`, `Bind` and `Execute` of the unnamed statement every time.
     Extended,
-    /// The same, but parsed once per connection.
+    /// `Parse` once per connection, then `Bind` and `Execute`.
     #[default]
     Prepared,
 }
 
-/// A value of a parameter; the text of it goes over the wire.
+/// The value of a parameter; it is sent in text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Anything else.
+    /// Any other value.
     Text(&'a str),
 }
 
-/// A statement with `$1`, `$2`, … in it.
+/// A statement with parameters `$1`, `$2`, …
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
     sql: String,
     protocol: Protocol,
-    /// Its place among the statements of its workload, from 0: a connection remembers by it what it has prepared.
+    /// The number of the statement within its workload, counted from 0. A connection uses it to remember which statements
+    /// it has prepared.
     pub(crate) number: usize,
-    /// As connections prepare it. A pooler may have left another run's statements on its server: no two runs use the same name,
-    /// so that no other text is ever run by it.
+    /// The name of the prepared statement. It is unique per run, because a pooler may have left statements of another run
+    /// on its server.
     name: String,
-    /// Whether the answer's values come in binary.
+    /// Whether the result is in binary format.
     binary: bool,
 }
 
 impl Statement {
-    /// The one of a workload that has this `number`, from 0.
+    /// Creates the statement with this `number` within its workload, counted from 0.
     pub(crate) fn new(number: usize, sql: impl Into<String>, protocol: Protocol) -> Self {
         let sql = sql.into();
         let name = match protocol {
@@ -58,23 +59,23 @@ impl Statement {
         }
     }
 
-    /// The same with an answer in binary; only the extended protocol can ask for that.
+    /// Requests the result in binary format; only the extended protocol supports that.
     pub(crate) fn in_binary(mut self) -> Self {
         self.binary = true;
         self
     }
 
-    /// Whether its answer comes in binary.
+    /// Whether the result is in binary format.
     pub(crate) fn is_in_binary(&self) -> bool {
         self.binary && self.protocol != Protocol::Simple
     }
 
-    /// Whether a connection remembers it.
+    /// Whether a connection keeps the prepared statement.
     pub(crate) fn is_kept(&self) -> bool {
         self.protocol == Protocol::Prepared
     }
 
-    /// Appends the messages that run it once; `known`: this connection has it prepared.
+    /// Appends the messages that execute the statement once. `known` says whether this connection has prepared it.
     pub(crate) fn write(&self, values: &[Value<'_>], known: bool, out: &mut BytesMut) {
         if self.protocol == Protocol::Simple {
             return frontend::write_query(out, &in_place(&self.sql, values));
@@ -116,7 +117,7 @@ impl Statement {
     }
 }
 
-/// The text with its values in their places.
+/// Inserts the values into the text.
 fn in_place(sql: &str, values: &[Value<'_>]) -> String {
     let mut out = String::with_capacity(sql.len() + 16 * values.len());
     let mut parts = sql.split('$');
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_parsed_once_if_it_is_kept() {
+    fn a_prepared_statement_is_parsed_once() {
         let kept = Statement::new(0, "SELECT $1", Protocol::Prepared);
         assert_eq!(sent(&kept, &[Value::Int(1)], false).0, b"PBDES");
         assert_eq!(sent(&kept, &[Value::Int(1)], true).0, b"BDES");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_a_text_are_quoted() {
+    fn values_in_the_text_are_quoted() {
         let sql = "UPDATE t SET a = $2 WHERE b = $1 AND c = $10";
         let values = [Value::Int(-7), Value::Text("it's")];
         let simple = Statement::new(0, sql, Protocol::Simple);

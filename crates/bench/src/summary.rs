@@ -1,5 +1,5 @@
-//! Records of many rounds, taken together: medians and spread, target beside target. Tables, the report and comparisons all
-//! show this and nothing else.
+//! Summarises the records of several rounds: medians and ranges, target beside target. Tables, the report and comparisons
+//! show only these.
 
 use crate::circumstances;
 use crate::groups::GroupSample;
@@ -8,142 +8,148 @@ use crate::script;
 use crate::workload::{SCENARIOS, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The same work by the same number of clients, target beside target.
+/// The same work with the same number of clients, target beside target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The scenario, as on the command line.
+    /// Name of the scenario on the command line.
     pub scenario: String,
-    /// Its variant.
+    /// Name of the variant.
     pub variant: String,
-    /// What was asked for otherwise than in other rows of the same work: `protocol: simple`; empty if nothing was.
-    pub apart: String,
-    /// Clients at the same time.
+    /// The parameters that distinguish this row from other rows of the same work, such as `protocol: simple`; empty if
+    /// there are none.
+    pub parameters: String,
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// One per target, in the order in which they ran first.
+    /// A cell per target, in the order in which the targets first ran.
     pub cells: Vec<Cell>,
 }
 
-/// What a target came to.
+/// The results of a target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Its name.
+    /// Name of the target.
     pub target: String,
-    /// Figures, if at least one round ran.
+    /// The figures, if at least one round has any.
     pub figures: Option<Figures>,
-    /// Why rounds have no figures, a reason for each of them.
+    /// A reason for each round without figures.
     pub failed: Vec<String>,
 }
 
-/// Figures over all rounds that ran.
+/// Figures over all rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// So many.
+    /// Number of rounds.
     pub rounds: usize,
     /// Units of work per second.
     pub rate: Spread,
-    /// Latency in microseconds; over the rounds, of each round's own. Of no unit there is none; here and below.
+    /// Median of the latency in microseconds, over the rounds. `None` if no round completed a unit, as for the other
+    /// percentiles.
     pub p50: Option<Spread>,
-    /// 95 of 100 took less.
+    /// 95th percentile.
     pub p95: Option<Spread>,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: Option<Spread>,
-    /// 999 of 1,000.
+    /// 99.9th percentile.
     pub p999: Option<Spread>,
     /// Bytes of write-ahead log per unit.
     pub wal_bytes: Option<f64>,
-    /// Row versions left dead per unit.
+    /// Dead row versions per unit.
     pub dead_rows: Option<f64>,
     /// Microseconds of processor time per unit.
     pub cpu_micros: Option<f64>,
-    /// Mean size of a group, if groups were formed.
+    /// Mean size of a group, if the target formed groups.
     pub group: Option<f64>,
-    /// Sizes of groups over the time of one round: of those that formed any, the one whose rate is nearest to the median.
+    /// Sizes of groups over the time of one round: of those with groups, the one whose rate is nearest to the median.
     pub groups: Vec<GroupSample>,
-    /// Turns that failed in all rounds, by SQLSTATE.
+    /// Failed turns in all rounds by SQLSTATE.
     pub errors: BTreeMap<String, Errors>,
-    /// What the checks say: the first that does not hold, else the last; `None` if there is none.
+    /// The result of the first check that does not hold, otherwise of the last check; `None` if there is no check.
     pub check: Option<String>,
-    /// No check fails.
+    /// Whether all checks hold.
     pub holds: bool,
-    /// What each check says that does not hold.
+    /// The results of all checks that do not hold.
     pub broken: Vec<String>,
-    /// Rounds that were stopped before their time.
+    /// Number of rounds that were stopped early.
     pub interrupted: usize,
-    /// Rounds in which nothing was left to do before their time was over.
+    /// Number of rounds in which no work was left before the time was over.
     pub ended_early: usize,
-    /// Turns came at a fixed rate, so that the rate tells little and the latency much.
+    /// Whether turns had a fixed rate; then the latency says more than the rate.
     pub open_loop: bool,
-    /// Those turns, of all rounds that told of them.
+    /// Late turns of all rounds that recorded them.
     pub turns: Option<OpenLoop>,
 }
 
-/// A median and how far rounds differ from it.
+/// The median over the rounds, and their range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The one in the middle; of an even number the mean of the two.
+    /// The middle value; the mean of the two middle ones if their number is even.
     pub median: f64,
-    /// The smallest.
+    /// Minimum.
     pub min: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// A row that is being put together.
-struct Gathered<'a> {
+/// A row under construction.
+struct RowBuilder<'a> {
     row: Row,
-    /// What its records were asked for, as far as it makes the same work another measurement.
-    asked: Vec<(&'static str, String)>,
-    /// For each target its name and its rounds.
-    of_targets: Vec<(String, Vec<&'a Record>)>,
+    /// The parameters that separate rows.
+    separating: Vec<(&'static str, String)>,
+    /// Name and rounds of each target.
+    targets: Vec<(String, Vec<&'a Record>)>,
 }
 
-/// Takes records together, in the order in which they come. Only what was asked for in the same way is taken together; of
-/// records of the same work that were not, each row says what is different about it.
+/// Summarises records in the order in which they appear. Only records with the same parameters are combined. If rows of
+/// the same work have different parameters, each row names its own.
 pub fn summarize(records: &[Record]) -> Vec<Row> {
     let addresses = addresses(records);
-    let mut rows: Vec<Gathered<'_>> = Vec::new();
+    let mut rows: Vec<RowBuilder<'_>> = Vec::new();
     for record in records {
         let target = match addresses.get(record.target.as_str()) {
-            Some(several) if several.len() > 1 => {
+            Some(addresses) if addresses.len() > 1 => {
                 format!("{} at {}", record.target, record.address)
             }
             _ => record.target.clone(),
         };
-        let asked = circumstances::apart(&record.conditions);
+        let separating = circumstances::separating(&record.conditions);
         let mut known = rows.iter_mut();
-        match known.find(|known| known.is_of(record) && known.asked == asked) {
+        match known.find(|known| known.is_of(record) && known.separating == separating) {
             Some(known) => known.add(target, record),
-            None => rows.push(Gathered {
+            None => rows.push(RowBuilder {
                 row: Row::of(record),
-                asked,
-                of_targets: vec![(target, vec![record])],
+                separating,
+                targets: vec![(target, vec![record])],
             }),
         }
     }
-    let apart: Vec<String> = rows.iter().map(|row| row.apart_from(&rows)).collect();
-    let rows = rows.into_iter().zip(apart);
-    rows.map(|(gathered, apart)| Row {
-        apart,
-        cells: gathered.cells(),
-        ..gathered.row
+    let parameters: Vec<String> = rows
+        .iter()
+        .map(|row| row.parameters_unlike(&rows))
+        .collect();
+    let rows = rows.into_iter().zip(parameters);
+    rows.map(|(builder, parameters)| Row {
+        parameters,
+        cells: builder.cells(),
+        ..builder.row
     })
     .collect()
 }
 
-/// Where each target was. Stands have other ports each time, and are the same all the same.
+/// The addresses of each target. The demonstration uses other ports each time; its addresses count as the same.
 fn addresses(records: &[Record]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut addresses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for record in records {
-        let place = match record.conditions.stand.is_empty() {
-            true => record.address.as_str(),
-            false => "the stand",
+        let address = if record.conditions.stand.is_empty() {
+            record.address.as_str()
+        } else {
+            "the demonstration"
         };
-        addresses.entry(&record.target).or_default().insert(place);
+        addresses.entry(&record.target).or_default().insert(address);
     }
     addresses
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> RowBuilder<'a> {
     fn is_of(&self, record: &Record) -> bool {
         self.row.clients == record.clients && self.is_same_work(&record.scenario, &record.variant)
     }
@@ -153,30 +159,32 @@ impl<'a> Gathered<'a> {
     }
 
     fn add(&mut self, target: String, record: &'a Record) {
-        let mut known = self.of_targets.iter_mut();
+        let mut known = self.targets.iter_mut();
         match known.find(|(known, _)| *known == target) {
             Some((_, rounds)) => rounds.push(record),
-            None => self.of_targets.push((target, vec![record])),
+            None => self.targets.push((target, vec![record])),
         }
     }
 
-    /// What was asked for otherwise than in another of `rows` of the same work.
-    fn apart_from(&self, rows: &[Self]) -> String {
+    /// The parameters in which this row differs from other `rows` of the same work.
+    fn parameters_unlike(&self, rows: &[Self]) -> String {
         let (scenario, variant) = (&self.row.scenario, &self.row.variant);
         let same_work = || {
             rows.iter()
                 .filter(|row| row.is_same_work(scenario, variant))
         };
-        let differs = |asked: &&(&str, String)| same_work().any(|row| !row.asked.contains(asked));
-        let told = self.asked.iter().filter(differs);
-        let told: Vec<String> = told
+        let differs = |separating: &&(&str, String)| {
+            same_work().any(|row| !row.separating.contains(separating))
+        };
+        let differing = self.separating.iter().filter(differs);
+        let differing: Vec<String> = differing
             .map(|(name, value)| format!("{name}: {value}"))
             .collect();
-        told.join(", ")
+        differing.join(", ")
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let cells = self.of_targets.iter();
+        let cells = self.targets.iter();
         cells
             .map(|(target, rounds)| Cell::of(target, rounds))
             .collect()
@@ -184,8 +192,8 @@ impl<'a> Gathered<'a> {
 }
 
 impl Row {
-    /// What is known of its scenario; nothing of one that another version had.
-    pub(crate) fn known(&self) -> Option<&'static Scenario> {
+    /// The definition of the scenario; `None` if this version does not know it.
+    pub(crate) fn definition(&self) -> Option<&'static Scenario> {
         let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
         known.find(|known| known.name == self.scenario)
     }
@@ -194,21 +202,21 @@ impl Row {
         Self {
             scenario: record.scenario.clone(),
             variant: record.variant.clone(),
-            apart: String::new(),
+            parameters: String::new(),
             clients: record.clients,
             cells: Vec::new(),
         }
     }
 
-    /// The variant, and what sets it apart from others of its name.
-    pub fn way(&self) -> String {
-        match self.apart.as_str() {
+    /// Name of the variant, with the parameters that distinguish it from others of the same name.
+    pub fn label(&self) -> String {
+        match self.parameters.as_str() {
             "" => self.variant.clone(),
-            apart => format!("{} ({apart})", self.variant),
+            parameters => format!("{} ({parameters})", self.variant),
         }
     }
 
-    /// How many times the first target's rate this cell's is.
+    /// The ratio of the cell's rate to that of the first target.
     pub fn times(&self, cell: &Cell) -> Option<f64> {
         let base = self.cells.first()?.figures.as_ref()?.rate.median;
         let rate = cell.figures.as_ref()?.rate.median;
@@ -275,7 +283,7 @@ impl Figures {
         })
     }
 
-    /// Turns that failed in all rounds.
+    /// Number of failed turns in all rounds.
     pub fn failed_turns(&self) -> u64 {
         self.errors.values().map(|errors| errors.count).sum()
     }
@@ -304,7 +312,7 @@ fn mean_group(ran: &Ran) -> Option<f64> {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Computes the spread of at least one value.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);
@@ -319,7 +327,7 @@ impl Spread {
         })
     }
 
-    /// How far the rounds lie apart, as a share of the median.
+    /// The range as a fraction of the median.
     pub fn width(&self) -> f64 {
         match self.median {
             median if median > 0.0 => (self.max - self.min) / median,

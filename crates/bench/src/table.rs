@@ -1,4 +1,4 @@
-//! The table at the end: for somebody who has never seen it.
+//! The table on the terminal after the last run. Readers need no other explanation.
 
 use crate::circumstances;
 use crate::record::Record;
@@ -8,16 +8,16 @@ use crate::validity;
 use crate::workload::Scenario;
 use std::fmt::Write as _;
 
-/// How loud a failed check is told, where colours can be shown.
+/// Escape sequences for a failed check.
 const LOUD: (&str, &str) = ("\x1b[1;37;41m", "\x1b[0m");
 
-/// All records, scenario by scenario; ends with every check that failed.
+/// Formats all records, scenario by scenario. Failed checks come last.
 pub fn table(records: &[Record], colours: bool) -> String {
     let rows = summarize(records);
     let mut out = String::new();
     let mut last = "";
     for row in &rows {
-        let scenario = row.known();
+        let scenario = row.definition();
         if row.scenario != last {
             last = &row.scenario;
             write_scenario(&mut out, scenario, &row.scenario);
@@ -29,7 +29,7 @@ pub fn table(records: &[Record], colours: bool) -> String {
     out
 }
 
-/// Whether every run ran, something came of it, and no check fails.
+/// Whether every run has figures and no check fails.
 pub fn all_hold(records: &[Record]) -> bool {
     records
         .iter()
@@ -47,7 +47,11 @@ fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
 fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
     let unit = scenario.map_or("units", |known| known.unit);
     let base = row.cells.first().map_or("", |cell| cell.target.as_str());
-    let title = format!("{}, {} clients", row.way(), show::count(row.clients as u64));
+    let title = format!(
+        "{}, {} clients",
+        row.label(),
+        show::count(row.clients as u64)
+    );
     let _ = writeln!(
         out,
         "  {title:<34}{:>14}{:>11}{:>11}{:>14}{:>9}",
@@ -109,7 +113,7 @@ fn duration(latency: Option<Spread>) -> String {
     latency.map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))
 }
 
-/// What keeps the figures from being whole, a sentence each.
+/// Remarks about a cell, a sentence each.
 fn notes(cell: &Cell) -> Vec<String> {
     let mut notes = reasons(&cell.failed);
     let Some(figures) = &cell.figures else {
@@ -134,7 +138,7 @@ fn notes(cell: &Cell) -> Vec<String> {
     notes
 }
 
-/// Each reason once, with the number of rounds that did not run because of it.
+/// Each distinct reason with the number of rounds that did not run because of it.
 fn reasons(failed: &[String]) -> Vec<String> {
     let mut reasons: Vec<(&String, usize)> = Vec::new();
     for why in failed {
@@ -150,9 +154,9 @@ fn reasons(failed: &[String]) -> Vec<String> {
     reasons.into_iter().map(say).collect()
 }
 
-/// One line about the machine, and what decides there what a commit costs.
+/// One line with the machine and the settings that determine the cost of a commit.
 fn write_origin(out: &mut String, records: &[Record]) {
-    const TOLD: [(&str, &str); 5] = [
+    const SHOWN: [(&str, &str); 5] = [
         ("processor", "processor"),
         ("cores", "cores"),
         ("PostgreSQL", "PostgreSQL"),
@@ -160,13 +164,13 @@ fn write_origin(out: &mut String, records: &[Record]) {
         ("setting synchronous_commit", "synchronous_commit"),
     ];
     let all = circumstances::of(records);
-    let told = TOLD.iter().filter_map(|(name, short)| {
+    let shown = SHOWN.iter().filter_map(|(name, short)| {
         let one = all.iter().find(|one| one.name == *name)?;
         Some(format!("{short} {}", one.text()))
     });
-    let told: Vec<String> = told.collect();
-    if !told.is_empty() {
-        let _ = writeln!(out, "\n{}", told.join(", "));
+    let shown: Vec<String> = shown.collect();
+    if !shown.is_empty() {
+        let _ = writeln!(out, "\n{}", shown.join(", "));
     }
 }
 
@@ -180,7 +184,7 @@ fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {
     for (row, cell) in cells() {
         let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
         for says in broken {
-            let place = format!("{} {}, {}", row.scenario, row.way(), cell.target);
+            let place = format!("{} {}, {}", row.scenario, row.label(), cell.target);
             let _ = writeln!(out, "\n{loud} CHECK FAILED {quiet} {place}: {says}");
         }
     }

@@ -1,4 +1,4 @@
-//! What is measured: an address that speaks PostgreSQL's protocol, under the name that tables and charts show.
+//! A target: the address of a server, and the name under which tables and charts show it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,31 +6,31 @@ use std::path::PathBuf;
 /// A server, a pooler or Paceline.
 #[derive(Clone)]
 pub struct Target {
-    /// What it is called in every result, such as `direct`.
+    /// Name in all results, such as `direct`.
     pub name: String,
-    /// Where it is.
+    /// The host.
     pub host: Host,
     /// The TCP port; for a Unix socket the number at the end of its name.
     pub port: u16,
-    /// Who logs in.
+    /// The user.
     pub user: String,
-    /// For servers that ask for one.
+    /// The password, for servers that require one.
     pub password: Option<String>,
-    /// The database in which the lab makes its schema.
+    /// The database in which the lab creates its schema.
     pub database: String,
 }
 
-/// How to reach a target.
+/// The host of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// A host name or IP address (IPv6 without brackets).
     Tcp(String),
-    /// The folder that holds `.s.PGSQL.PORT`.
+    /// The folder that contains `.s.PGSQL.PORT`.
     Unix(PathBuf),
 }
 
 impl Target {
-    /// Whether it runs on this machine, so that its share of the processors can be seen.
+    /// Whether the target runs on this machine, so that its processor time can be read.
     pub(crate) fn is_local(&self) -> bool {
         match &self.host {
             Host::Unix(_) => true,
@@ -44,7 +44,7 @@ impl Target {
     }
 }
 
-/// The address without the password: `127.0.0.1:5432/app as alice`.
+/// Formats the address without the password: `127.0.0.1:5432/app as alice`.
 impl fmt::Display for Target {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {

@@ -1,34 +1,37 @@
-//! Whether the figures of a run mean anything. A run can come to its end and have measured nothing: its record is kept as it is,
-//! but no table, page or comparison takes a rate or a latency from it.
+//! Whether the figures of a run are valid. A run can end without having measured anything. Its record is kept unchanged,
+//! but tables, the report and comparisons show no rate or latency of it.
 
 use crate::record::{Errors, Ran, Record, RunResult};
 use crate::show;
 use std::collections::BTreeMap;
 
-/// What a server says of a statement that its connection has not prepared, or has prepared already.
+/// SQLSTATEs for a prepared statement that does not exist or already exists.
 const NOT_PREPARED: [&str; 2] = ["26000", "42P05"];
-/// A run that was measured for less than this share of the time asked for has ended early.
+/// A run that lasted less than this share of the requested time ended early.
 const EARLY: f64 = 0.99;
 
 impl Record {
-    /// What was measured.
+    /// The figures, if they are valid. A record whose check does not hold always returns its figures.
     ///
     /// # Errors
-    /// Why there is nothing: it could not run, or nothing came of it. A check that does not hold is never passed over so.
+    /// The reason why there are no valid figures: the run could not be executed, or it measured nothing.
     pub fn figures(&self) -> Result<&Ran, String> {
         match &self.result {
             RunResult::Failed { why } => Err(why.clone()),
             RunResult::Ran(ran) if ran.broken().is_some() => Ok(ran),
-            RunResult::Ran(ran) => match self.forgotten(ran).or_else(|| nothing(ran)) {
+            RunResult::Ran(ran) => match self
+                .lost_prepared_statements(ran)
+                .or_else(|| measured_nothing(ran))
+            {
                 Some(why) => Err(why),
                 None => Ok(ran),
             },
         }
     }
 
-    /// A pooler that gives each transaction another connection and keeps no prepared statements: most turns fail, and
-    /// what the others cost says nothing.
-    fn forgotten(&self, ran: &Ran) -> Option<String> {
+    /// The reason if a pooler switches server connections between transactions without support for prepared statements.
+    /// Most turns fail then, and the latency of the others is meaningless.
+    fn lost_prepared_statements(&self, ran: &Ran) -> Option<String> {
         let is_prepared = self.conditions.protocol == "prepared";
         let mut kinds = NOT_PREPARED.iter();
         let kind = kinds.find(|kind| is_prepared && ran.errors.contains_key(**kind))?;
@@ -37,7 +40,7 @@ impl Record {
         ))
     }
 
-    /// Whether nothing was left to do before its time was over.
+    /// Whether no work was left before the time was over.
     pub(crate) fn ended_early(&self) -> bool {
         let asked = self.conditions.duration_seconds;
         self.figures()
@@ -45,7 +48,7 @@ impl Record {
     }
 }
 
-/// How many turns failed, and in which words most of them: `12 turns failed: deadlock detected (SQLSTATE 40P01)`.
+/// Number of failed turns, and the most frequent message: `12 turns failed: deadlock detected (SQLSTATE 40P01)`.
 pub(crate) fn failed_turns(errors: &BTreeMap<String, Errors>) -> Option<String> {
     let all: u64 = errors.values().map(|errors| errors.count).sum();
     let largest = errors.values().max_by_key(|errors| errors.count)?;
@@ -61,8 +64,8 @@ pub(crate) fn failed_turns(errors: &BTreeMap<String, Errors>) -> Option<String> 
     Some(format!("{turns}{most}: {}", largest.first))
 }
 
-/// Why nothing was measured, if nothing was.
-fn nothing(ran: &Ran) -> Option<String> {
+/// The reason if nothing was measured.
+fn measured_nothing(ran: &Ran) -> Option<String> {
     let failed = failed_turns(&ran.errors);
     let failed = failed.map_or_else(String::new, |failed| format!("; {failed}"));
     match ran.units {

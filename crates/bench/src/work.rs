@@ -1,5 +1,5 @@
-//! What the clients of a run do: a variant of a scenario, with tables of its own and a check, or a user's own script, with
-//! neither.
+//! The work of the clients of a run: a variant of a scenario with its own tables and a check, or a script of a user
+//! without either.
 
 use crate::connection::{Connection, Failure};
 use crate::load::MakeClient;
@@ -7,17 +7,17 @@ use crate::script::{Program, Script};
 use crate::workload::{Sizes, Variant, Workload, schema};
 use std::sync::Arc;
 
-/// What clients do.
+/// The work of clients.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// A variant of a scenario.
     Variant(Variant),
-    /// A script, on tables that are its author's business.
+    /// A script of a user, which brings its own tables.
     Script(Arc<Script>),
 }
 
 impl Work {
-    /// As results show it.
+    /// Name in results.
     pub fn name(&self) -> &str {
         match self {
             Self::Variant(variant) => variant.name,
@@ -25,12 +25,12 @@ impl Work {
         }
     }
 
-    /// Whether it works on the lab's own schema, and no other.
+    /// Whether the work uses only the schema of the lab.
     pub(crate) fn is_on_own_schema(&self) -> bool {
         matches!(self, Self::Variant(_))
     }
 
-    /// Brings the tables of a variant into the state from which a run starts; does nothing for a script.
+    /// Brings the tables of a variant into the state in which a run starts. Does nothing for a script.
     pub(crate) async fn prepare(
         &self,
         sizes: &Sizes,
@@ -50,16 +50,16 @@ impl Work {
     }
 }
 
-/// Work that can begin.
+/// Work that is ready to run.
 pub(crate) enum Prepared {
-    /// Of a scenario.
+    /// A variant of a scenario.
     Workload(Arc<dyn Workload>),
-    /// Of a script.
+    /// A script.
     Program(Arc<Program>),
 }
 
 impl Prepared {
-    /// Makes the clients.
+    /// Creates the clients.
     pub(crate) fn clients(&self) -> Arc<MakeClient> {
         match self {
             Self::Workload(workload) => {
@@ -73,7 +73,7 @@ impl Prepared {
         }
     }
 
-    /// How many of so many clients do units of work.
+    /// The number of clients, out of `clients`, that do units of work.
     pub(crate) fn active_clients(&self, clients: usize) -> usize {
         match self {
             Self::Workload(workload) => workload.active_clients(clients),
@@ -81,7 +81,7 @@ impl Prepared {
         }
     }
 
-    /// Connections that the clients share; `None`: each has its own.
+    /// The number of connections that the clients share; `None` gives each client its own.
     pub(crate) fn shared_connections(&self) -> Option<usize> {
         match self {
             Self::Workload(workload) => workload.shared_connections(),

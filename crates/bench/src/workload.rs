@@ -12,6 +12,7 @@ mod storm;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub(crate) use client::{Client, Pending, Turn};
 pub(crate) use scenario::{Outcome, Workload};

@@ -1,15 +1,16 @@
-//! Targets at whose address nobody answered: whoever asks there again waits as long for nothing.
+//! Targets that could not be reached. The bench does not try them again, because each attempt would wait for the same
+//! timeout.
 
 use crate::connection::Failure;
 use crate::target::Target;
 use std::sync::Arc;
 
-/// They are not asked again in this bench.
+/// Targets that could not be reached, with the reason.
 #[derive(Debug, Default)]
 pub(super) struct UnreachableTargets<'a>(Vec<(&'a Arc<Target>, String)>);
 
 impl<'a> UnreachableTargets<'a> {
-    /// Remembers `target` if `failure` says that nobody is there.
+    /// Records `target` if `failure` says that it cannot be reached.
     pub(super) fn note(&mut self, target: &'a Arc<Target>, failure: &Failure) {
         if let Failure::Unreachable(why) = failure {
             self.0.push((target, why.clone()));
@@ -17,7 +18,7 @@ impl<'a> UnreachableTargets<'a> {
     }
 
     /// # Errors
-    /// `target` is one of them.
+    /// `target` could not be reached in an earlier run.
     pub(super) fn refuse(&self, target: &Arc<Target>) -> Result<(), Failure> {
         let known = self
             .0

@@ -1,4 +1,4 @@
-//! A server that speaks PostgreSQL's protocol and does no work: whatever is asked, one row was changed.
+//! A server that speaks PostgreSQL's protocol and does no work. It answers every statement with `UPDATE 1`.
 
 use crate::target::{Host, Target};
 use bytes::BytesMut;
@@ -13,22 +13,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// Read from a socket at a time; a client waits for each answer before it asks again.
+/// Maximum number of bytes per read. It is small because a client waits for each answer before it sends the next
+/// statement.
 const READ_BYTES: usize = 8 * 1024;
-/// Connections that have not been accepted; all clients of a run come at once.
+/// Size of the listen queue; all clients of a run connect at the same time.
 const BACKLOG: u32 = 4_096;
 
-/// Serves on a thread of its own, until it is dropped.
+/// A server on a separate thread, which ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Echo {
     address: SocketAddr,
-    /// Dropped to end the thread.
+    /// Dropping the sender ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Echo {
-    /// Listens on a free port of loopback.
+    /// Starts the server on a free port of loopback.
     pub(super) fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -72,17 +73,17 @@ impl Drop for Echo {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say, not even by a panic.
+            // The thread has no result; a panic in it is ignored.
             let _ = thread.join();
         }
     }
 }
 
 async fn accept(listener: TcpListener) {
-    // A listener fails when descriptors run out; the clients say so then.
+    // Accepting fails if the process has no file descriptors left; the clients report that.
     while let Ok((stream, _)) = listener.accept().await {
         tokio::task::spawn_local(async move {
-            // Who leaves, or speaks another protocol, is not served any more.
+            // An error means that the client has disconnected or does not speak the protocol.
             let _ = serve(stream).await;
         });
     }
@@ -106,7 +107,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Everybody may log in.
+/// Accepts a login without authentication.
 async fn greet(stream: &mut TcpStream, input: &mut BytesMut, out: &mut BytesMut) -> io::Result<()> {
     loop {
         if let Some((_, len)) = startup::read(input).map_err(io::Error::other)? {
@@ -121,7 +122,7 @@ async fn greet(stream: &mut TcpStream, input: &mut BytesMut, out: &mut BytesMut)
     }
 }
 
-/// Answers the whole messages in `input`; returns how many bytes are left behind them. `None`: the client leaves.
+/// Answers the complete messages in `input` and returns the number of remaining bytes; `None` if the client terminates.
 fn answer(input: &[u8], out: &mut BytesMut) -> Result<Option<usize>, WireError> {
     let mut frames = Frames::new(input);
     while let Some(frame) = frames.next_frame()? {
@@ -148,7 +149,7 @@ mod tests {
     use crate::statement::{Protocol, Statement, Value};
 
     #[test]
-    fn every_protocol_is_answered_and_what_is_not_whole_waits() {
+    fn every_protocol_is_answered_and_an_incomplete_message_waits() {
         let cases = [
             (Protocol::Simple, "CZ"),
             (Protocol::Extended, "12nCZ"),
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_dropped() {
+    fn the_server_ends_when_it_is_dropped() {
         let echo = Echo::start().unwrap();
         let address = echo.address;
         assert!(std::net::TcpStream::connect(address).is_ok());

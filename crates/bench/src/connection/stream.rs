@@ -1,4 +1,4 @@
-//! A socket, TCP or Unix. Thousands of them share one buffer per thread for what comes in.
+//! A TCP or Unix socket. All sockets of a thread share one read buffer, because there may be thousands of them.
 
 use crate::target::{Host, Target};
 use bytes::{Buf, BytesMut};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Bytes read from a socket at a time.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
 thread_local! {
@@ -57,7 +57,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for bytes and lets `take` see them. The end of the stream is [`io::ErrorKind::UnexpectedEof`].
+    /// Waits for bytes and passes them to `take`. At the end of the stream the error is [`io::ErrorKind::UnexpectedEof`].
     pub(super) async fn read<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
         std::future::poll_fn(|context| {
             SCRATCH.with_borrow_mut(|scratch| {
@@ -72,7 +72,7 @@ impl Stream {
         .await
     }
 
-    /// By tokio's own reading, which knows that a socket that filled less than the buffer is empty: to ask it again costs a
+    /// Uses tokio's read, which treats a socket as empty if a read did not fill the buffer. Another attempt would cost one
     /// system call per answer.
     fn poll_read(
         &mut self,

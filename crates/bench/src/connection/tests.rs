@@ -1,4 +1,4 @@
-//! Answers that come in pieces, and logins that come to nothing.
+//! Answers that arrive in parts, and logins that fail.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn answer() -> BytesMut {
 }
 
 #[test]
-fn an_answer_is_the_same_however_it_is_torn_apart() {
+fn an_answer_is_the_same_however_it_is_split() {
     let answer = answer();
     let whole: Vec<(u8, Vec<u8>)> = Frames::new(&answer)
         .map(|frame| (frame.tag, frame.body().to_vec()))
@@ -27,24 +27,24 @@ fn an_answer_is_the_same_however_it_is_torn_apart() {
             seen.push((frame.tag, frame.body().to_vec()));
             false
         };
-        let mut last = Feed::Wanting;
+        let mut last = AnswerState::Incomplete;
         for bytes in answer.chunks(size) {
-            assert_eq!(last, Feed::Wanting);
+            assert_eq!(last, AnswerState::Incomplete);
             last = feed(&mut input, bytes, &mut status, &mut refused, &mut on_frame).unwrap();
         }
         assert_eq!(seen, whole, "{size} bytes at a time");
-        assert_eq!((last, status), (Feed::Ready, Status::Transaction));
+        assert_eq!((last, status), (AnswerState::Ready, Status::Transaction));
         assert!(input.is_empty() && refused.is_none());
     }
 }
 
 #[test]
-fn an_error_is_told_when_it_comes_and_a_broken_length_at_once() {
+fn an_error_waits_for_ready_and_an_invalid_length_does_not() {
     let mut out = BytesMut::new();
     paceline_wire::ErrorResponse::error("22012", "division by zero").write(&mut out);
     let (mut input, mut status, mut refused) = (BytesMut::new(), Status::Idle, None);
-    let wanting = feed(&mut input, &out, &mut status, &mut refused, &mut |_| false);
-    assert_eq!(wanting.unwrap(), Feed::Wanting);
+    let incomplete = feed(&mut input, &out, &mut status, &mut refused, &mut |_| false);
+    assert_eq!(incomplete.unwrap(), AnswerState::Incomplete);
     assert_eq!(refused.as_ref().map(Failure::kind), Some("22012"));
     let broken = feed(
         &mut input,
@@ -56,7 +56,7 @@ fn an_error_is_told_when_it_comes_and_a_broken_length_at_once() {
     assert!(broken.is_err());
 }
 
-/// What becomes of a login at somebody who says this to it, and no more.
+/// The failure of a login at a server that sends `answer` and closes the connection.
 fn login(answer: &[u8]) -> Failure {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -88,7 +88,7 @@ fn login(answer: &[u8]) -> Failure {
 }
 
 #[test]
-fn a_login_that_fails_leaves_no_work_in_doubt() {
+fn a_failed_login_leaves_no_work_in_doubt() {
     let mut starting = BytesMut::new();
     paceline_wire::ErrorResponse::error("57P03", "it is starting up").write(&mut starting);
     for (answer, kind) in [

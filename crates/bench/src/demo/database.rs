@@ -1,18 +1,18 @@
-//! The database of the stand in which scripts run: empty each time, and never somebody else's.
+//! The database of the demonstration in which scripts run. It is empty at the start, and the lab drops only a database
+//! that it created.
 
 use crate::connection::{Connection, Failure};
 
-/// Its name.
 pub(super) const NAME: &str = "paceline_script";
-/// The comment by which the lab knows a database of its own.
+/// The comment that marks a database that the lab created.
 const MARK: &str = "made by paceline bench; dropped by it, too";
 
-/// Makes it; what an earlier run has left there is gone.
+/// Creates the database; drops one that an earlier run left.
 ///
 /// # Errors
-/// Besides those of the server: there is a database of this name that the lab did not make.
+/// Those of the server; a database of this name exists that the lab did not create.
 pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
-    if is_strange(conn).await? {
+    if is_foreign(conn).await? {
         return Err(Failure::Refused {
             sqlstate: "42P04".to_owned(),
             message: format!(
@@ -20,7 +20,7 @@ pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
             ),
         });
     }
-    // None of these may be part of a transaction, which a text of several statements is.
+    // These statements cannot run in a transaction, and a query string with several statements is one.
     for sql in [
         format!("DROP DATABASE IF EXISTS {NAME}"),
         format!("CREATE DATABASE {NAME}"),
@@ -31,8 +31,8 @@ pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether there is one without the mark.
-async fn is_strange(conn: &mut Connection) -> Result<bool, Failure> {
+/// Whether a database of this name exists without the mark.
+async fn is_foreign(conn: &mut Connection) -> Result<bool, Failure> {
     let sql = format!(
         "SELECT count(*) FROM pg_catalog.pg_database WHERE datname = '{NAME}' \
          AND pg_catalog.shobj_description(oid, 'pg_database') IS DISTINCT FROM '{MARK}'"
@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    /// Runs `sql` in the database and says how many tables of users there are then.
+    /// Runs `sql` in the database and returns the number of user tables.
     async fn tables(server: &Server, sql: &str) -> i64 {
         let mut conn = Connection::open(&target(server, NAME)).await.unwrap();
         conn.query(sql).await.unwrap();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_database_of_the_labs_own_is_dropped() {
+    async fn only_a_database_of_the_lab_is_dropped() {
         let folder = tempfile::Builder::new().prefix("lab").tempdir().unwrap();
         let server = Server::start(Options::new(folder.path())).unwrap();
         let mut conn = Connection::open(&target(&server, "postgres"))

@@ -1,19 +1,20 @@
-//! When a client begins its next turn.
+//! When clients begin their turns.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::time::{Duration, Instant};
 
-/// How often clients begin a turn.
+/// The arrival process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Arrivals {
-    /// The next turn begins after the answer to the last, and a pause.
+    /// Closed loop: a client begins its next turn after the answer to the last one and a pause.
     Closed {
-        /// The pause, such as a user's thinking or a worker's working.
+        /// The pause, such as the think time of a user.
         think: Duration,
     },
-    /// Turns are due at a fixed mean rate, however long the answers take (exponential intervals). The latency of a turn that
-    /// fell due while its client still waited counts from then, so that a target that cannot keep up cannot hide it.
+    /// Open loop: turns are due at a fixed mean rate with exponential intervals, however long answers take. If a turn
+    /// becomes due while its client still waits, its latency counts from that time, so that a target that falls behind
+    /// cannot hide it.
     Open {
         /// Turns per second and client.
         rate: f64,
@@ -21,7 +22,7 @@ pub(crate) enum Arrivals {
 }
 
 impl Arrivals {
-    /// When the first turn is due. Clients that pause do not all begin in the same moment.
+    /// When the first turn is due. Clients that pause begin at random times.
     fn first(self, start: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => start + think.mul_f64(rng.random::<f64>()),
@@ -29,7 +30,7 @@ impl Arrivals {
         }
     }
 
-    /// When the turn after one that was due at `due` and has ended `now` is due.
+    /// When the next turn is due, after one that was due at `due` and ended at `now`.
     fn next(self, due: Instant, now: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => now + think,
@@ -43,16 +44,15 @@ impl Arrivals {
 pub(super) struct Schedule {
     arrivals: Arrivals,
     rng: StdRng,
-    /// When the turn was or will be due that has not been answered.
+    /// When the next unanswered turn is or was due.
     due: Instant,
-    /// When the turn before it had ended.
+    /// When the previous turn ended.
     free: Instant,
-    /// No turn is due any more.
+    /// Whether the client takes no more turns.
     is_over: bool,
 }
 
 impl Schedule {
-    /// Begins with the load.
     pub(super) fn new(arrivals: Arrivals, start: Instant, mut rng: StdRng) -> Self {
         Self {
             arrivals,
@@ -68,28 +68,29 @@ impl Schedule {
         self.due
     }
 
-    /// From when the latency of a turn counts that has `begun`. If its client was free when it fell due, nothing but the load's own
-    /// timer has kept it.
+    /// When the latency of the current turn begins, which started at `begun`. If the client was free when the turn became
+    /// due, only the timer of the load delayed it; that delay does not count.
     pub(super) fn counts_from(&self, begun: Instant) -> Instant {
-        match self.due < self.free {
-            true => self.due,
-            false => begun,
+        if self.due < self.free {
+            self.due
+        } else {
+            begun
         }
     }
 
-    /// The turn has ended; on with the next.
+    /// Ends the current turn and schedules the next one.
     pub(super) fn answered(&mut self, now: Instant) {
         self.due = self.arrivals.next(self.due, now, &mut self.rng);
         self.free = now;
     }
 
-    /// The client takes no more turns, for reasons of its own.
+    /// Ends the schedule: the client takes no more turns.
     pub(super) fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Strikes out the next turn that should have been answered before the load `ends`: when it was due. Who waits for answers is
-    /// never late.
+    /// Removes the next turn that was due before `ends` and not answered; returns when it was due. A closed loop has no
+    /// such turns.
     pub(super) fn next_behind(&mut self, ends: Instant) -> Option<Instant> {
         let due = self.due;
         let is_behind =
@@ -101,7 +102,7 @@ impl Schedule {
     }
 }
 
-/// Intervals of a Poisson process; a day at most, and long enough for time to go on.
+/// An interval of a Poisson process; at most a day, at least a nanosecond.
 fn interval(rate: f64, rng: &mut StdRng) -> Duration {
     let seconds = -(1.0 - rng.random::<f64>()).ln() / rate;
     let interval = Duration::try_from_secs_f64(seconds.min(86_400.0));
@@ -114,7 +115,7 @@ mod tests {
     use rand::SeedableRng;
 
     #[test]
-    fn an_open_pace_keeps_its_rate_however_late_answers_are() {
+    fn open_arrivals_keep_their_rate_however_late_answers_are() {
         let mut rng = StdRng::seed_from_u64(7);
         let start = Instant::now();
         let arrivals = Arrivals::Open { rate: 50.0 };
@@ -131,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_of_the_load_is_nobodys_latency() {
+    fn the_delay_of_the_timer_is_not_latency() {
         let start = Instant::now();
         let ms = Duration::from_millis;
         let arrivals = Arrivals::Open { rate: 100.0 };
         let mut schedule = Schedule::new(arrivals, start, StdRng::seed_from_u64(7));
-        // The client was idle; the timer was late.
+        // The client was idle and the timer fired late.
         let begun = schedule.due() + ms(1);
         assert_eq!(schedule.counts_from(begun), begun);
-        // It waits for an hour, and further turns fall due.
+        // The client waits for an hour, and further turns become due.
         let answered = begun + ms(3_600_000);
         schedule.answered(answered);
         assert!(schedule.due() < answered);
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pace_pauses_after_the_answer() {
+    fn closed_arrivals_pause_after_the_answer() {
         let mut rng = StdRng::seed_from_u64(7);
         let start = Instant::now();
         let think = Duration::from_millis(10);

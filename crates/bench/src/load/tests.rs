@@ -1,4 +1,4 @@
-//! How long a load lasted and what was late, told by clients that need no server.
+//! Measured time and late turns, with clients that need no server.
 
 use super::*;
 use crate::interrupt::Interrupt;
@@ -8,13 +8,13 @@ use crate::workload::{Client, Pending, Turn};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Far more than a test takes.
+/// Far longer than any test.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What clients do, turn by turn; who has none left stops the run when all others have finished.
+/// The turns of all clients. A client without further turns stops the run when all others have finished.
 #[derive(Default)]
 struct Script {
-    /// For each client.
+    /// By client.
     turns: Vec<Vec<Turn>>,
     /// When each client began its last turn.
     last_turns: Mutex<Vec<Instant>>,
@@ -51,7 +51,7 @@ impl Client for Actor {
     }
 }
 
-/// One client, which goes on when it has its answer.
+/// One client in a closed loop.
 fn load() -> LoadOptions {
     LoadOptions {
         clients: 1,
@@ -80,7 +80,7 @@ fn measure(clients: Arc<MakeClient>, load: &LoadOptions, status: &Arc<RunStatus>
     runtime.unwrap().block_on(run).unwrap()
 }
 
-/// What was measured, when it began, and when the last client began its last turn.
+/// The results, when the run began, and when the last client began its last turn.
 fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
     let script = Arc::new(Script {
         turns: turns.iter().map(|turns| turns.to_vec()).collect(),
@@ -107,7 +107,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
 }
 
 #[test]
-fn work_that_is_all_done_ends_the_time() {
+fn the_measured_time_ends_when_all_work_is_done() {
     let scripts: [&[Turn]; 2] = [
         &[Turn::Done, Turn::Done, Turn::Idle, Turn::Finished],
         &[Turn::Done, Turn::Finished],
@@ -116,14 +116,14 @@ fn work_that_is_all_done_ends_the_time() {
         let (measured, started, last) = act(&scripts, threads);
         assert_eq!((measured.done, measured.outcome.acknowledged), (3, 3));
         assert!(measured.lasted > Duration::ZERO);
-        // The turn in which a client sees that nothing is left is no part of the work.
+        // The turn in which a client finds no more work does not count.
         assert!(started + measured.lasted <= last, "{:?}", measured.lasted);
     }
 }
 
 #[test]
-fn time_runs_as_long_as_anybody_works() {
-    // The second client goes on, and is stopped.
+fn the_measured_time_continues_while_a_client_works() {
+    // The second client continues until it is stopped.
     let scripts: [&[Turn]; 2] = [&[Turn::Done, Turn::Finished], &[Turn::Done]];
     for threads in [1, 2] {
         let (measured, started, last) = act(&scripts, threads);
@@ -133,7 +133,7 @@ fn time_runs_as_long_as_anybody_works() {
     }
 }
 
-/// Its turn outlasts the run.
+/// A client whose turn takes longer than the run.
 struct Slow(Duration);
 
 impl Client for Slow {
@@ -150,7 +150,7 @@ impl Client for Slow {
 }
 
 #[test]
-fn what_was_due_and_has_no_answer_is_told() {
+fn turns_that_were_due_without_an_answer_are_counted() {
     let load = LoadOptions {
         duration: Duration::from_millis(50),
         arrivals: Arrivals::Open { rate: 1_000.0 },
@@ -159,17 +159,17 @@ fn what_was_due_and_has_no_answer_is_told() {
     let turn = load.duration;
     let status = Arc::new(RunStatus::new(Interrupt::default()));
     let measured = measure(Arc::new(move |_, _| Box::new(Slow(turn))), &load, &status);
-    // That one came too late, and the others never began.
+    // The first turn ended too late, and the others never began.
     assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
     assert!(measured.behind > 10, "{measured:?}");
     assert_eq!(measured.offered, measured.behind);
     assert_eq!(measured.latency.len(), measured.behind);
-    // The oldest is as old as the run, the youngest has just come.
+    // The oldest turn has the age of the run, the youngest was due at its end.
     assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
 }
 
 #[test]
-fn no_thread_is_without_a_client_or_a_connection() {
+fn each_thread_has_a_client_and_a_connection() {
     let threads = |threads, clients, shared_connections| {
         let load = LoadOptions {
             threads,
@@ -185,7 +185,7 @@ fn no_thread_is_without_a_client_or_a_connection() {
     assert_eq!(threads(2, 0, Some(32)), 1);
 }
 
-/// Nobody lets it in.
+/// A client whose login is rejected.
 struct Outcast;
 
 impl Client for Outcast {
@@ -204,14 +204,14 @@ impl Client for Outcast {
 }
 
 #[test]
-fn who_is_not_admitted_does_not_storm_the_door() {
+fn a_rejected_client_pauses_before_it_tries_again() {
     let load = LoadOptions {
         duration: Duration::from_millis(50),
         ..load()
     };
     let status = Arc::new(RunStatus::new(Interrupt::default()));
     let measured = measure(Arc::new(|_, _| Box::new(Outcast)), &load, &status);
-    // At once, and after each pause that ends in time.
+    // It tries immediately, and again after each pause within the run.
     assert!((1..=3).contains(&measured.errors["53300"].0));
     assert_eq!(measured.outcome.unknown, 0);
 }

@@ -1,38 +1,38 @@
-//! A table whose figures have bars below them: each column has a scale of its own, from zero.
+//! A table with a bar below each figure. Each column has its own scale, which starts at zero.
 
 use maud::{Markup, html};
 
-/// The head of a column, and how its figures are shown.
+/// The title of a column, and the format of its figures.
 pub(super) type Column = (&'static str, fn(f64) -> String);
 
-/// A table.
+/// A table with bars.
 pub(super) struct Bars<'a> {
-    /// What is shown, over the table.
+    /// Caption of the table.
     pub(super) title: String,
-    /// From left to right.
+    /// The columns, from left to right.
     pub(super) columns: Vec<Column>,
-    /// From top to bottom.
+    /// The rows, from top to bottom.
     pub(super) lines: Vec<Line<'a>>,
 }
 
-/// A line of the table.
+/// A row of the table.
 pub(super) struct Line<'a> {
-    /// The target.
+    /// Name of the target.
     pub(super) name: &'a str,
-    /// Its class.
+    /// CSS class of the target.
     pub(super) colour: &'a str,
-    /// A figure for each column; unknown ones are `None`, or left out at the end.
+    /// A figure per column; `None` or missing at the end if unknown.
     pub(super) figures: Vec<Option<f64>>,
 }
 
 impl Bars<'_> {
-    /// Whether there is any figure to show.
+    /// Whether the table has any figure.
     pub(super) fn has_figures(&self) -> bool {
         let mut lines = self.lines.iter();
         lines.any(|line| line.figures.iter().any(Option::is_some))
     }
 
-    /// The table.
+    /// Draws the table.
     pub(super) fn draw(&self) -> Markup {
         let most = self.most();
         html! {
@@ -68,7 +68,7 @@ impl Bars<'_> {
         }
     }
 
-    /// The largest figure of each column.
+    /// The maximum of each column.
     fn most(&self) -> Vec<f64> {
         let mut most = vec![0.0_f64; self.columns.len()];
         for line in &self.lines {
@@ -80,11 +80,12 @@ impl Bars<'_> {
     }
 }
 
-/// Percent of the longest bar.
+/// Length of a bar in percent of the longest.
 fn share(figure: f64, most: f64) -> f64 {
-    match most > 0.0 {
-        true => (figure / most * 100.0).clamp(0.0, 100.0),
-        false => 0.0,
+    if most > 0.0 {
+        (figure / most * 100.0).clamp(0.0, 100.0)
+    } else {
+        0.0
     }
 }
 

@@ -1,25 +1,25 @@
-//! What comes first: whether anything was lost. A check that failed is louder than any speed.
+//! The top of the page: whether anything was lost. A failed check is more prominent than any rate.
 
 use crate::show;
 use crate::summary::{Cell, Row};
 use maud::{Markup, html};
 
-/// What is said where nobody looked what became of the tables.
+/// The text for runs without a check.
 const NO_CHECK: &str = "no check: only its author knows what a script should leave behind";
 
-/// Runs, and what their checks found.
+/// Numbers of runs and of failed checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checks {
-    /// Runs that have figures.
+    /// Runs with figures.
     pub(super) runs: usize,
-    /// Of these, runs that were checked.
+    /// Those of them with a check.
     pub(super) all: usize,
-    /// Of these.
+    /// Those of them whose check failed.
     pub(super) broken: usize,
 }
 
 impl Checks {
-    /// Of all rounds of `cells`.
+    /// Counts all rounds of `cells`.
     pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let figures = cells.filter_map(|cell| cell.figures.as_ref());
         figures.fold(Self::default(), |sum, figures| Self {
@@ -29,8 +29,8 @@ impl Checks {
         })
     }
 
-    /// In a sentence.
-    pub(super) fn say(self) -> String {
+    /// The counts in one sentence.
+    pub(super) fn summary(self) -> String {
         let count = |number: usize| show::count(number as u64);
         match self {
             Self { runs: 0, .. } => "nothing ran, nothing was checked".to_owned(),
@@ -46,7 +46,7 @@ impl Checks {
     }
 }
 
-/// The banner.
+/// Draws the banner.
 pub(super) fn section(rows: &[Row]) -> Markup {
     let checks = Checks::of(rows.iter().flat_map(|row| &row.cells));
     html! {
@@ -54,46 +54,51 @@ pub(super) fn section(rows: &[Row]) -> Markup {
             Checks { broken: 1.., .. } => section.verdict.bad role="alert" {
                 h2 { "Check failed" }
                 p {
-                    strong { (checks.say()) }
+                    strong { (checks.summary()) }
                     ". Something was lost or done twice: figures of these runs are worth nothing."
                 }
-                ul { @for (place, says) in broken(rows) { li { strong { (place) } br; (says) } } }
+                ul { @for (run, says) in broken(rows) { li { strong { (run) } br; (says) } } }
             },
             Checks { runs: 0, .. } => section.verdict.bad role="alert" {
                 h2 { "Nothing ran" }
-                p { "So nothing was checked; why is told " a href="#trouble" { "below" } "." }
+                p { "So nothing was checked; the reasons are " a href="#trouble" { "below" } "." }
             },
             Checks { all: 0, .. } => section.verdict.unchecked {
                 h2 { "Not checked" }
                 p { (capital(NO_CHECK)) "." }
             },
             _ => section.verdict.good {
-                h2 { (capital(&checks.say())) }
-                p { "After every run the tables were compared with what the clients had been told." }
+                h2 { (capital(&checks.summary())) }
+                p { "After every run the tables were compared with the answers that clients received." }
             },
         }
         (remarks(rows))
     }
 }
 
-/// Every check that failed: where, and what it says.
+/// Every failed check: the run and its result.
 fn broken(rows: &[Row]) -> impl Iterator<Item = (String, &String)> {
     let cells = rows
         .iter()
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     cells.flat_map(|(row, cell)| {
         let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
-        broken.map(move |says| (place(row, cell), says))
+        broken.map(move |says| (run_name(row, cell), says))
     })
 }
 
-/// `hot-row hinted, 256 clients, paceline`
-pub(super) fn place(row: &Row, cell: &Cell) -> String {
+/// Formats `hot-row hinted, 256 clients, paceline`.
+pub(super) fn run_name(row: &Row, cell: &Cell) -> String {
     let clients = show::clients(row.clients);
-    format!("{} {}, {clients}, {}", row.scenario, row.way(), cell.target)
+    format!(
+        "{} {}, {clients}, {}",
+        row.scenario,
+        row.label(),
+        cell.target
+    )
 }
 
-/// What else keeps the figures from being whole.
+/// Remarks about runs that failed or were stopped early.
 fn remarks(rows: &[Row]) -> Markup {
     let cells = || rows.iter().flat_map(|row| &row.cells);
     let failed: usize = cells().map(|cell| cell.failed.len()).sum();

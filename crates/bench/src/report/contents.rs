@@ -1,45 +1,45 @@
-//! What the page is about: scenarios, their variants and the targets, in the order in which they ran. A target has the same
+//! The contents of the page: scenarios, their variants and targets, in the order in which they ran. A target has the same
 //! colour everywhere.
 
 use crate::summary::{Cell, Row};
 
-/// Classes of the style sheet. The first is a calm one: it is the target that others are compared with.
+/// CSS classes. The first colour is neutral: the other targets are compared with the first.
 const COLOURS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
-/// All of it.
+/// The contents of the page.
 pub(super) struct Contents<'a> {
-    /// Names, each once.
+    /// Distinct names of targets.
     pub(super) targets: Vec<&'a str>,
-    /// A part for each scenario.
+    /// The scenarios.
     pub(super) parts: Vec<Part<'a>>,
 }
 
 /// A scenario.
 pub(super) struct Part<'a> {
-    /// As on the command line.
+    /// Name on the command line.
     pub(super) name: &'a str,
-    /// As over a chapter.
+    /// Title of the section.
     pub(super) title: &'a str,
-    /// Who does what; may be empty.
+    /// One sentence about the scenario; may be empty.
     pub(super) about: &'a str,
-    /// What a unit of work is called.
+    /// Plural name of a unit of work.
     pub(super) unit: &'a str,
-    /// Its variants that ran.
-    pub(super) ways: Vec<Way<'a>>,
+    /// The variants that ran.
+    pub(super) variants: Vec<VariantRows<'a>>,
 }
 
 /// A variant.
-pub(super) struct Way<'a> {
-    /// As on the command line, with what sets it apart from others of its name.
+pub(super) struct VariantRows<'a> {
+    /// Name on the command line, with the parameters that distinguish it from others of the same name.
     pub(super) name: String,
-    /// What is different about it; may be empty.
+    /// How it differs from other variants; may be empty.
     pub(super) about: &'a str,
-    /// A row for each number of clients, the smallest first.
+    /// A row per number of clients, in ascending order.
     pub(super) rows: Vec<&'a Row>,
 }
 
 impl<'a> Contents<'a> {
-    /// Of all rows.
+    /// Collects the contents from all rows.
     pub(super) fn of(rows: &'a [Row]) -> Self {
         let mut targets: Vec<&str> = Vec::new();
         for cell in rows.iter().flat_map(|row| &row.cells) {
@@ -57,7 +57,7 @@ impl<'a> Contents<'a> {
         Self { targets, parts }
     }
 
-    /// The class of the target's colour.
+    /// The CSS class of the target's colour.
     pub(super) fn colour(&self, target: &str) -> &'static str {
         let place = self.targets.iter().position(|known| *known == target);
         let colours = COLOURS.iter().cycle();
@@ -70,34 +70,41 @@ impl<'a> Contents<'a> {
 
 impl<'a> Part<'a> {
     fn of(row: &'a Row) -> Self {
-        let known = row.known();
+        let known = row.definition();
         let mut part = Self {
             name: &row.scenario,
             title: known.map_or(row.scenario.as_str(), |known| known.title),
             about: known.map_or("", |known| known.about),
             unit: known.map_or("units", |known| known.unit),
-            ways: Vec::new(),
+            variants: Vec::new(),
         };
         part.add(row);
         part
     }
 
     fn add(&mut self, row: &'a Row) {
-        if let Some(way) = self.ways.iter_mut().find(|way| way.name == row.way()) {
-            way.rows.push(row);
-            way.rows.sort_by_key(|row| row.clients);
+        if let Some(variant) = self
+            .variants
+            .iter_mut()
+            .find(|variant| variant.name == row.label())
+        {
+            variant.rows.push(row);
+            variant.rows.sort_by_key(|row| row.clients);
             return;
         }
-        let mut variants = row.known().into_iter().flat_map(|known| known.variants);
-        let known = variants.find(|variant| variant.name == row.variant);
-        self.ways.push(Way {
-            name: row.way(),
+        let mut known_variants = row
+            .definition()
+            .into_iter()
+            .flat_map(|known| known.variants);
+        let known = known_variants.find(|variant| variant.name == row.variant);
+        self.variants.push(VariantRows {
+            name: row.label(),
             about: known.map_or("", |known| known.about),
             rows: vec![row],
         });
     }
 
-    /// Where links to it lead.
+    /// The anchor of the section in the page.
     pub(super) fn anchor(&self) -> String {
         let letters = self.name.chars().map(|letter| match letter {
             letter if letter.is_ascii_alphanumeric() => letter,
@@ -108,13 +115,16 @@ impl<'a> Part<'a> {
 
     /// Every cell of every variant.
     pub(super) fn cells(&self) -> impl Iterator<Item = &'a Cell> {
-        let rows = self.ways.iter().flat_map(|way| way.rows.iter().copied());
+        let rows = self
+            .variants
+            .iter()
+            .flat_map(|variant| variant.rows.iter().copied());
         rows.flat_map(|row| &row.cells)
     }
 }
 
-impl<'a> Way<'a> {
-    /// Each target's cells, by number of clients.
+impl<'a> VariantRows<'a> {
+    /// The cells of each target, by number of clients.
     pub(super) fn by_target(&self) -> Vec<(&'a str, Vec<(usize, &'a Cell)>)> {
         let mut targets: Vec<(&str, Vec<(usize, &Cell)>)> = Vec::new();
         for row in &self.rows {

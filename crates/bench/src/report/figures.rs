@@ -1,10 +1,10 @@
-//! The table of all figures, in the same unit from top to bottom.
+//! The table of all figures. Each column uses one unit.
 
 use crate::show;
 use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
-/// The head of a column, and its figure.
+/// The title of a column, and its figure.
 type Column = (&'static str, fn(&Figures) -> Option<String>);
 
 const COLUMNS: [Column; 15] = [
@@ -39,7 +39,7 @@ const COLUMNS: [Column; 15] = [
     }),
 ];
 
-/// The table with its notes.
+/// Draws the table with its notes.
 pub(super) fn section(rows: &[Row]) -> Markup {
     html! {
         section id="figures" {
@@ -48,8 +48,8 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                 "Medians over the rounds; least and most are the slowest and the fastest round, "
                 "the spread is their distance in percent of the median. "
                 "× is the rate against that of the first target. CPU, WAL and dead rows are per unit of work. "
-                "A group is the mean number of units that travelled together. "
-                "At a fixed rate, behind are the units that had fallen due and had no answer at the end, in all rounds."
+                "A group is the mean number of units that executed together. "
+                "At a fixed rate, behind counts the units that were due but not answered at the end, in all rounds."
             }
             div.scroll tabindex="0" role="region" aria-label="All figures" {
                 table.figures {
@@ -78,7 +78,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
     let times = row.times(cell).filter(|_| !is_base);
     html! {
         tr.base[is_base] {
-            td.name { (row.scenario) " " (row.way()) }
+            td.name { (row.scenario) " " (row.label()) }
             td { (show::count(row.clients as u64)) }
             th.name scope="row" { (cell.target) }
             td { @if let Some(times) = times { (show::times(times)) } }
@@ -102,7 +102,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
 }
 
 fn rate(rate: f64) -> String {
-    // Slow work is told with its fractions.
+    // Rates below 100 have a decimal place.
     show::fixed(rate, if rate < 100.0 { 1 } else { 0 })
 }
 

@@ -1,13 +1,13 @@
-//! A card per scenario for who reads nothing else: how many times as much, how long it took before and after, nothing lost.
-//! It is about the first variant with the most clients that ran, and shows no speed whose check failed.
+//! A card per scenario for readers in a hurry: the ratio of rates, the latencies, and whether anything was lost. It shows
+//! the first variant with its largest number of clients that ran, and no rate if a check failed.
 
 use super::checks::Checks;
-use super::contents::{Contents, Part, Way};
+use super::contents::{Contents, Part, VariantRows};
 use crate::show;
 use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
-/// A column of the card: what it says, and of what.
+/// A column of the card: its title and its figure.
 type Measure = (&'static str, fn(&Figures) -> Option<Spread>);
 
 const WAITS: [Measure; 2] = [
@@ -15,10 +15,10 @@ const WAITS: [Measure; 2] = [
     ("99 of 100 took at most", |figures| figures.p99),
 ];
 
-/// Below this ratio it is called slower.
+/// A lower ratio is called slower.
 const SLOWER: f64 = 0.95;
 
-/// All cards.
+/// Draws all cards.
 pub(super) fn section(contents: &Contents<'_>) -> Markup {
     html! {
         section.cards aria-label="summary" {
@@ -29,30 +29,30 @@ pub(super) fn section(contents: &Contents<'_>) -> Markup {
 
 fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     let checks = Checks::of(part.cells());
-    let told = part
-        .ways
+    let shown = part
+        .variants
         .first()
-        .and_then(|way| Some((way, *way.rows.last()?)));
+        .and_then(|variant| Some((variant, *variant.rows.last()?)));
     html! {
         article.card.broken[checks.broken > 0] {
             h2 { a href=(format!("#{}", part.anchor())) { (part.title) } }
             p.about { (part.about) }
             @if checks.broken > 0 {
                 p.loud { "Check failed" }
-                p { "No speed is told where something was lost or done twice." }
-            } @else if let Some((way, row)) = told {
+                p { "No speed is shown where something was lost or done twice." }
+            } @else if let Some((variant, row)) = shown {
                 (ratios(contents, part, row))
                 (before_and_after(contents, part, row))
                 (failures(row))
-                p.note { (show::clients(row.clients)) ", " (way.name) @if !way.about.is_empty() { ": " (way.about) } }
-                (other_ways(part))
+                p.note { (show::clients(row.clients)) ", " (variant.name) @if !variant.about.is_empty() { ": " (variant.about) } }
+                (other_variants(part))
             }
-            p.check.good[checks.broken == 0 && checks.all > 0] { (checks.say()) }
+            p.check.good[checks.broken == 0 && checks.all > 0] { (checks.summary()) }
         }
     }
 }
 
-/// How many times the first target's rate the others have; of a first target that did not run, what the others did.
+/// The ratio of each target's rate to that of the first target; the plain rates if the first target did not run.
 fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
     let Some(base) = row.cells.first() else {
         return html! {};
@@ -88,7 +88,7 @@ fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
     }
 }
 
-/// A line per target, the columns in plain words.
+/// A row per target, with column titles in plain words.
 fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
     html! {
         table.plain {
@@ -117,7 +117,7 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
     }
 }
 
-/// Turns that failed: a rate may be high because they were left out.
+/// Numbers of failed turns; a rate can be high because they do not count.
 fn failures(row: &Row) -> Markup {
     let failed = row.cells.iter().filter_map(|cell| {
         let failed = cell.figures.as_ref()?.failed_turns();
@@ -126,18 +126,22 @@ fn failures(row: &Row) -> Markup {
     html! { @for failed in failed { p.note { strong { (failed) } } } }
 }
 
-/// The last target's ratios with the other variants.
-fn other_ways(part: &Part<'_>) -> Markup {
-    let ratio = |way: &Way<'_>| {
-        let row = way.rows.last()?;
+/// The ratios of the last target in the other variants.
+fn other_variants(part: &Part<'_>) -> Markup {
+    let ratio = |variant: &VariantRows<'_>| {
+        let row = variant.rows.last()?;
         let last = row.cells.last().filter(|_| row.cells.len() > 1)?;
-        Some((way.name.to_owned(), last.target.clone(), row.times(last)?))
+        Some((
+            variant.name.to_owned(),
+            last.target.clone(),
+            row.times(last)?,
+        ))
     };
-    let others: Vec<_> = part.ways.iter().skip(1).filter_map(ratio).collect();
+    let others: Vec<_> = part.variants.iter().skip(1).filter_map(ratio).collect();
     html! {
         @if let Some((_, target, _)) = others.first() {
             p.note {
-                "Other ways, " (target) ": "
+                "Other variants, " (target) ": "
                 @for (place, (name, _, times)) in others.iter().enumerate() {
                     @if place > 0 { ", " }
                     (name) " " strong { (show::times(*times)) }

@@ -1,52 +1,52 @@
-//! A chart of lines, each with its name at its end. Colours come from the style sheet, sizes from the page.
+//! A line chart; each line has its name at its end. Colours come from the style sheet, the size from the page.
 
 use super::scale::Scale;
 use crate::summary::Spread;
 use maud::{Markup, html};
 
-/// In the units of the drawing, which are about pixels.
+/// Lengths in units of the drawing, which are about one pixel.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 186.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 162.0;
-/// Of a letter, on average.
+/// Mean width of a letter.
 const LETTER: f64 = 6.4;
-/// Between the lines of names.
+/// Minimum distance between the names of two lines.
 const LEADING: f64 = 13.5;
-/// Letters of a name that stand at its line; its whole name is told when it is pointed at.
+/// Maximum number of letters of a name beside its line; the tooltip shows the complete name.
 const NAME_MAX: usize = 12;
 
-/// A chart.
+/// A line chart.
 pub(super) struct Lines<'a> {
-    /// What is shown, over the chart.
+    /// Title above the chart.
     pub(super) title: String,
-    /// Below the title, smaller.
+    /// Smaller text below the title.
     pub(super) note: &'static str,
-    /// The axis to the right, and the values that it may be marked with.
+    /// The horizontal axis and the values of its possible labels.
     pub(super) x: (Scale, Vec<f64>),
-    /// A value of the axis to the right, in words.
+    /// Formats a value of the horizontal axis.
     pub(super) show_x: fn(f64) -> String,
-    /// What an `x` is: `clients`.
+    /// Unit of the horizontal axis: `clients`.
     pub(super) unit_x: &'static str,
-    /// The axis upwards.
+    /// The vertical axis.
     pub(super) y: Scale,
-    /// A value of the axis upwards, in words.
+    /// Formats a value of the vertical axis.
     pub(super) show_y: fn(f64) -> String,
-    /// From left to right.
+    /// The lines.
     pub(super) series: Vec<Series<'a>>,
 }
 
 /// A line.
 pub(super) struct Series<'a> {
-    /// At its end.
+    /// Name at the end of the line.
     pub(super) name: String,
-    /// Its class.
+    /// CSS class of the line.
     pub(super) colour: &'a str,
-    /// `None`: there is no figure, and the line is broken there.
+    /// The points. `None` interrupts the line.
     pub(super) points: Vec<(f64, Option<Spread>)>,
 }
 
-/// Where the plot begins and ends.
+/// Left and right edge of the plot.
 #[derive(Clone, Copy)]
 struct Plot {
     left: f64,
@@ -54,7 +54,7 @@ struct Plot {
 }
 
 impl Lines<'_> {
-    /// The chart as a figure.
+    /// Draws the chart as a figure.
     pub(super) fn draw(&self) -> Markup {
         let plot = self.plot();
         html! {
@@ -109,16 +109,16 @@ impl Lines<'_> {
         }
     }
 
-    /// The values that the axis to the right is marked with: as many as have room, the last one always.
+    /// The labels of the horizontal axis: as many as fit, always including the last value.
     fn marks(&self, plot: Plot) -> Vec<f64> {
         let mut marks = Vec::new();
-        let mut room = f64::INFINITY;
+        let mut free = f64::INFINITY;
         for &value in self.x.1.iter().rev() {
             let (x, _) = self.at(plot, value, 0.0);
             let half = (self.show_x)(value).chars().count() as f64 * LETTER / 2.0;
-            if x + half + 4.0 < room {
+            if x + half + 4.0 < free {
                 marks.push(value);
-                room = x - half;
+                free = x - half;
             }
         }
         marks
@@ -153,13 +153,13 @@ impl Lines<'_> {
         path
     }
 
-    /// The median, and how far the rounds lie apart.
+    /// Draws the median and the range of the rounds.
     fn dot(&self, plot: Plot, series: &Series<'_>, x: f64, spread: Spread) -> Markup {
         let (across, y) = self.at(plot, x, spread.median);
-        let told = format!("{}, {}", series.name, self.told(x, spread));
+        let tooltip = format!("{}, {}", series.name, self.tooltip(x, spread));
         html! {
             g {
-                title { (told) }
+                title { (tooltip) }
                 @if spread.max > spread.min {
                     line.spread x1=(px(across)) x2=(px(across)) y1=(px(self.up(spread.min))) y2=(px(self.up(spread.max))) {}
                 }
@@ -168,7 +168,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The names at the ends of their lines, moved apart where they would cover one another.
+    /// Draws the names at the ends of the lines, moved apart where they would overlap.
     fn names(&self, plot: Plot) -> Markup {
         let mut names: Vec<(f64, &Series<'_>)> = Vec::new();
         for series in &self.series {
@@ -188,11 +188,12 @@ impl Lines<'_> {
         }
     }
 
-    fn told(&self, x: f64, spread: Spread) -> String {
+    fn tooltip(&self, x: f64, spread: Spread) -> String {
         let (show_x, show_y) = (self.show_x, self.show_y);
-        let range = match spread.max > spread.min {
-            true => format!(" ({} to {})", show_y(spread.min), show_y(spread.max)),
-            false => String::new(),
+        let range = if spread.max > spread.min {
+            format!(" ({} to {})", show_y(spread.min), show_y(spread.max))
+        } else {
+            String::new()
         };
         format!(
             "{} {}: {}{range}",
@@ -202,7 +203,7 @@ impl Lines<'_> {
         )
     }
 
-    /// For who cannot see it.
+    /// A description for screen readers.
     fn in_words(&self) -> String {
         let mut words = format!("{}, {}", self.title, self.note);
         for series in &self.series {
@@ -213,22 +214,23 @@ impl Lines<'_> {
             let first = known.next();
             let last = known.next_back();
             let ends = [first, last].into_iter().flatten();
-            let ends: Vec<String> = ends.map(|(x, spread)| self.told(x, spread)).collect();
+            let ends: Vec<String> = ends.map(|(x, spread)| self.tooltip(x, spread)).collect();
             words += &format!(". {}: {}", series.name, ends.join(", then "));
         }
         words
     }
 }
 
-/// A name that has room at the end of its line.
+/// Shortens a name so that it fits beside its line.
 fn short(name: &str) -> String {
-    match name.chars().count() > NAME_MAX {
-        true => name.chars().take(NAME_MAX - 1).chain(['…']).collect(),
-        false => name.to_owned(),
+    if name.chars().count() > NAME_MAX {
+        name.chars().take(NAME_MAX - 1).chain(['…']).collect()
+    } else {
+        name.to_owned()
     }
 }
 
-/// Gives each of `heights`, which come in order, room for a line of text, within the plot.
+/// Moves `heights`, which are in ascending order, apart by the height of a text line, within the plot.
 fn move_apart(heights: &mut [f64]) {
     let mut above = f64::NEG_INFINITY;
     for height in heights.iter_mut() {
@@ -242,7 +244,7 @@ fn move_apart(heights: &mut [f64]) {
     }
 }
 
-/// A length with as many digits as can be seen.
+/// Formats a length with one decimal place.
 fn px(length: f64) -> String {
     format!("{length:.1}")
 }
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_broken_where_nothing_ran() {
+    fn a_line_is_interrupted_where_nothing_ran() {
         let points = vec![(1.0, at(50.0)), (8.0, None), (64.0, at(100.0))];
         let series = Series {
             name: "direct".to_owned(),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_never_cover_one_another() {
+    fn names_never_overlap() {
         let mut heights = vec![100.0, 100.0, 160.0, 161.0];
         move_apart(&mut heights);
         for pair in heights.windows(2) {
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_leave_each_other_room() {
+    fn labels_never_overlap() {
         let mut chart = chart(Vec::new());
         let numbers: Vec<f64> = (1..=100).map(f64::from).collect();
         chart.x = (Scale::through(&numbers).unwrap(), numbers);
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_where_letters_end() {
+    fn long_names_are_cut_between_letters() {
         assert_eq!(short("paceline"), "paceline");
         assert_eq!(short("ünïcödé-ünïcödé"), "ünïcödé-ünï…");
     }

@@ -1,4 +1,4 @@
-//! Where the figures come from, and how to get them again.
+//! How the figures were measured, and the commands that repeat the measurement.
 
 use crate::circumstances::{self, Circumstance, Kind};
 use crate::machine::ServerFacts;
@@ -6,10 +6,10 @@ use crate::record::Record;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
-/// A server, and whom it was behind.
+/// A server and the targets in front of it.
 type Server<'a> = (&'a ServerFacts, Vec<String>);
 
-/// Machine, servers, conditions, commands.
+/// Draws machine, servers, conditions and commands.
 pub(super) fn section(records: &[Record]) -> Markup {
     let circumstances = circumstances::of(records);
     html! {
@@ -43,7 +43,7 @@ fn facts(caption: &str, circumstances: &[Circumstance], kind: Kind) -> Markup {
     }
 }
 
-/// A column for each server that differs from the others.
+/// A column for each distinct server.
 fn servers(servers: &[Server<'_>]) -> Markup {
     let names: BTreeSet<&String> = servers
         .iter()
@@ -82,7 +82,7 @@ fn servers(servers: &[Server<'_>]) -> Markup {
     }
 }
 
-/// Each server that was reached, with the targets that it was behind.
+/// Each server that was reached, with its targets.
 fn servers_of(records: &[Record]) -> Vec<Server<'_>> {
     let mut servers: Vec<Server<'_>> = Vec::new();
     let reached = records

@@ -1,11 +1,11 @@
-//! What went wrong: turns that failed, by SQLSTATE, and runs that did not run, in the words of whoever refused.
+//! Turns that failed, by SQLSTATE, and runs that did not run, with the reason.
 
-use super::checks::place;
+use super::checks::run_name;
 use crate::show;
 use crate::summary::Row;
 use maud::{Markup, html};
 
-/// Both tables, or that there is nothing to tell.
+/// Draws both tables, or a note that there were no problems.
 pub(super) fn section(rows: &[Row]) -> Markup {
     let (errors, failed) = (errors(rows), failed(rows));
     html! {
@@ -22,7 +22,7 @@ pub(super) fn section(rows: &[Row]) -> Markup {
     }
 }
 
-/// Where, how often, what.
+/// Run, count, description.
 type Problem = (String, u64, String);
 
 fn failed(rows: &[Row]) -> Vec<Problem> {
@@ -30,13 +30,13 @@ fn failed(rows: &[Row]) -> Vec<Problem> {
     for row in rows {
         for cell in &row.cells {
             for why in &cell.failed {
-                let place = place(row, cell);
+                let run = run_name(row, cell);
                 match failed
                     .iter_mut()
-                    .find(|(at, _, known)| *at == place && known == why)
+                    .find(|(at, _, known)| *at == run && known == why)
                 {
                     Some((_, rounds, _)) => *rounds += 1,
-                    None => failed.push((place, 1, why.clone())),
+                    None => failed.push((run, 1, why.clone())),
                 }
             }
         }
@@ -51,7 +51,7 @@ fn errors(rows: &[Row]) -> Vec<Problem> {
             let errors = cell.figures.iter().flat_map(|figures| &figures.errors);
             all.extend(errors.map(|(kind, errors)| {
                 (
-                    place(row, cell),
+                    run_name(row, cell),
                     errors.count,
                     format!("{kind}: {}", errors.first),
                 )
@@ -67,8 +67,8 @@ fn table(caption: &str, heads: [&str; 3], problems: &[Problem]) -> Markup {
             caption { (caption) }
             thead { tr { @for head in heads { th scope="col" { (head) } } } }
             tbody {
-                @for (place, count, what) in problems {
-                    tr { th scope="row" { (place) } td.number { (show::count(*count)) } td { (what) } }
+                @for (run, count, what) in problems {
+                    tr { th scope="row" { (run) } td.number { (show::count(*count)) } td { (what) } }
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! From figures to places on an axis: from zero where they are near one another, by powers of ten where they lie far apart.
+//! Maps figures to positions on an axis: linear from zero if they are of similar size, logarithmic otherwise.
 
-/// From here on the smallest could not be told from zero on a linear axis.
-const FAR_APART: f64 = 20.0;
-/// About so many ticks stand on an axis.
+/// Ratio of maximum to minimum from which an axis is logarithmic.
+const LOG_RATIO: f64 = 20.0;
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 4.0;
-/// More decades than this, and only every other has a tick.
+/// If an axis covers more decades, only every second decade has a tick.
 const DECADES_MAX: i32 = 5;
 
 /// An axis.
@@ -16,29 +16,31 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// On which all of `values` have a place; `None` without any value.
+    /// An axis that covers all `values`; `None` if there are none.
     pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
         let high = values.clone().reduce(f64::max)?;
         let low = values.reduce(f64::min)?;
-        Some(match low > 0.0 && high / low >= FAR_APART {
-            true => Self::log(low, high),
-            false => Self::linear(high),
+        let is_log = low > 0.0 && high / low >= LOG_RATIO;
+        Some(if is_log {
+            Self::log(low, high)
+        } else {
+            Self::linear(high)
         })
     }
 
-    /// Ends at the values themselves, which have the ticks: numbers of clients.
+    /// An axis from the smallest to the largest of `values`, without rounding: numbers of clients.
     pub(super) fn through(values: &[f64]) -> Option<Self> {
         let high = values.iter().copied().reduce(f64::max)?;
         let low = values.iter().copied().reduce(f64::min)?;
         Some(Self {
             low,
             high,
-            // Twice as many is as far everywhere.
+            // Equal distances mean equal ratios.
             is_log: low > 0.0,
         })
     }
 
-    /// From zero to `high` exactly: a time.
+    /// An axis from zero to exactly `high`: a time.
     pub(super) fn until(high: f64) -> Self {
         Self {
             low: 0.0,
@@ -76,36 +78,39 @@ impl Scale {
         }
     }
 
-    /// Where `value` is: 0 at the low end, 1 at the high one.
+    /// The position of `value`: 0 at the low end, 1 at the high end.
     pub(super) fn place(&self, value: f64) -> f64 {
-        let (low, high, value) = match self.is_log {
-            true => (self.low.ln(), self.high.ln(), value.max(self.low).ln()),
-            false => (self.low, self.high, value),
+        let (low, high, value) = if self.is_log {
+            (self.low.ln(), self.high.ln(), value.max(self.low).ln())
+        } else {
+            (self.low, self.high, value)
         };
-        match high > low {
-            true => ((value - low) / (high - low)).clamp(0.0, 1.0),
-            // A single value stands in the middle.
-            false => 0.5,
+        if high > low {
+            ((value - low) / (high - low)).clamp(0.0, 1.0)
+        } else {
+            // A single value is in the middle.
+            0.5
         }
     }
 
-    /// Whether equal distances are equal ratios.
+    /// Whether the axis is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.is_log
     }
 
-    /// Round values to be written at the axis.
+    /// Round values for the labels of the axis.
     pub(super) fn ticks(&self) -> Vec<f64> {
-        match self.is_log {
-            true => self.log_ticks(),
-            false => self.linear_ticks(),
+        if self.is_log {
+            self.log_ticks()
+        } else {
+            self.linear_ticks()
         }
     }
 
     fn linear_ticks(&self) -> Vec<f64> {
         let step = step(self.high);
         let ticks = (0..).map(|count| f64::from(count) * step);
-        // What sums of fractions add must not take the last one away.
+        // The tolerance keeps the last tick despite rounding errors.
         ticks
             .take_while(|tick| *tick <= self.high * 1.001)
             .collect()
@@ -114,9 +119,10 @@ impl Scale {
     fn log_ticks(&self) -> Vec<f64> {
         let decade = |value: f64| value.log10().floor();
         let decades = decade(self.high) - decade(self.low);
-        let mantissas: &[f64] = match decades < 2.0 {
-            true => &[1.0, 2.0, 5.0],
-            false => &[1.0],
+        let mantissas: &[f64] = if decades < 2.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
         };
         let every = if decades > f64::from(DECADES_MAX) {
             2.0
@@ -134,11 +140,12 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that about [`TICKS`] of them come to `high`.
+/// 1, 2 or 5 times a power of ten, so that about [`TICKS`] steps reach `high`.
 fn step(high: f64) -> f64 {
-    let rough = match high > 0.0 {
-        true => high / TICKS,
-        false => 1.0 / TICKS,
+    let rough = if high > 0.0 {
+        high / TICKS
+    } else {
+        1.0 / TICKS
     };
     let decade = 10_f64.powf(rough.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].into_iter();
@@ -157,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_near_one_another_start_at_zero() {
+    fn similar_figures_start_at_zero() {
         let scale = of(&[700.0, 1_030.0]);
         assert!(!scale.is_log());
         assert_eq!(scale.ticks(), [0.0, 500.0, 1_000.0, 1_500.0]);
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_far_apart_go_by_ratios() {
+    fn figures_of_different_size_use_a_logarithmic_scale() {
         let scale = of(&[673.0, 51_642.0]);
         assert!(scale.is_log());
         assert_eq!(scale.ticks(), [1_000.0, 10_000.0, 100_000.0]);
@@ -185,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_zero_has_no_place_among_ratios() {
+    fn zero_is_not_on_a_logarithmic_scale() {
         assert!(!of(&[0.0, 1e6]).is_log());
         assert_eq!(Scale::of(std::iter::empty()), None);
     }
 
     #[test]
-    fn a_single_number_of_clients_stands_in_the_middle() {
+    fn a_single_number_of_clients_is_in_the_middle() {
         let scale = Scale::through(&[256.0]).unwrap();
         assert_eq!(scale.place(256.0), 0.5);
     }

@@ -1,9 +1,8 @@
-//! A scenario: for each of its variants what was done per second, how long it took, how large the groups were, and what a
-//! unit of work cost.
+//! The section of a scenario: for each variant its rates, latencies, group sizes and the cost of a unit of work.
 
 use super::bars::{Bars, Column, Line};
 use super::checks::Checks;
-use super::contents::{Contents, Part, Way};
+use super::contents::{Contents, Part, VariantRows};
 use super::lines::{Lines, Series};
 use super::scale::Scale;
 use crate::groups::GroupSample;
@@ -11,22 +10,22 @@ use crate::show;
 use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
-/// A figure of a run, if it is known.
+/// Computes a figure of a run; `None` if unknown.
 type Figure<'a> = &'a dyn Fn(&Figures) -> Option<Spread>;
-/// One that needs no more than the figures.
+/// Like [`Figure`], without captured variables.
 type Measure = fn(&Figures) -> Option<Spread>;
 
-/// The latencies that are drawn.
+/// The latencies to draw.
 const LATENCIES: [(&str, Measure); 3] = [
     ("p50", |figures| figures.p50),
     ("p99", |figures| figures.p99),
     ("p999", |figures| figures.p999),
 ];
 
-/// A cost: its name, how it is shown, the figure.
+/// A cost: name, format, figure.
 type Cost = (&'static str, fn(f64) -> String, fn(&Figures) -> Option<f64>);
 
-/// What a unit of work costs the server.
+/// The costs of a unit of work on the server.
 const COSTS: [Cost; 3] = [
     ("processor time", show::duration, |figures| {
         figures.cpu_micros
@@ -35,24 +34,24 @@ const COSTS: [Cost; 3] = [
     ("dead rows", show::number, |figures| figures.dead_rows),
 ];
 
-/// The whole scenario.
+/// Draws the section.
 pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     html! {
         section.scenario id=(part.anchor()) {
             h2 { (part.title) }
             @if !part.about.is_empty() { p.about { (part.about) } }
-            @for way in &part.ways {
+            @for variant in &part.variants {
                 article {
-                    h3 { (way.name) @if !way.about.is_empty() { span.about { " " (way.about) } } }
-                    @if Checks::of(way.rows.iter().flat_map(|row| &row.cells)).broken > 0 {
+                    h3 { (variant.name) @if !variant.about.is_empty() { span.about { " " (variant.about) } } }
+                    @if Checks::of(variant.rows.iter().flat_map(|row| &row.cells)).broken > 0 {
                         p.loud { "A check failed: these figures are worth nothing." }
                     }
-                    @match way.rows.as_slice() {
+                    @match variant.rows.as_slice() {
                         [row] => {
-                            p.note { (show::clients(row.clients)) "; each column has its own scale, – could not be told" }
-                            div.panels { (tables(contents, part, way, row)) }
+                            p.note { (show::clients(row.clients)) "; each column has its own scale, – is unknown" }
+                            div.panels { (tables(contents, part, variant, row)) }
                         }
-                        _ => div.panels { (charts(contents, part, way)) },
+                        _ => div.panels { (charts(contents, part, variant)) },
                     }
                 }
             }
@@ -60,26 +59,31 @@ pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     }
 }
 
-/// Charts by number of clients.
-fn charts(contents: &Contents<'_>, part: &Part<'_>, way: &Way<'_>) -> Markup {
+/// Draws charts by number of clients.
+fn charts(contents: &Contents<'_>, part: &Part<'_>, variant: &VariantRows<'_>) -> Markup {
     let latencies = LATENCIES.map(|(_, of)| of);
     let chart = |title: String, show: fn(f64) -> String, of: Figure<'_>, others: &[Measure]| {
-        by_clients(contents, way, title, (show, of), others)
+        by_clients(contents, variant, title, (show, of), others)
     };
     html! {
         (chart(format!("{} per second", part.unit), show::number, &|figures| Some(figures.rate), &[]))
         @for (name, of) in LATENCIES {
             (chart(format!("latency {name}"), show::duration, &of, &latencies))
         }
-        (groups(contents, way))
+        (groups(contents, variant))
         @for (name, show, of) in COSTS {
             (chart(format!("{name} per unit"), show, &|figures| Spread::of(vec![of(figures)?]), &[]))
         }
     }
 }
 
-/// Tables with bars, for a single number of clients.
-fn tables(contents: &Contents<'_>, part: &Part<'_>, way: &Way<'_>, row: &Row) -> Markup {
+/// Draws tables with bars for a single number of clients.
+fn tables(
+    contents: &Contents<'_>,
+    part: &Part<'_>,
+    variant: &VariantRows<'_>,
+    row: &Row,
+) -> Markup {
     let latencies = LATENCIES.map(|(name, _)| -> Column { (name, show::duration) });
     let rate: Column = ("per second", |rate| show::number(rate.round()));
     let speed = Bars {
@@ -101,20 +105,20 @@ fn tables(contents: &Contents<'_>, part: &Part<'_>, way: &Way<'_>, row: &Row) ->
     };
     html! {
         div.panel.full { (speed.draw()) }
-        (groups(contents, way))
+        (groups(contents, variant))
         @if costs.has_figures() { div.panel.wide { (costs.draw()) } }
     }
 }
 
-/// Draws `of`, on a scale on which all of `others` have room, too.
+/// Draws `of` on a scale that also fits all of `others`.
 fn by_clients(
     contents: &Contents<'_>,
-    way: &Way<'_>,
+    variant: &VariantRows<'_>,
     title: String,
     (show_y, of): (fn(f64) -> String, Figure<'_>),
     others: &[Measure],
 ) -> Markup {
-    let cells = way.rows.iter().flat_map(|row| &row.cells);
+    let cells = variant.rows.iter().flat_map(|row| &row.cells);
     let figures = cells.filter_map(|cell| cell.figures.as_ref());
     let spreads = figures.flat_map(|figures| {
         others
@@ -125,18 +129,21 @@ fn by_clients(
     let values: Vec<f64> = spreads
         .flat_map(|spread| [spread.min, spread.max])
         .collect();
-    let clients: Vec<f64> = way.rows.iter().map(|row| row.clients as f64).collect();
+    let clients: Vec<f64> = variant.rows.iter().map(|row| row.clients as f64).collect();
     let scales = Scale::of(values.iter().copied()).zip(Scale::through(&clients));
     let Some((y, x)) = scales else {
         return html! {};
     };
     let point =
         |(clients, cell): (usize, &Cell)| (clients as f64, cell.figures.as_ref().and_then(of));
-    let series = way.by_target().into_iter().map(|(target, cells)| Series {
-        name: target.to_owned(),
-        colour: contents.colour(target),
-        points: cells.into_iter().map(point).collect(),
-    });
+    let series = variant
+        .by_target()
+        .into_iter()
+        .map(|(target, cells)| Series {
+            name: target.to_owned(),
+            colour: contents.colour(target),
+            points: cells.into_iter().map(point).collect(),
+        });
     let chart = Lines {
         title,
         note: "by number of clients",
@@ -150,10 +157,10 @@ fn by_clients(
     html! { div.panel { (chart.draw()) } }
 }
 
-/// Sizes of groups over the time of a run, a line for each target and number of clients.
-fn groups(contents: &Contents<'_>, way: &Way<'_>) -> Markup {
+/// Draws the sizes of groups over the time of a run, a line per target and number of clients.
+fn groups(contents: &Contents<'_>, variant: &VariantRows<'_>) -> Markup {
     let mut seen: Vec<(&str, usize, &[GroupSample])> = Vec::new();
-    for (target, cells) in way.by_target() {
+    for (target, cells) in variant.by_target() {
         for (clients, cell) in cells {
             let samples = cell.figures.iter().map(|figures| figures.groups.as_slice());
             seen.extend(
@@ -173,9 +180,10 @@ fn groups(contents: &Contents<'_>, way: &Way<'_>) -> Markup {
     let end = samples().map(|sample| sample.second).fold(0.0, f64::max);
     let x = Scale::until(end);
     let series = seen.iter().map(|(target, clients, groups)| Series {
-        name: match is_one_target {
-            true => show::clients(*clients),
-            false => format!("{} {target}", show::count(*clients as u64)),
+        name: if is_one_target {
+            show::clients(*clients)
+        } else {
+            format!("{} {target}", show::count(*clients as u64))
         },
         colour: contents.colour(target),
         points: groups
@@ -196,7 +204,7 @@ fn groups(contents: &Contents<'_>, way: &Way<'_>) -> Markup {
     html! { div.panel { (chart.draw()) } }
 }
 
-/// A line for each target.
+/// A table row per target.
 fn lines_of<'a>(
     contents: &Contents<'_>,
     row: &'a Row,

@@ -1,4 +1,4 @@
-//! The style sheet: what can be computed of how it looks.
+//! Contrast of the colours in the style sheet.
 
 use super::STYLE;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn colours(theme: &str) -> BTreeMap<&str, [f64; 3]> {
         .collect()
 }
 
-/// As WCAG 2 defines it.
+/// Contrast ratio as WCAG 2 defines it.
 fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
     let luminance = |colour: [f64; 3]| {
         let linear = colour.map(|part| match part / 255.0 {
@@ -39,7 +39,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn text_stands_out_from_its_background() {
+fn text_has_sufficient_contrast() {
     let (light, dark) = STYLE
         .split_once("@media (prefers-color-scheme: dark)")
         .unwrap();

@@ -1,4 +1,4 @@
-//! Clients that run a script. A unit of work is one run of it, from the first line to the last.
+//! Clients that run a script. A unit of work is one run of the complete script.
 
 use super::expression::{EvalError, Expression};
 use super::model::{Operand, Piece, Script, Step};
@@ -11,11 +11,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A script and how its statements are sent.
+/// A script and its statements.
 #[derive(Debug)]
 pub(crate) struct Program {
     script: Arc<Script>,
-    /// One for each step that is a statement; none where the text is another every time.
+    /// One entry per step: `Some` for a statement with parameters, `None` for other steps and for a text that changes from
+    /// run to run.
     statements: Vec<Option<Statement>>,
 }
 
@@ -33,7 +34,7 @@ impl Program {
         }
     }
 
-    /// The client with this number; all that it draws comes from `rng`.
+    /// Creates the client with this number. All its random numbers come from `rng`.
     pub(crate) fn client(self: &Arc<Self>, number: usize, rng: StdRng) -> Box<dyn Client> {
         let mut variables = self.script.presets.clone();
         let place = self.script.client_id;
@@ -48,7 +49,7 @@ impl Program {
     }
 }
 
-/// The text with `$1`, `$2`, … for its values, each a parameter of its own, as pgbench has them.
+/// Replaces each value by a parameter `$1`, `$2`, …, as pgbench does.
 pub(super) fn with_parameters(pieces: &[Piece]) -> String {
     let (mut text, mut number) = (String::new(), 0);
     for piece in pieces {
@@ -64,7 +65,7 @@ pub(super) fn with_parameters(pieces: &[Piece]) -> String {
     text
 }
 
-/// The text with its values as they are, without quotes, as pgbench puts them.
+/// Inserts the values into the text without quoting, as pgbench does.
 fn in_place(pieces: &[Piece], variables: &[i64]) -> String {
     let mut text = String::new();
     for piece in pieces {
@@ -90,7 +91,7 @@ impl Operand {
     }
 }
 
-/// Runs the script once per turn; its variables stay from turn to turn.
+/// Runs the script once per turn. Variables keep their values between turns.
 struct ScriptClient {
     program: Arc<Program>,
     variables: Vec<i64>,
@@ -136,7 +137,7 @@ impl ScriptClient {
         match expression.value(&self.variables, &mut self.rng) {
             Ok(value) => Ok(value),
             Err(error) => {
-                // A script that fails before its first statement would leave the others no time.
+                // A script that fails before its first statement would otherwise never yield to other clients.
                 tokio::task::yield_now().await;
                 Err(refusal(&self.program.script.name, line, error))
             }
@@ -176,7 +177,7 @@ fn refusal(script: &str, line: usize, error: EvalError) -> Failure {
     }
 }
 
-/// So many units of time; none if the number is negative.
+/// `number` units of time; zero if the number is negative.
 fn times(unit: Duration, number: i64) -> Duration {
     let number = u32::try_from(number.max(0)).unwrap_or(u32::MAX);
     unit.saturating_mul(number)

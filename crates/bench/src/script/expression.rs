@@ -1,49 +1,49 @@
-//! The expressions of `\set`: whole numbers, variables, `+ - * / %`, parentheses, and the draws `random(from, to)`,
-//! `random_zipfian`, `random_gaussian` and `random_exponential(from, to, parameter)`, with pgbench's meaning.
+//! The expressions of `\set`: integers, variables, `+ - * / %`, parentheses, and the functions `random(from, to)`,
+//! `random_zipfian`, `random_gaussian` and `random_exponential(from, to, parameter)`, with the semantics of pgbench.
 
 use crate::power_law::PowerLaw;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// Parentheses within one another, and signs.
+/// Maximum nesting of parentheses and signs.
 const DEPTH_MAX: usize = 100;
 
-/// What is computed.
+/// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Number(i64),
-    /// The number in this variable.
+    /// The integer in this variable.
     Variable(usize),
     Negative(Box<Expression>),
     Pair(Box<Expression>, Operator, Box<Expression>),
     Draw(Draw, Box<Expression>, Box<Expression>),
 }
 
-/// What becomes of two numbers.
+/// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Plus,
     Minus,
     Times,
-    /// Towards zero.
+    /// Rounds towards zero.
     Over,
-    /// With the sign of the left one.
+    /// The result has the sign of the left operand.
     Rest,
 }
 
-/// How a number of a range is drawn.
+/// The distribution of a random number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Draw {
     Evenly,
     /// The exponent.
     Zipfian(f64),
-    /// Standard deviations from the middle to each end.
+    /// Standard deviations between the middle and each end.
     Gaussian(f64),
-    /// How fast the probability falls off from the first number on.
+    /// Rate at which the probability decreases from the first number.
     Exponential(f64),
 }
 
-/// Why there is no number.
+/// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EvalError {
     #[error("division by zero")]
@@ -55,7 +55,7 @@ pub(super) enum EvalError {
 }
 
 impl EvalError {
-    /// PostgreSQL documentation, appendix A.
+    /// SQLSTATE (PostgreSQL documentation, appendix A).
     pub(super) fn sqlstate(self) -> &'static str {
         match self {
             Self::DivisionByZero => "22012",
@@ -66,7 +66,7 @@ impl EvalError {
 }
 
 impl Expression {
-    /// Computes it.
+    /// Evaluates the expression.
     pub(super) fn value(&self, variables: &[i64], rng: &mut StdRng) -> Result<i64, EvalError> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -95,7 +95,7 @@ impl Operator {
             Self::Times => left.checked_mul(right),
             Self::Over | Self::Rest if right == 0 => return Err(EvalError::DivisionByZero),
             Self::Over => left.checked_div(right),
-            // The one that overflows has no rest.
+            // Only the division that overflows wraps; its remainder is 0.
             Self::Rest => Some(left.wrapping_rem(right)),
         };
         value.ok_or(EvalError::OutOfRange)
@@ -122,7 +122,7 @@ impl Draw {
     }
 }
 
-/// Which of so many numbers lies at this share of the range.
+/// The index, out of `numbers`, at this fraction of the range.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a share of a number of numbers lies among them; what rounding adds is cut off"
@@ -131,7 +131,7 @@ fn place(share: f64, numbers: i64) -> i64 {
     ((numbers as f64 * share) as i64).clamp(0, numbers - 1)
 }
 
-/// A share of the range, normal around its middle; drawn again if it lies outside.
+/// A fraction of the range with a normal distribution around its middle; repeats the draw if the value is outside.
 fn gaussian(deviations: f64, rng: &mut StdRng) -> f64 {
     loop {
         let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
@@ -143,17 +143,17 @@ fn gaussian(deviations: f64, rng: &mut StdRng) -> f64 {
     }
 }
 
-/// A share of the range, the first most often.
+/// A fraction of the range; the first numbers are most frequent.
 fn exponential(parameter: f64, rng: &mut StdRng) -> f64 {
     let cut = (-parameter).exp();
     let uniform = 1.0 - rng.random::<f64>();
     -(cut + (1.0 - cut) * uniform).ln() / parameter
 }
 
-/// Says which variable a name is, or why it is none.
+/// Resolves the name of a variable to its number.
 pub(super) type Names<'a> = dyn Fn(&str) -> Result<usize, String> + 'a;
 
-/// Understands a text.
+/// Parses an expression.
 pub(super) fn parse(text: &str, names: &Names<'_>) -> Result<Expression, String> {
     let mut parser = Parser {
         rest: text.trim(),
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
         self.pairs(&operators, Self::factor)
     }
 
-    /// What stands between any of `operators`, from left to right.
+    /// Parses operands between any of `operators`, left-associative.
     fn pairs(
         &mut self,
         operators: &[(char, Operator)],
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A function, its parentheses and all.
+    /// Parses a function and its arguments.
     fn draw(&mut self, function: &str) -> Result<Expression, String> {
         let least = match function {
             "random" => None,
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Draw(draw, Box::new(from), Box::new(to)))
     }
 
-    /// A number with a point in it, or without.
+    /// Parses a decimal number.
     fn parameter(&mut self, least: f64) -> Result<f64, String> {
         self.must_eat(',')?;
         let end = self.rest.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The letters, digits and underscores at the front.
+    /// Takes the letters, digits and underscores at the beginning.
     fn word(&mut self) -> &'a str {
         let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_');
         let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
@@ -301,9 +301,10 @@ impl<'a> Parser<'a> {
     }
 
     fn must_eat(&mut self, sign: char) -> Result<(), String> {
-        match self.eats(sign) {
-            true => Ok(()),
-            false => Err(format!("{sign:?} is missing before {:?}", self.rest)),
+        if self.eats(sign) {
+            Ok(())
+        } else {
+            Err(format!("{sign:?} is missing before {:?}", self.rest))
         }
     }
 }

@@ -1,22 +1,22 @@
-//! Takes a script apart: commands behind a backslash, and statements with the variables in them. Knows where PostgreSQL's
-//! quotes and comments end, and nothing else of SQL.
+//! The scanner: splits a script into commands after a backslash and SQL statements with variables. It knows where quotes
+//! and comments of PostgreSQL end; it does not otherwise parse SQL.
 
 /// An error and its line. The caller adds the name of the file.
 pub(super) type Fault = (usize, String);
 
-/// A part of a script.
+/// An item of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// What stands behind a backslash, up to the end of the line.
+    /// The text after a backslash, up to the end of the line.
     Command(String),
-    /// A statement, without its semicolon.
+    /// A statement without its semicolon.
     Sql(Vec<Token>),
 }
 
 /// A part of a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// Goes as it is.
+    /// Text that is sent unchanged.
     Text(String),
     /// `:name`
     Variable { line: usize, name: String },
@@ -28,15 +28,15 @@ pub(super) struct Scanner<'a> {
     line: usize,
 }
 
-/// What stands at the front of a statement's rest.
+/// The lexeme at the beginning of the remaining statement.
 enum Lexeme<'a> {
-    /// The semicolon, or the end of the script.
+    /// The semicolon or the end of the script.
     End,
-    /// The variable of this name.
+    /// A variable of this name.
     Variable(&'a str),
-    /// So many bytes that go as they are.
+    /// This number of bytes is sent unchanged.
     Verbatim(usize),
-    /// So many bytes that go nowhere.
+    /// This number of bytes is skipped.
     Comment(usize),
 }
 
@@ -48,12 +48,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The line that it has come to.
+    /// The current line.
     pub(super) fn line(&self) -> usize {
         self.line
     }
 
-    /// The next item and its line.
+    /// Returns the next item and its line.
     pub(super) fn next_item(&mut self) -> Result<Option<(usize, Item)>, Fault> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on by so many bytes.
+    /// Advances by `len` bytes.
     fn take(&mut self, len: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at_checked(len).unwrap_or((self.rest, ""));
         self.line += taken.matches('\n').count();
@@ -77,7 +77,7 @@ impl<'a> Scanner<'a> {
         taken
     }
 
-    /// A line that ends with a backslash goes on in the next.
+    /// Reads a command. A line that ends with a backslash continues on the next line.
     fn command(&mut self) -> String {
         self.take(1);
         let mut command = String::new();
@@ -152,7 +152,7 @@ fn lexeme(rest: &str) -> Result<Lexeme<'_>, String> {
     Ok(Lexeme::Verbatim(len))
 }
 
-/// The name at the front, if there is one.
+/// The name at the beginning, if there is one.
 pub(super) fn name(rest: &str) -> Option<&str> {
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
     let name = rest.get(..end.unwrap_or(rest.len()))?;
@@ -164,13 +164,13 @@ fn to_line_end(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// Bytes of the name, key word or number at the front; a dollar within belongs to it.
+/// Length in bytes of the name, key word or number at the beginning; it may contain a dollar sign.
 fn word(rest: &str) -> usize {
     let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     rest.find(|c| !inside(c)).unwrap_or(rest.len())
 }
 
-/// Bytes up to and with the closing quote. A doubled one is the end of one text and the beginning of another.
+/// Length in bytes up to and including the closing quote. A doubled quote ends one text and begins the next.
 fn quoted(rest: &str, quote: char, escapes: bool) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1);
     while let Some((place, c)) = chars.next() {
@@ -183,12 +183,12 @@ fn quoted(rest: &str, quote: char, escapes: bool) -> Option<usize> {
     None
 }
 
-/// The same behind an `E`.
+/// The same for a text after `E`.
 fn escaped(rest: &str) -> Option<usize> {
     quoted(rest.get(1..)?, '\'', true)
 }
 
-/// Bytes of a comment and all comments in it.
+/// Length in bytes of a comment, including nested comments.
 fn comment(rest: &str) -> Option<usize> {
     let (mut at, mut depth) = (2, 1);
     while depth > 0 {
@@ -202,7 +202,7 @@ fn comment(rest: &str) -> Option<usize> {
     Some(at)
 }
 
-/// Bytes of `$tag$ … $tag$`; a dollar alone is itself.
+/// Length in bytes of `$tag$ … $tag$`; 1 for a single dollar sign.
 fn dollar_quoted(rest: &str) -> Result<usize, &'static str> {
     let inner = rest.get(1..).unwrap_or_default();
     let tag = name(inner).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What of pgbench's language is understood, what it means, and how faults are told.
+//! The supported part of pgbench's language, its semantics, and errors.
 
 use super::client::with_parameters;
 use super::expression::{EvalError, Expression, parse};
@@ -10,14 +10,14 @@ fn script(text: &str) -> Script {
     Script::parse("test.sql", text, &[]).unwrap()
 }
 
-/// What is said of a faulty script.
+/// The error message of an invalid script.
 fn fault(text: &str) -> String {
     Script::parse("test.sql", text, &[])
         .unwrap_err()
         .to_string()
 }
 
-/// The statements as the extended protocol has them.
+/// The statements of a script in the extended protocol.
 fn statements(text: &str) -> Vec<String> {
     let script = script(text);
     let texts = script.steps.iter().filter_map(|step| match step {
@@ -73,7 +73,7 @@ fn variables_become_parameters_but_casts_and_quoted_names_stay() {
 }
 
 #[test]
-fn definitions_are_variables_and_go_before_what_is_set_by_itself() {
+fn definitions_are_variables_and_override_built_in_values() {
     let definitions = [
         ("scale".to_owned(), "10".to_owned()),
         ("city".to_owned(), "'Paris'".to_owned()),
@@ -94,7 +94,7 @@ fn definitions_are_variables_and_go_before_what_is_set_by_itself() {
 }
 
 #[test]
-fn commands_may_go_on_in_the_next_line() {
+fn commands_may_continue_on_the_next_line() {
     let script =
         script("\\set id \\\n 1 + \\\n 2\n\\sleep 10 ms\n\\sleep 5us\n\\sleep :id\nSELECT 1;");
     let Some(Step::Set { line: 1, to, .. }) = script.steps.first() else {
@@ -116,7 +116,7 @@ fn commands_may_go_on_in_the_next_line() {
 }
 
 #[test]
-fn faults_are_told_with_their_line() {
+fn errors_name_their_line() {
     let cases = [
         (
             "SELECT 1;\n\\gset\n",
@@ -164,7 +164,7 @@ fn faults_are_told_with_their_line() {
 }
 
 #[test]
-fn expressions_mean_what_they_mean_in_pgbench() {
+fn expressions_have_the_semantics_of_pgbench() {
     let cases = [
         ("1 + 2 * 3", Ok(7)),
         ("(1 + 2) * 3", Ok(9)),
@@ -191,7 +191,7 @@ fn expressions_mean_what_they_mean_in_pgbench() {
 }
 
 #[test]
-fn expressions_that_are_none_are_told() {
+fn invalid_expressions_are_errors() {
     let cases = [
         ("1 +", "a number is missing at the end"),
         ("1 + * 2", "a number is missing before \"* 2\""),
@@ -234,7 +234,7 @@ fn expressions_that_are_none_are_told() {
     );
 }
 
-/// How often each of 1 to 9 is drawn.
+/// How often each number from 1 to 9 is drawn.
 fn counts(draw: &str) -> [u32; 9] {
     let expression = parse(draw, &|name| Err(name.to_owned())).unwrap();
     let mut rng = StdRng::seed_from_u64(7);
@@ -247,7 +247,7 @@ fn counts(draw: &str) -> [u32; 9] {
 }
 
 #[test]
-fn draws_keep_to_their_range_and_their_shape() {
+fn random_numbers_have_the_right_range_and_distribution() {
     let even = counts("random(1, 9)");
     assert!(
         even.iter().all(|count| (800..1_200).contains(count)),

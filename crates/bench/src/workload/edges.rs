@@ -1,16 +1,16 @@
-//! Edge store: who follows whom, the newest write wins, one id is a celebrity (SCENARIOS 3). A unit is one end of an edge
-//! written, or one read; a request of the source writes both ends of an edge, which are two units.
+//! Edge store: a social graph in which the newest write to an edge applies and one id is a celebrity (SCENARIOS 3). A unit
+//! is a write of one end of an edge, or a read. A request of the source writes both ends of an edge, which are two units.
 
 mod five_statements;
 mod graph;
 mod reads;
-mod values;
 mod verifier;
 mod writing;
 
 use super::client::{Client, Pending, Turn};
 use super::scenario::{Check, Outcome, Scenario, Sizes, Variant, Workload};
 use super::tables::{self, SCHEMA};
+use super::values::{array, row};
 use crate::connection::{Connection, Failure};
 use crate::session::Session;
 use crate::show;
@@ -20,11 +20,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reads::Reads;
 use std::sync::Arc;
-use values::{array, row};
 use verifier::{Edge, Findings, Verifier, Write};
 use writing::Writing;
 
-/// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "edges",
     title: "Edge store: a social graph",
@@ -43,12 +41,12 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         },
         Variant {
             name: "short-connections",
-            about: "the same, each write by a connection of its own",
+            about: "the same, each write on its own connection",
             build: |sizes| Edges::build(Writing::five(sizes.protocol), Connections::Short, sizes),
         },
         Variant {
             name: "bounded-pool",
-            about: "the same by the workers of an application that has a pool of 32 connections",
+            about: "the same by the workers of an application with a pool of 32 connections",
             build: |sizes| Edges::build(Writing::five(sizes.protocol), Connections::Shared, sizes),
         },
         Variant {
@@ -67,24 +65,24 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     rows: Some((1, ROWS_LEDGER)),
 };
 
-/// Of `bounded-pool`: what one application server of the source has.
+/// Connections of `bounded-pool`: as many as one application server of the source has.
 const SHARED_CONNECTIONS: usize = 32;
-/// Writes that the tables hold when a run begins.
+/// Number of writes in the tables when a run begins.
 const ROWS: u64 = 20_000;
 const ROWS_FULL: u64 = 1_000_000;
-/// The verifier knows every edge: so many take a gigabyte or two of the load's memory.
+/// Maximum number of rows. The verifier stores every edge; this number needs one or two gigabytes of memory.
 const ROWS_LEDGER: u64 = 10_000_000;
-/// Rows of one INSERT that fills the table.
+/// Rows per INSERT that fills the table.
 const FILL_ROWS: usize = 10_000;
 
-/// How clients come by a connection.
+/// The connections of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connections {
-    /// Each keeps its own.
+    /// Each client keeps its own connection.
     Kept,
-    /// Each opens one for a unit, and closes it.
+    /// Each client opens and closes a connection per unit.
     Short,
-    /// They share [`SHARED_CONNECTIONS`].
+    /// The clients share [`SHARED_CONNECTIONS`] connections.
     Shared,
 }
 
@@ -93,7 +91,7 @@ struct Edges {
     connections: Connections,
 }
 
-/// What the clients share.
+/// State that the clients share.
 struct Work {
     writing: Writing,
     reads: Option<Reads>,
@@ -173,7 +171,7 @@ impl Workload for Edges {
         Box::pin(async move {
             let findings = audit(conn, &self.work.verifier).await?;
             let mut check = Check {
-                // The load knows how many turns ended in doubt; the verifier, which writes.
+                // The load counts turns in doubt; the verifier counts writes in doubt.
                 holds: findings.hold() && findings.open <= outcome.unknown,
                 says: findings.says(),
             };
@@ -193,7 +191,7 @@ impl Workload for Edges {
     }
 }
 
-/// Every run starts with new tables: those of the last are full of dead rows.
+/// Creates new tables for each run: those of the last run are full of dead rows.
 async fn make_tables(conn: &mut Connection, work: &Work) -> Result<(), Failure> {
     tables::drop_table(conn, "edge").await?;
     tables::drop_table(conn, "degree").await?;
@@ -205,14 +203,14 @@ async fn make_tables(conn: &mut Connection, work: &Work) -> Result<(), Failure> 
     ))
     .await?;
     if work.reads.is_some() {
-        // For the newest page.
+        // Index for the query of the newest page.
         let sql = format!("CREATE INDEX edge_newest ON {SCHEMA}.edge (id, unixnano)");
         conn.query(&sql).await?;
     }
     Ok(())
 }
 
-/// The whole of it as four arrays: a pooler that looks into texts has little to look at.
+/// Inserts edges. They are passed as four arrays, so that a pooler that parses texts has little work.
 async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Failure> {
     let sql = format!(
         "INSERT INTO {SCHEMA}.edge (id, target, unixnano, status) \
@@ -230,7 +228,7 @@ async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Fail
     conn.run(&statement, &values, |_| ()).await.map(drop)
 }
 
-/// Compares every edge with what clients were told of it.
+/// Compares every edge with the answers that clients received.
 async fn audit(conn: &mut Connection, verifier: &Verifier) -> Result<Findings, Failure> {
     let sql = format!("SELECT id, target, unixnano, status FROM {SCHEMA}.edge");
     let all = Statement::new(0, sql, Protocol::Extended);
@@ -244,7 +242,7 @@ async fn audit(conn: &mut Connection, verifier: &Verifier) -> Result<Findings, F
     Ok(audit.end())
 }
 
-/// Adds to `check` whether every degree is the number of set edges.
+/// Adds to `check` whether every degree equals the number of set edges.
 async fn check_degrees(conn: &mut Connection, check: &mut Check) -> Result<(), Failure> {
     let set = format!(
         "(SELECT id, count(*) AS set FROM {SCHEMA}.edge WHERE status = 0 GROUP BY id) AS edges"
@@ -304,7 +302,7 @@ impl Follower {
         } = &*self.work;
         let conn = session.connection().await?;
         let (edge, write) = graph.write(&mut self.rng);
-        verifier.sends(edge, write);
+        verifier.sent(edge, write);
         let answer = writing.run(conn, edge, write).await;
         verifier.answered(edge, write, &answer);
         answer

@@ -1,20 +1,19 @@
-//! Hot row: hundreds of clients take from one stock (SCENARIOS 1). A unit is one update, acknowledged.
+//! Hot row: hundreds of clients take pieces from one stock (SCENARIOS 1). A unit is an acknowledged update.
 
 mod verifier;
 
 use super::client::{Client, Pending, Turn};
 use super::scenario::{Check, Outcome, Scenario, Sizes, Variant, Workload};
 use super::tables::{self, SCHEMA};
+use super::values;
 use crate::connection::{Connection, Failure};
 use crate::session::Session;
 use crate::statement::{Statement, Value};
-use paceline_wire::backend;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::sync::Arc;
 use verifier::Verifier;
 
-/// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "hot-row",
     title: "Hot row: a flash sale",
@@ -49,7 +48,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     ],
     clients: &[256],
     clients_full: &[256],
-    // As many as there are articles, which variants say.
+    // Each variant defines its number of articles.
     rows: None,
 };
 
@@ -59,12 +58,12 @@ const PLAIN: &str = "UPDATE paceline_lab.stock SET qty = qty - 1 WHERE id = $1";
 const GUARDED: &str = "UPDATE /*+ COMMIT_ON_SUCCESS */ paceline_lab.stock SET qty = qty - 1 \
      WHERE id = $1 AND qty >= 1 RETURNING qty";
 
-/// Pieces of each article; more than any run takes.
+/// Initial stock of each article; more than any run takes.
 const STOCK: u64 = 1_000_000_000;
 
 struct HotRow {
     statement: Statement,
-    /// Whether it returns what is left.
+    /// Whether the statement returns the remaining stock.
     returns: bool,
     articles: u32,
     verifier: Arc<Verifier>,
@@ -84,7 +83,7 @@ impl HotRow {
 impl Workload for HotRow {
     fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
         Box::pin(async move {
-            // A row that was hot leaves dead versions: each run starts with a new table.
+            // The hot rows of the last run have left dead versions: each run starts with a new table.
             tables::drop_table(conn, "stock").await?;
             let articles = self.articles;
             conn.query(&format!(
@@ -121,7 +120,7 @@ impl Workload for HotRow {
     }
 }
 
-/// The number of an article, and what is left of it.
+/// Number and remaining stock of an article.
 fn article(row: &[Option<String>]) -> Option<(i64, i64)> {
     let [Some(id), Some(qty)] = row else {
         return None;
@@ -144,9 +143,9 @@ impl Client for Buyer {
             let conn = session.connection().await?;
             let values = [Value::Int(article)];
             let mut left = None;
-            self.verifier.sends();
+            self.verifier.sent();
             let answer = conn
-                .run(&self.statement, &values, |row| left = qty(row))
+                .run(&self.statement, &values, |row| left = values::single(row))
                 .await?;
             if answer.affected != 1 {
                 self.verifier.missed();
@@ -154,15 +153,9 @@ impl Client for Buyer {
             }
             self.verifier.acknowledged(article);
             if self.returns {
-                self.verifier.told(article, left);
+                self.verifier.returned(article, left);
             }
             Ok(Turn::Done)
         })
     }
-}
-
-/// The stock that an update returns.
-fn qty(row: &[u8]) -> Option<u64> {
-    let values = backend::row_values(row).ok()?;
-    std::str::from_utf8((*values.first()?)?).ok()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Keyed read: all 10,000 fares of one route at once (SCENARIOS 5). A unit is one read whose rows were counted and whose bytes
-//! were compared with those of its key.
+//! Keyed read: all 10,000 fares of a route in one read (SCENARIOS 5). A unit is a read whose number of rows and bytes were
+//! compared with those of its key.
 
 mod clients;
 mod expected_sums;
@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verifier::{Expected, Verifier};
 
-/// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "keyed-read",
     title: "Keyed read: the fares of a route",
@@ -32,22 +31,22 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     variants: &[
         Variant {
             name: "hot-keys",
-            about: "rows of a key lie together; few keys are asked for most often",
+            about: "rows of a key are contiguous; few keys are read most often",
             build: |sizes| KeyedRead::build(Layout::Clustered, Choose::ByPowerLaw, sizes),
         },
         Variant {
             name: "clustered",
-            about: "rows of a key lie together; every key is asked for equally often",
+            about: "rows of a key are contiguous; every key is read equally often",
             build: |sizes| KeyedRead::build(Layout::Clustered, Choose::Evenly, sizes),
         },
         Variant {
             name: "scattered",
-            about: "rows of a key are strewn over the whole table",
+            about: "rows of a key are distributed over the whole table",
             build: |sizes| KeyedRead::build(Layout::Scattered, Choose::Evenly, sizes),
         },
         Variant {
             name: "updates",
-            about: "fillfactor 80, and every 16th client changes random rows meanwhile",
+            about: "fillfactor 80, and every 16th client changes random rows at the same time",
             build: |sizes| KeyedRead::build(Layout::Spacious, Choose::Evenly, sizes),
         },
         Variant {
@@ -57,7 +56,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         },
         Variant {
             name: "binary",
-            about: "clustered, answers in binary (as text by the simple protocol, which knows no other)",
+            about: "clustered, answers in binary (text in the simple protocol, which has no binary format)",
             build: |sizes| {
                 let read = KeyedRead::new(Layout::Clustered, Choose::Evenly, sizes);
                 Box::new(KeyedRead {
@@ -72,16 +71,16 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     rows: Some((1, ROWS_MAX)),
 };
 
-/// Rows of the demonstration's table.
+/// Rows of the table in the demonstration.
 const ROWS_SMALL: u64 = 1_000_000;
-/// Rows with `--full`. The source has 1,000,000,000: 76 GB, hours to fill. A read touches as many blocks as there.
+/// Rows with `--full`. The source has 1,000,000,000 (76 GB, hours to load); a read accesses the same number of blocks.
 const ROWS_FULL: u64 = 10_000_000;
-/// Of the power law by which keys are hot.
+/// Exponent of the power law of the keys.
 const EXPONENT: f64 = 1.5;
-/// One client in so many changes rows where there are changes at all.
+/// In the variant with changes, one client of this number changes rows.
 const CHANGER_EVERY: usize = 16;
 
-/// How clients choose the key that they ask for.
+/// How clients choose keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choose {
     Evenly,
@@ -93,7 +92,7 @@ struct KeyedRead {
     choose: Choose,
     read: Statement,
     change: Statement,
-    /// Known once the tables are there.
+    /// Set when the tables are prepared.
     verifier: Arc<Verifier>,
 }
 
@@ -113,11 +112,12 @@ impl KeyedRead {
         }
     }
 
-    /// What every read of each key must bring.
+    /// The expected answer for each key.
     fn expected(&self) -> Expected {
-        let format = match self.read.is_in_binary() {
-            true => Format::Binary,
-            false => Format::Text,
+        let format = if self.read.is_in_binary() {
+            Format::Binary
+        } else {
+            Format::Text
         };
         Expected {
             rows: self.fares.rows_of_answer(),
@@ -125,7 +125,7 @@ impl KeyedRead {
         }
     }
 
-    /// Reads every key once: that brings the table into memory, so that every target finds it there.
+    /// Reads every key once, so that the table is in memory for every target.
     async fn warm(&self, conn: &mut Connection) -> Result<(), Failure> {
         for key in 1..=self.fares.keys {
             conn.run(&self.read, &[Value::Int(key)], |_| ()).await?;
@@ -134,7 +134,7 @@ impl KeyedRead {
     }
 }
 
-/// The lab knows only one way to write a time.
+/// The expected rows use the ISO date style.
 async fn expect_iso(conn: &mut Connection) -> Result<(), Failure> {
     let rows = conn.query("SHOW DateStyle").await?;
     let style = rows.first().and_then(|row| row.first()?.as_deref());
@@ -161,14 +161,15 @@ impl Workload for KeyedRead {
     }
 
     fn active_clients(&self, clients: usize) -> usize {
-        match self.fares.changes() {
-            true => clients - clients / CHANGER_EVERY,
-            false => clients,
+        if self.fares.changes() {
+            clients - clients / CHANGER_EVERY
+        } else {
+            clients
         }
     }
 
     fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client> {
-        // The last of each 16, so that a single client reads.
+        // The last of 16 clients, so that a single client reads.
         if self.fares.changes() && number % CHANGER_EVERY == CHANGER_EVERY - 1 {
             return Box::new(Changer {
                 statement: self.change.clone(),
@@ -201,18 +202,18 @@ impl Workload for KeyedRead {
                 return Ok(reads);
             }
             let made = self.fares.changes_made(conn).await? - self.verifier.changes_before;
-            let told = Outcome {
+            let changes = Outcome {
                 acknowledged: self.verifier.changes.load(Ordering::Relaxed),
                 unknown: outcome.unknown,
             };
             Ok(Check {
-                holds: reads.holds && told.explains(made.unsigned_abs()),
+                holds: reads.holds && changes.explains(made.unsigned_abs()),
                 says: format!(
                     "{}; {} changes are in the table, {} were acknowledged{}",
                     reads.says,
                     show::count(made.unsigned_abs()),
-                    show::count(told.acknowledged),
-                    told.besides()
+                    show::count(changes.acknowledged),
+                    changes.in_doubt()
                 ),
             })
         })

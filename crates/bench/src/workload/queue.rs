@@ -1,5 +1,5 @@
-//! Order queue: hundreds of consumers take orders from one table and file them in another (SCENARIOS 2). A unit is one
-//! take, acknowledged, that got an order.
+//! Order queue: hundreds of consumers take orders from one table and file them in another (SCENARIOS 2). A unit is an
+//! acknowledged take that returned an order.
 
 mod check;
 mod consumer;
@@ -12,6 +12,7 @@ mod verifier;
 use super::client::{Client, Pending};
 use super::scenario::{Check, Outcome, ROWS_MAX, Scenario, Sizes, Variant, Workload};
 use super::tables::{self, SCHEMA};
+use super::values;
 use crate::connection::{Connection, Failure};
 use crate::statement::{Protocol, Statement};
 use check::QueueState;
@@ -23,11 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use verifier::{OrderSet, Verifier};
 
-/// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "queue",
     title: "Order queue: hundreds of consumers",
-    about: "every consumer takes the oldest order that nobody has, and files it",
+    about: "every consumer takes the oldest order that no other consumer has, and files it",
     unit: "takes",
     variants: &[
         Variant {
@@ -77,7 +77,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         },
         Variant {
             name: "c-vacuum",
-            about: "c, the queue vacuumed whenever autovacuum comes round; the source also set autovacuum_naptime, \
+            about: "c, the queue vacuumed at every run of autovacuum; the source also set autovacuum_naptime, \
                     autovacuum_work_mem and max_parallel_maintenance_workers, which are the server's",
             build: |sizes| Queue::build(Layout::Vacuumed, Take::AtOnce { limit: 1 }, sizes),
         },
@@ -87,24 +87,24 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     rows: Some((ORDERS_MIN, ROWS_MAX)),
 };
 
-/// Orders that wait when a run begins: more than a short run takes, and quick to fill in.
+/// Orders in the queue when a run begins: more than a short run takes, and quick to insert.
 const ORDERS: u64 = 200_000;
-/// The same in the source.
+/// The number of orders in the source.
 const ORDERS_FULL: u64 = 1_000_000;
-/// In a table, or partition, of a page or so PostgreSQL sorts all orders for each take, and tries the advisory lock of every
-/// one: consumers keep each other from orders that nobody takes.
+/// Minimum number of orders. For a table or partition of about one page PostgreSQL sorts all orders for each take and
+/// tries the advisory lock of each: consumers block orders that they do not take.
 const ORDERS_MIN: u64 = 1_000;
-/// What a consumer does with an order, in the variant that does something.
+/// The time that a consumer works on an order, in the variant with work.
 const WORK: Duration = Duration::from_millis(10);
 
-/// How a consumer takes.
+/// How a consumer takes orders.
 #[derive(Debug, Clone, Copy)]
 enum Take {
-    /// One statement moves so many orders at most.
+    /// One statement moves at most `limit` orders.
     AtOnce { limit: u64 },
     /// One statement marks an order.
     Claim,
-    /// A transaction picks an order, works on it, and moves it.
+    /// A transaction picks an order, works on it and moves it.
     InSteps { pick: Pick, work: Duration },
 }
 
@@ -118,7 +118,7 @@ impl Take {
         Self::InSteps { pick, work: WORK }
     }
 
-    /// Orders that one take may get.
+    /// Maximum number of orders per take.
     fn limit(self) -> u64 {
         match self {
             Self::AtOnce { limit } => limit,
@@ -149,7 +149,7 @@ impl Queue {
         })
     }
 
-    fn way(&self, shard: u64) -> TakeMethod {
+    fn take_method(&self, shard: u64) -> TakeMethod {
         let statement = |number, sql: String| Statement::new(number, sql, self.protocol);
         match self.take {
             Take::AtOnce { limit } => {
@@ -170,7 +170,7 @@ impl Queue {
 impl Workload for Queue {
     fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
         Box::pin(async move {
-            // Takes leave dead rows and a worn index: each run starts with new tables.
+            // Takes leave dead rows and a bloated index: each run starts with new tables.
             for table in ["t_order_q", "t_order_u"] {
                 tables::drop_table(conn, table).await?;
             }
@@ -184,10 +184,15 @@ impl Workload for Queue {
 
     fn client(&self, number: usize, _rng: StdRng) -> Box<dyn Client> {
         let shard = Layout::shard(number);
-        let rest = Statement::new(0, statements::rest(self.layout, shard), self.protocol);
+        let remaining = Statement::new(0, statements::remaining(self.layout, shard), self.protocol);
         let value = self.layout.is_sharded().then_some(shard.cast_signed());
         let verifier = Arc::clone(&self.verifier);
-        Box::new(Consumer::new(self.way(shard), rest, value, verifier))
+        Box::new(Consumer::new(
+            self.take_method(shard),
+            remaining,
+            value,
+            verifier,
+        ))
     }
 
     fn check<'a>(
@@ -211,11 +216,11 @@ impl Workload for Queue {
 }
 
 impl Queue {
-    /// Reads numbers of orders, however many, into one bit each.
+    /// Reads the numbers of orders into a bit set.
     async fn read(&self, conn: &mut Connection, sql: String) -> Result<OrderSet, Failure> {
         let orders = OrderSet::new(self.orders);
         let statement = Statement::new(0, sql, Protocol::Simple);
-        conn.run(&statement, &[], |row| orders.add(consumer::number(row)))
+        conn.run(&statement, &[], |row| orders.add(values::single(row)))
             .await?;
         Ok(orders)
     }

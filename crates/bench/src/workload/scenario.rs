@@ -104,7 +104,7 @@ impl Outcome {
     }
 
     /// A clause for messages about the turns with an unknown result; empty if there are none.
-    pub(super) fn besides(&self) -> String {
+    pub(super) fn in_doubt(&self) -> String {
         match self.unknown {
             0 => String::new(),
             unknown => {

@@ -32,9 +32,10 @@ pub(crate) async fn open(conn: &mut Connection) -> Result<(), Failure> {
 
 /// Releases the lock of this process and leaves the schema and its tables for the next run.
 pub(crate) async fn leave(conn: &mut Connection) -> Result<(), Failure> {
-    match is_own(conn).await? {
-        true => bench_lock::release(conn).await,
-        false => Ok(()),
+    if is_own(conn).await? {
+        bench_lock::release(conn).await
+    } else {
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
-//! Connection storm: thousands of clients, each request two updates of one random row (SCENARIOS 4). A unit is one request;
-//! each update is a transaction of its own, as in the source, but with the advisory lock, where both are one.
+//! Connection storm: thousands of clients whose requests each update one random row twice (SCENARIOS 4). A unit is a
+//! request. Each update is a transaction, as in the source, except with the advisory lock, where both are one transaction.
 
 mod verifier;
 
@@ -14,7 +14,6 @@ use rand::rngs::StdRng;
 use std::sync::Arc;
 use verifier::Verifier;
 
-/// The scenario.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "storm",
     title: "Connection storm: more clients than the database can bear",
@@ -37,7 +36,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             build: |sizes| Storm::build(Mode::Idle, sizes),
         },
     ],
-    // The server of the demonstration takes 400 connections.
+    // The server of the demonstration admits 400 connections.
     clients: &[64, 300],
     clients_full: &[10, 64, 256, 1_000, 8_000],
     rows: Some((1, ROWS_MAX)),
@@ -45,12 +44,12 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const ROWS: u64 = 200_000;
 const ROWS_FULL: u64 = 5_000_000;
-/// Clients that work at the same time, of `idle`; slots, of `advisory-lock`.
+/// Number of working clients in `idle`; number of slots in `advisory-lock`.
 const ACTIVE: usize = 10;
-/// What the two updates add to the counter.
+/// The increments of the two updates.
 const ADDED: [u64; 2] = [1, 2];
 
-/// What is done with many clients.
+/// The variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Updates,
@@ -67,7 +66,7 @@ struct Storm {
 
 #[derive(Debug, Clone)]
 struct Statements {
-    /// One for each of [`ADDED`].
+    /// An update for each of [`ADDED`].
     updates: [Statement; 2],
     lock: Statement,
 }
@@ -94,8 +93,8 @@ impl Storm {
 impl Workload for Storm {
     fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
         Box::pin(async move {
-            // Rows that were updated leave room in their pages, in which the next run's updates are cheaper: each run
-            // starts with a new table.
+            // Updates leave free space in pages, which makes the updates of the next run cheaper: each run starts with a
+            // new table.
             tables::drop_table(conn, "test_8000").await?;
             let rows = self.rows;
             conn.query(&format!(
@@ -138,7 +137,7 @@ impl Workload for Storm {
             let sql = format!("SELECT coalesce(sum(cnt), 0) FROM {SCHEMA}.test_8000");
             let added = conn.number(&sql).await?;
             let mut check = self.verifier.compare(added);
-            // The load knows how many requests ended in doubt; the verifier, what they add.
+            // The load counts requests in doubt; the verifier counts increments in doubt.
             check.holds &= self.verifier.open() <= outcome.unknown * ADDED.iter().sum::<u64>();
             Ok(check)
         })
@@ -146,7 +145,7 @@ impl Workload for Storm {
 }
 
 struct Requester {
-    /// Of the advisory lock, if requests queue up in the database.
+    /// The slot of the advisory lock, if requests queue in the database.
     slot: Option<usize>,
     rows: u64,
     statements: Statements,
@@ -161,7 +160,7 @@ impl Client for Requester {
             let id = self.rng.random_range(1..=self.rows).cast_signed();
             match self.slot {
                 None => self.update(conn, id).await?,
-                Some(slot) => self.update_in_line(conn, id, slot).await?,
+                Some(slot) => self.update_with_lock(conn, id, slot).await?,
             }
             Ok(Turn::Done)
         })
@@ -169,10 +168,10 @@ impl Client for Requester {
 }
 
 impl Requester {
-    /// Two updates, two transactions.
+    /// Executes the two updates as two transactions.
     async fn update(&self, conn: &mut Connection, id: i64) -> Result<(), Failure> {
         for (update, added) in self.statements.updates.iter().zip(ADDED) {
-            self.verifier.sends(added);
+            self.verifier.sent(added);
             let answer = conn.run(update, &[Value::Int(id)], |_| ()).await;
             self.verifier.answered(added, answer.as_ref().err());
             answer?;
@@ -180,15 +179,15 @@ impl Requester {
         Ok(())
     }
 
-    /// Both in one transaction, after whoever else has the slot.
-    async fn update_in_line(
+    /// Executes both updates in one transaction that holds the advisory lock of the slot.
+    async fn update_with_lock(
         &self,
         conn: &mut Connection,
         id: i64,
         slot: usize,
     ) -> Result<(), Failure> {
         let added = ADDED.iter().sum();
-        self.verifier.sends(added);
+        self.verifier.sent(added);
         let answer = self.transaction(conn, id, slot).await;
         self.verifier.answered(added, answer.as_ref().err());
         answer
@@ -210,7 +209,7 @@ impl Requester {
     }
 }
 
-/// Is connected, and that is all.
+/// A client that is connected and sends nothing.
 struct IdleClient;
 
 impl Client for IdleClient {

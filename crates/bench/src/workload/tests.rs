@@ -1,10 +1,10 @@
-//! What all scenarios have in common.
+//! Tests of all scenarios.
 
 use super::*;
 use crate::statement::Protocol;
 
 #[test]
-fn a_rate_is_for_those_who_do_units_of_work() {
+fn a_rate_is_divided_among_active_clients() {
     let sizes = Sizes {
         rows: None,
         full: false,
@@ -16,7 +16,7 @@ fn a_rate_is_for_those_who_do_units_of_work() {
             let workers = (variant.build)(&sizes).active_clients(64);
             let expected = match (scenario.name, variant.name) {
                 ("storm", "idle") => 10,
-                // Every 16th changes rows; a unit is a read.
+                // Every 16th client changes rows; only reads are units.
                 ("keyed-read", "updates") => 60,
                 _ => 64,
             };

@@ -1,4 +1,4 @@
-//! One bench at a time works in the lab's schema.
+//! One bench at a time uses the schema of the lab.
 
 use crate::trial::{Outsider, Short, Trial};
 use paceline_bench::Protocol;
@@ -10,12 +10,12 @@ const HOT_ROW: Short = Short {
     rows: 1,
     protocol: Protocol::Prepared,
 };
-/// The schema is taken over in the middle of a run.
+/// Another bench takes the lock during the run.
 const TAKEN: Outsider =
     Outsider::Amid("UPDATE paceline_lab.bench_lock SET host = 'elsewhere', pid = 1");
 
 #[test]
-fn another_bench_is_left_alone() {
+fn a_schema_locked_by_another_bench_is_left_alone() {
     let trial = Trial::start(30);
     trial.run_with(HOT_ROW, TAKEN);
     assert!(!trial.is_clean(), "another one's schema was dropped");
@@ -25,11 +25,11 @@ fn another_bench_is_left_alone() {
 }
 
 #[test]
-fn what_a_bench_left_that_is_gone_is_taken_over() {
+fn a_stale_lock_is_taken_over() {
     let trial = Trial::start(30);
     for gone in [
         "UPDATE paceline_lab.bench_lock SET since = pg_postmaster_start_time() - interval '1 s'",
-        // No process of this machine has so high a number.
+        // No process has so high a number.
         "UPDATE paceline_lab.bench_lock SET host = (SELECT host FROM public.ours), pid = 2147483647",
         "DROP TABLE paceline_lab.bench_lock",
     ] {

@@ -1,5 +1,5 @@
-//! The report in a real browser: Chromium, as `scripts/setup.sh test` installs it. Screenshots stay in the folder `report` of
-//! the tests' temporary files, for people to look at.
+//! The report in Chromium, which `scripts/setup.sh test` installs. Screenshots are written to the folder `report` of the
+//! tests' temporary files, for people to look at.
 
 use crate::sample;
 use paceline_bench::{Record, report};
@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// For a page to be drawn; a browser that takes longer is ended.
+/// Limit for the browser to draw a page.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Names under which distributions install it.
+/// Names of the executable in distributions.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// The page's own policy, and one that lets the probe run besides.
+/// The policy of the page, and one that also admits the script of the test.
 const STRICT: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const PROBED: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
-/// Writes into the page's copy what only a browser knows.
+/// A script that writes measurements of the browser into a copy of the page.
 const PROBE: &str = "<script>
     const refused = [];
     addEventListener('securitypolicyviolation', event => refused.push(event.violatedDirective));
@@ -44,14 +44,14 @@ const PROBE: &str = "<script>
     });
 </script>";
 
-/// How the page is shown.
+/// The theme of the page.
 #[derive(Clone, Copy)]
 enum Theme {
     Light,
     Dark,
 }
 
-/// A page, and the browser that shows it.
+/// A page and a browser that shows it.
 struct Shown {
     folder: TempDir,
     page: String,
@@ -78,7 +78,7 @@ impl Shown {
         }
     }
 
-    /// Runs the browser on `page` in a frame of that `size`, because a window has a least width; what is printed.
+    /// Runs the browser on `page` in a frame of this `size`, because windows have a minimum width. Returns the output.
     fn browse(&self, page: &str, theme: Theme, size: (u64, u64), action: &str) -> String {
         let profile = tempfile::tempdir_in(self.folder.path()).unwrap();
         let framed = profile.path().join("framed.html");
@@ -89,7 +89,7 @@ impl Shown {
         };
         let mut command = Command::new("timeout");
         command.arg(LIMIT.as_secs().to_string()).arg(self.browser);
-        // As root there is no sandbox; the page is our own.
+        // As root, Chromium requires --no-sandbox.
         command.args([
             "--headless",
             "--no-sandbox",
@@ -113,7 +113,7 @@ impl Shown {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What the probe finds in a copy of the page, `width` pixels wide.
+    /// The measurements of a copy of the page, `width` pixels wide.
     fn probe(&self, theme: Theme, width: u64) -> Value {
         assert!(self.page.contains(STRICT), "the page's policy is another");
         let page = self.page.replacen(STRICT, PROBED, 1);
@@ -130,7 +130,7 @@ impl Shown {
         serde_json::from_str(&found).unwrap()
     }
 
-    /// Keeps a picture of the whole page, which the probe has measured, and returns it.
+    /// Saves a screenshot of the complete page, whose height the measurements contain, and returns it.
     fn picture(&self, name: &str, theme: Theme, found: &Value) -> Vec<u8> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
         std::fs::create_dir_all(&folder).unwrap();
@@ -150,7 +150,7 @@ impl Shown {
     }
 }
 
-/// A page with nothing but `page` in a frame.
+/// A page that contains only `page` in a frame.
 fn frame(page: &str, (width, height): (u64, u64)) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     format!(
@@ -160,7 +160,7 @@ fn frame(page: &str, (width, height): (u64, u64)) -> String {
 }
 
 #[test]
-fn a_phone_shows_all_of_it_without_scrolling_sideways() {
+fn a_phone_shows_the_page_without_horizontal_scrolling() {
     for (name, records) in [("good", sample::good_day()), ("bad", sample::bad_day())] {
         let shown = Shown::new(&records);
         let found = shown.probe(Theme::Light, 360);
@@ -172,14 +172,14 @@ fn a_phone_shows_all_of_it_without_scrolling_sideways() {
 }
 
 #[test]
-fn nothing_is_fetched_and_names_are_only_names() {
+fn the_page_loads_nothing_and_texts_are_not_markup() {
     let records = sample::bad_day();
     let page = report(&records);
     assert!(!page.contains("http://") && !page.contains("https://"));
     let found = Shown::new(&records).probe(Theme::Light, 1_280);
     assert_eq!(found["refused"], json!([]), "{found:#}");
     assert_eq!(found["loaded"], 0, "{found:#}");
-    // The only script is the probe.
+    // The only script is that of the test.
     assert_eq!(
         (&found["scripts"], &found["images"]),
         (&1.into(), &0.into()),
@@ -196,7 +196,7 @@ fn nothing_is_fetched_and_names_are_only_names() {
 }
 
 #[test]
-fn light_and_dark_are_two_themes() {
+fn the_light_and_the_dark_theme_differ() {
     for (name, records) in [("good", sample::good_day()), ("bad", sample::bad_day())] {
         let shown = Shown::new(&records);
         let (light, dark) = (

@@ -1,11 +1,11 @@
-//! The load generator against a server that does no work.
+//! The load generator with a server that does no work.
 
 use crate::support::block_on;
 use paceline_bench::{Calibration, Protocol};
 use std::time::Duration;
 
 #[test]
-fn every_client_is_answered() {
+fn every_client_gets_answers() {
     for protocol in [Protocol::Simple, Protocol::Extended, Protocol::Prepared] {
         let calibration = Calibration {
             clients: vec![1, 300],

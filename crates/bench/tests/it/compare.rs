@@ -1,4 +1,4 @@
-//! What is called faster, slower, or noise.
+//! Comparisons: faster, slower, or within noise.
 
 use crate::sample::{Changed, ran, rounds};
 use paceline_bench::{Record, compare};
@@ -12,7 +12,7 @@ fn at(rates: &[f64]) -> Vec<Record> {
 }
 
 /// The line about `hot-row hinted`.
-fn said(before: &[Record], after: &[Record]) -> String {
+fn line_of(before: &[Record], after: &[Record]) -> String {
     let text = compare(before, after).to_string();
     let line = text
         .lines()
@@ -21,7 +21,7 @@ fn said(before: &[Record], after: &[Record]) -> String {
 }
 
 #[test]
-fn a_change_is_more_than_the_rounds_differ_among_themselves() {
+fn a_change_exceeds_the_differences_between_rounds() {
     let cases: [(&[f64], &[f64], &str, bool); 9] = [
         (
             &[990.0, 1_000.0, 1_010.0],
@@ -42,14 +42,14 @@ fn a_change_is_more_than_the_rounds_differ_among_themselves() {
             "within noise",
             false,
         ),
-        // They do not, but of so few rounds they may lie apart by chance: the gap is no larger than they are.
+        // The ranges are disjoint, but with so few rounds that may be chance: the gap is not larger than the ranges.
         (
             &[1_000.0, 1_100.0],
             &[1_150.0, 1_250.0],
             "within noise",
             false,
         ),
-        // The same with a larger gap, and with more rounds.
+        // The ranges are disjoint with a larger gap, or with more rounds.
         (
             &[1_000.0, 1_100.0],
             &[1_201.0, 1_250.0],
@@ -62,7 +62,7 @@ fn a_change_is_more_than_the_rounds_differ_among_themselves() {
             "0.87 ×  SLOWER",
             true,
         ),
-        // They do not, but the medians hardly differ.
+        // The ranges are disjoint, but the medians hardly differ.
         (
             &[999.0, 1_000.0, 1_001.0],
             &[1_048.0, 1_049.0, 1_050.0],
@@ -84,15 +84,15 @@ fn a_change_is_more_than_the_rounds_differ_among_themselves() {
     ];
     for (before, after, verdict, slower) in cases {
         let (before, after) = (at(before), at(after));
-        let line = said(&before, &after);
+        let line = line_of(&before, &after);
         assert!(line.ends_with(verdict), "{line}");
         assert_eq!(compare(&before, &after).is_slower(), slower, "{line}");
     }
 }
 
 #[test]
-fn the_medians_stand_beside_each_other() {
-    let line = said(
+fn a_line_shows_both_medians() {
+    let line = line_of(
         &at(&[990.0, 1_000.0, 1_010.0]),
         &at(&[118_000.0, 118_001.0]),
     );
@@ -100,7 +100,7 @@ fn the_medians_stand_beside_each_other() {
 }
 
 #[test]
-fn work_at_a_fixed_rate_is_compared_by_its_latency() {
+fn runs_at_a_fixed_rate_are_compared_by_latency() {
     let open = |slowed: f64| -> Vec<Record> {
         let mut records = at(&[1_000.0 / slowed, 1_001.0 / slowed]);
         for record in &mut records {
@@ -109,29 +109,29 @@ fn work_at_a_fixed_rate_is_compared_by_its_latency() {
         records
     };
     let (before, after) = (open(1.0), open(3.0));
-    let line = said(&before, &after);
+    let line = line_of(&before, &after);
     assert!(line.contains("p99") && line.ends_with("SLOWER"), "{line}");
-    assert!(said(&after, &before).ends_with("faster"));
+    assert!(line_of(&after, &before).ends_with("faster"));
 }
 
 #[test]
-fn what_lost_something_or_does_not_run_is_worse_however_fast() {
+fn a_failed_check_or_a_missing_run_is_worse_than_any_rate() {
     let before = at(&[1_000.0, 1_001.0]);
     let mut after = at(&[9_000.0, 9_001.0]);
     after.push(ran("paceline", 64, 3, 9_000.0).broken("one is lost"));
-    assert!(said(&before, &after).ends_with("CHECK FAILS in the second file"));
+    assert!(line_of(&before, &after).ends_with("CHECK FAILS in the second file"));
     assert!(compare(&before, &after).is_slower());
     assert!(!compare(&after, &before).is_slower());
 
     let refused = [ran("paceline", 64, 1, 1.0).refused("no such host")];
-    assert!(said(&before, &refused).ends_with("RUNS NO MORE: no such host"));
+    assert!(line_of(&before, &refused).ends_with("RUNS NO MORE: no such host"));
     assert!(compare(&before, &refused).is_slower());
-    assert!(said(&refused, &before).ends_with("runs now, did not run before"));
+    assert!(line_of(&refused, &before).ends_with("runs now, did not run before"));
     assert!(!compare(&refused, &before).is_slower());
 }
 
 #[test]
-fn what_is_in_one_file_only_is_listed() {
+fn runs_in_one_file_only_are_listed() {
     let (before, after) = (rounds("direct", 8, 100.0), rounds("direct", 1, 100.0));
     let text = compare(&before, &after).to_string();
     assert!(text.contains("no run in common"), "{text}");
@@ -146,7 +146,7 @@ fn what_is_in_one_file_only_is_listed() {
 }
 
 #[test]
-fn other_circumstances_are_warned_of_first() {
+fn different_circumstances_cause_a_warning() {
     let before = at(&[1_000.0, 1_001.0]);
     assert!(!compare(&before, &before).to_string().contains("WARNING"));
     type Change = fn(&mut Record);
@@ -176,7 +176,7 @@ fn other_circumstances_are_warned_of_first() {
                         .insert("work_mem".to_owned(), "4MB".to_owned()),
                 )
             },
-            "setting work_mem: not told -> 4MB",
+            "setting work_mem: unknown -> 4MB",
         ),
         (
             |record| record.conditions.duration_seconds = 1.5,
@@ -193,11 +193,11 @@ fn other_circumstances_are_warned_of_first() {
 }
 
 #[test]
-fn turns_that_fail_are_compared_too() {
+fn failed_turns_are_compared() {
     let before = at(&[1_000.0, 1_001.0]);
     let mut after = before.clone();
     after[1] = after[1].clone().with_errors("40P01", 30, "deadlock");
-    let told = "within noise; failed turns per round: 0 -> 15";
-    assert!(said(&before, &after).ends_with(told));
-    assert!(said(&after, &after).ends_with("within noise"));
+    let text = "within noise; failed turns per round: 0 -> 15";
+    assert!(line_of(&before, &after).ends_with(text));
+    assert!(line_of(&after, &after).ends_with("within noise"));
 }

@@ -23,7 +23,7 @@ const VARIANTS: [&str; 6] = [
 ];
 
 #[test]
-fn the_newest_wins_in_every_variant() {
+fn every_edge_holds_its_newest_write_in_every_variant() {
     let trial = Trial::start(60);
     for variant in VARIANTS {
         let ran = trial.run(edges(variant, 40));
@@ -33,7 +33,7 @@ fn the_newest_wins_in_every_variant() {
             ran.check.as_ref().unwrap().says
         );
         assert!(ran.units > 0, "{variant}: nothing was done");
-        // Two that insert the same edge at the same time: the transaction of old has no answer to that.
+        // Two clients inserted the same edge at the same time; the transaction does not handle that.
         let other = ran.errors.keys().find(|kind| *kind != "23505");
         assert_eq!(other, None, "{variant}: {:?}", ran.errors);
         assert!(trial.is_clean(), "{variant} left something behind");
@@ -50,7 +50,7 @@ fn the_newest_wins_in_every_variant() {
 }
 
 #[test]
-fn a_check_sees_what_an_outsider_did() {
+fn the_check_detects_changes_by_an_outsider() {
     let trial = Trial::start(60);
     let cases = [
         (
@@ -96,8 +96,8 @@ fn a_check_sees_what_an_outsider_did() {
 }
 
 #[test]
-fn an_application_with_a_pool_needs_no_more_connections_than_it_has() {
-    // 32, and those of the lab itself.
+fn a_bounded_pool_uses_no_more_connections_than_its_size() {
+    // 32 connections of the pool, and those of the lab.
     let trial = Trial::start(40);
     let count = "DO $$ BEGIN ASSERT 40 >= (SELECT sessions FROM pg_stat_database \
          WHERE datname = current_database()), 'connections are not kept'; END $$";
@@ -113,7 +113,7 @@ fn an_application_with_a_pool_needs_no_more_connections_than_it_has() {
 }
 
 #[test]
-fn short_connections_that_are_refused_are_counted() {
+fn rejected_short_connections_are_counted() {
     let trial = Trial::start(10);
     let ran = trial.run(edges("short-connections", 40));
     assert!(
@@ -127,10 +127,11 @@ fn short_connections_that_are_refused_are_counted() {
 }
 
 #[test]
-fn a_write_whose_connection_is_ended_may_have_been_done() {
+fn a_write_on_a_terminated_connection_may_have_been_executed() {
     let trial = Trial::start(60);
-    // All but the lab's own, which is the oldest, wherever they are: a write may have been done, and one of the short
-    // connections leave anyway. Then who certainly is in a statement, as it waits for the table.
+    // First terminates all clients except the connection of the lab, which is the oldest, at any point: a write may have
+    // been executed. Then terminates a client that is certainly in a statement, because it waits for the lock on the
+    // table.
     let end = "DO $$ DECLARE ended int := 0; more int; BEGIN FOR attempt IN 1..10000 LOOP \
          SELECT count(pg_terminate_backend(pid)) INTO more FROM pg_stat_activity \
          WHERE application_name = 'paceline bench' AND backend_start > (SELECT min(backend_start) \

@@ -1,6 +1,6 @@
-//! Whom the lab cannot reach, whoever does not answer, and connections that are lost at a bad moment.
+//! Targets that cannot be reached or do not answer, and connections that are lost.
 
-use crate::support::{Postgres, carry_out, plan, variants, working};
+use crate::support::{Postgres, execute, plan, variants, working};
 use crate::trial::{Outsider, Short, Trial};
 use paceline_bench::{Host, Protocol, Record, RunResult, Target};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const SHORT: Short = Short {
 };
 
 #[test]
-fn a_check_does_not_depend_on_a_connection_from_before() {
+fn a_check_opens_a_new_connection() {
     let trial = Trial::start(30);
     let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE application_name = 'paceline bench'";
@@ -25,7 +25,7 @@ fn a_check_does_not_depend_on_a_connection_from_before() {
 }
 
 #[test]
-fn a_run_whose_check_cannot_be_made_is_kept_and_does_not_hold() {
+fn a_run_whose_check_cannot_be_made_is_recorded_and_does_not_hold() {
     let trial = Trial::start(30);
     let ran = trial.run_with(SHORT, Outsider::After("DROP SCHEMA paceline_lab CASCADE"));
     assert!(ran.units > 0);
@@ -45,7 +45,7 @@ fn why(record: &Record) -> &str {
 }
 
 #[test]
-fn an_address_where_nobody_is_is_asked_once() {
+fn an_unreachable_target_is_tried_once() {
     let postgres = Postgres::start();
     let nowhere = tempfile::tempdir().unwrap();
     let mut plan = plan(&postgres, variants("hot-row", 2));
@@ -57,7 +57,7 @@ fn an_address_where_nobody_is_is_asked_once() {
         host: Host::Unix(nowhere.path().to_owned()),
         ..Target::clone(&plan.targets[0])
     }));
-    let records = carry_out(&plan, |_| false, async |seen| seen.notified().await);
+    let records = execute(&plan, |_| false, async |reached| reached.notified().await);
     let (nobody, direct): (Vec<&Record>, Vec<&Record>) =
         records.iter().partition(|record| record.target == "nobody");
     assert!(direct.len() == 2 && direct.iter().all(|record| record.ran().is_some()));
@@ -74,9 +74,9 @@ fn an_interrupt_ends_the_wait_for_a_lock() {
     let mut plan = plan(&postgres, variants("hot-row", 2));
     plan.choices.truncate(1);
     let mut locker = None;
-    let records = carry_out(&plan, working, async |seen| {
-        seen.notified().await;
-        // Every client waits for this lock until the lab has given up.
+    let records = execute(&plan, working, async |reached| {
+        reached.notified().await;
+        // Every client waits for this lock until the lab gives up.
         let outsider = postgres.outsider().await;
         let lock = "BEGIN; LOCK TABLE paceline_lab.stock IN SHARE MODE";
         outsider.batch_execute(lock).await.unwrap();
@@ -84,7 +84,7 @@ fn an_interrupt_ends_the_wait_for_a_lock() {
              WHERE relation = 'paceline_lab.stock'::regclass AND NOT granted) THEN RETURN; END IF; \
              PERFORM pg_sleep(0.001); END LOOP; RAISE 'they do not wait'; END $$";
         outsider.batch_execute(both).await.unwrap();
-        // The check only reads.
+        // The check only reads and does not conflict with the lock.
         locker = Some(outsider);
     });
     drop(locker);

@@ -1,4 +1,4 @@
-//! The hot row: every variant's check holds, and sees what an outsider does to single articles.
+//! The hot row: the check of every variant holds and detects changes to single articles.
 
 use crate::trial::{Outsider, Short, Trial};
 use paceline_bench::{Protocol, Ran};
@@ -19,7 +19,7 @@ fn check(ran: &Ran) -> (bool, &str) {
 }
 
 #[test]
-fn every_variant_takes_what_it_was_told() {
+fn every_variant_takes_the_acknowledged_pieces() {
     let trial = Trial::start(30);
     for protocol in [Protocol::Prepared, Protocol::Simple] {
         for variant in ["hinted", "un-hinted", "guarded", "8-rows", "64-rows"] {
@@ -32,12 +32,12 @@ fn every_variant_takes_what_it_was_told() {
 }
 
 #[test]
-fn a_check_sees_what_an_outsider_did() {
+fn the_check_detects_changes_by_an_outsider() {
     let trial = Trial::start(30);
     for (variant, outsider, complaint) in [
         (
             "8-rows",
-            // The sum stays what it was.
+            // The sum does not change.
             Outsider::After(
                 "UPDATE paceline_lab.stock SET qty = CASE id WHEN 1 THEN 1000000000 \
                  ELSE qty - (SELECT 1000000000 - qty FROM paceline_lab.stock WHERE id = 1) END WHERE id IN (1, 2)",
@@ -51,7 +51,7 @@ fn a_check_sees_what_an_outsider_did() {
         ),
         (
             "64-rows",
-            // What an update of no row leaves behind is what was there.
+            // The stock does not change; updates affect no row.
             Outsider::Amid(
                 "CREATE FUNCTION paceline_lab.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
                  CREATE TRIGGER nothing BEFORE UPDATE ON paceline_lab.stock \

@@ -1,13 +1,13 @@
-//! Keyed reads: every variant's check holds; a row that is gone, or other bytes, are found.
+//! Keyed reads: the check of every variant holds and detects missing rows and other bytes.
 
-use crate::support::{Postgres, block_on, carry_out, carry_out_briefly, plan, variants, working};
+use crate::support::{Postgres, block_on, execute, execute_briefly, plan, variants, working};
 use paceline_bench::{Plan, Protocol};
 
-/// Enough that one of them changes rows.
+/// Enough clients that one of them changes rows.
 const CLIENTS: usize = 17;
 
 fn holds(plan: &Plan) {
-    let records = carry_out_briefly(plan, working);
+    let records = execute_briefly(plan, working);
     assert_eq!(records.len(), plan.choices.len());
     for record in records {
         let ran = record.ran().unwrap();
@@ -18,30 +18,30 @@ fn holds(plan: &Plan) {
 }
 
 #[test]
-fn every_variant_reads_what_is_there() {
+fn every_variant_reads_the_expected_rows() {
     let postgres = Postgres::start();
     let mut plan = plan(&postgres, variants("keyed-read", CLIENTS));
     holds(&plan);
-    // The protocol that knows no binary answers.
+    // The simple protocol has no binary format.
     plan.choices.retain(|choice| choice.work.name() == "binary");
     plan.sizes.protocol = Protocol::Simple;
     holds(&plan);
     // Fares of more than one day.
     plan.sizes.rows = Some(100_000);
     holds(&plan);
-    assert_eq!(block_on(postgres.remains()), 0);
+    assert!(postgres.is_clean());
 }
 
-/// What the check says when `tampering` happens in the middle of a run of `variant`.
+/// The result of the check if `tampering` is executed during a run of `variant`.
 fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, String) {
     let mut choices = variants("keyed-read", CLIENTS);
     choices.retain(|choice| choice.work.name() == variant);
     let plan = plan(postgres, choices);
-    let records = carry_out(&plan, working, async |running| {
+    let records = execute(&plan, working, async |running| {
         running.notified().await;
         let changed = postgres.outsider().await.execute(tampering, &[]).await;
         assert!(changed.unwrap() > 0);
-        // A report of what was done before may be on its way.
+        // The next report may describe work before the change.
         running.notified().await;
         running.notified().await;
     });
@@ -51,7 +51,7 @@ fn tampered(postgres: &Postgres, variant: &str, tampering: &str) -> (bool, Strin
 }
 
 #[test]
-fn tampering_is_found() {
+fn changes_during_a_run_are_detected() {
     let postgres = Postgres::start();
     let cases = [
         (
@@ -77,24 +77,24 @@ fn tampering_is_found() {
     }
 }
 
-/// What the check says of a run of `variant` on tables that `falsified` was done to before.
+/// The result of the check of `variant` if `falsified` is executed before the run.
 fn falsified(postgres: &Postgres, variant: &str, falsified: &str) -> (bool, String) {
     let mut choices = variants("keyed-read", CLIENTS);
     choices.retain(|choice| choice.work.name() == variant);
     let mut plan = plan(postgres, choices);
     plan.keep_tables = true;
-    let ran = carry_out_briefly(&plan, working);
+    let ran = execute_briefly(&plan, working);
     assert!(ran.first().unwrap().ran().unwrap().units > 0);
     let changed = block_on(async { postgres.outsider().await.execute(falsified, &[]).await });
     assert!(changed.unwrap() > 0);
-    let records = carry_out_briefly(&plan, working);
+    let records = execute_briefly(&plan, working);
     let check = records.first().unwrap().ran().unwrap().check.clone();
     let check = check.unwrap();
     (check.holds, check.says)
 }
 
 #[test]
-fn a_target_that_was_always_wrong_is_found() {
+fn changes_before_a_run_are_detected() {
     let postgres = Postgres::start();
     for (variant, falsify) in [
         (

@@ -1,4 +1,4 @@
-//! The lab as others use it: scenarios against a real PostgreSQL, their checks put to the test, and what is made of records.
+//! Tests of the public interface: scenarios with a real PostgreSQL, the faults that their checks detect, and the output.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,9 +1,9 @@
-//! What the page says, and in which order.
+//! The contents of the page and their order.
 
 use crate::sample::{self, Changed, ran, rounds, single};
 use paceline_bench::{Record, read_lines, report, summarize};
 
-/// The page without its tags, between one space each.
+/// The text of the page without tags.
 fn text(records: &[Record]) -> String {
     let page = report(records);
     let (_, body) = page.split_once("<body>").unwrap();
@@ -29,7 +29,7 @@ fn place(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn a_manager_reads_how_many_times_as_much_and_that_nothing_was_lost() {
+fn the_top_shows_the_ratio_and_that_nothing_was_lost() {
     let text = text(&sample::good_day());
     let nothing_lost = place(&text, "Nothing lost: all 84 checks hold");
     let times = place(
@@ -51,7 +51,7 @@ fn a_manager_reads_how_many_times_as_much_and_that_nothing_was_lost() {
 }
 
 #[test]
-fn a_failed_check_comes_first_and_no_speed_with_it() {
+fn a_failed_check_comes_first_and_hides_the_rate() {
     let mut records = single("queue", "cte", 600.0, 71_200.0);
     records.push(
         ran("paceline", 256, 4, 71_200.0)
@@ -68,7 +68,7 @@ fn a_failed_check_comes_first_and_no_speed_with_it() {
 }
 
 #[test]
-fn what_did_not_run_is_told_with_its_reason() {
+fn a_run_that_did_not_run_has_its_reason() {
     let storm = |record: Record| record.of("storm", "two-updates");
     let refused = |round| {
         storm(ran("direct", 8_000, round, 1.0).refused("53300: sorry, too many clients already"))
@@ -97,7 +97,7 @@ fn what_did_not_run_is_told_with_its_reason() {
 }
 
 #[test]
-fn servers_that_differ_are_told_apart() {
+fn different_servers_have_a_column_each() {
     let mut records = rounds("old", 8, 100.0);
     records.extend(rounds("new", 8, 100.0));
     place(&text(&records), "The server, the same for all targets");
@@ -121,12 +121,12 @@ fn texts_from_records_are_escaped() {
 }
 
 #[test]
-fn a_page_without_records_says_so() {
+fn a_page_without_records_says_that_nothing_ran() {
     assert!(text(&[]).contains("Nothing ran"));
 }
 
 #[test]
-fn what_is_kept_comes_back() {
+fn records_survive_writing_and_reading() {
     let records = sample::bad_day();
     let lines = records.iter().map(|record| record.to_line().unwrap());
     let file = lines.collect::<Vec<_>>().join("\n\n");
@@ -137,7 +137,7 @@ fn what_is_kept_comes_back() {
 }
 
 #[test]
-fn rounds_are_taken_together() {
+fn rounds_are_combined() {
     let mut records = rounds("direct", 8, 1_000.0);
     records[1] = records[1]
         .clone()
@@ -167,7 +167,7 @@ fn rounds_are_taken_together() {
 }
 
 #[test]
-fn what_nobody_checks_is_not_called_nothing() {
+fn runs_without_a_check_are_not_called_failed() {
     let mut record = ran("direct", 8, 1, 1_000.0).of("sql", "transfer.sql");
     if let paceline_bench::RunResult::Ran(ran) = &mut record.result {
         ran.check = None;

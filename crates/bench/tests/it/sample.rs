@@ -1,11 +1,11 @@
-//! Records as a run would have left them.
+//! Sample records.
 
 use paceline_bench::{
     CheckResult, Conditions, Cost, Errors, GroupSample, Latency, Machine, Ran, Record, RunResult,
     ServerFacts, VERSION,
 };
 
-/// A round of `hot-row hinted` that did `rate` updates per second, with latencies that fit.
+/// A round of `hot-row hinted` with `rate` updates per second and matching latencies.
 pub(crate) fn ran(target: &str, clients: usize, round: usize, rate: f64) -> Record {
     let half = whole(clients as f64 / rate * 1e6);
     Record {
@@ -86,17 +86,17 @@ fn conditions() -> Conditions {
     }
 }
 
-/// `record`, changed as a run that ended otherwise would be.
+/// Changes to a sample record.
 pub(crate) trait Changed: Sized {
-    /// Of another scenario and variant.
+    /// Sets scenario and variant.
     fn of(self, scenario: &str, variant: &str) -> Self;
-    /// With groups of about so many.
+    /// Adds samples of groups of about this size.
     fn in_groups(self, mean: f64) -> Self;
-    /// Whose check does not hold.
+    /// Makes the check fail.
     fn broken(self, says: &str) -> Self;
-    /// Some of whose turns failed.
+    /// Adds failed turns.
     fn with_errors(self, sqlstate: &str, count: u64, first: &str) -> Self;
-    /// That did not run.
+    /// Makes the run fail.
     fn refused(self, why: &str) -> Self;
 }
 
@@ -147,7 +147,7 @@ fn figures(record: &mut Record) -> &mut Ran {
     }
 }
 
-/// Three rounds, the rates of which lie a little apart.
+/// Three rounds with slightly different rates.
 pub(crate) fn rounds(target: &str, clients: usize, rate: f64) -> Vec<Record> {
     let rates = [0.96, 1.0, 1.05].map(|factor| rate * factor);
     let rounds = (1..).zip(rates);
@@ -156,7 +156,7 @@ pub(crate) fn rounds(target: &str, clients: usize, rate: f64) -> Vec<Record> {
         .collect()
 }
 
-/// Hot row by many clients, three targets: what a good day looks like.
+/// Hot row with up to 256 clients on three targets, and two other scenarios; all checks hold.
 pub(crate) fn good_day() -> Vec<Record> {
     let mut all = Vec::new();
     let rates = [
@@ -185,7 +185,7 @@ pub(crate) fn good_day() -> Vec<Record> {
     all
 }
 
-/// One number of clients, two targets.
+/// Rounds with 256 clients on two targets.
 pub(crate) fn single(scenario: &str, variant: &str, direct: f64, paceline: f64) -> Vec<Record> {
     let records = rounds("direct", 256, direct).into_iter();
     let grouped = rounds("paceline", 256, paceline).into_iter();
@@ -193,7 +193,7 @@ pub(crate) fn single(scenario: &str, variant: &str, direct: f64, paceline: f64) 
     records.map(|record| record.of(scenario, variant)).collect()
 }
 
-/// Everything that can go wrong, with names that are no names.
+/// Records with every kind of problem, and with names that contain markup.
 pub(crate) fn bad_day() -> Vec<Record> {
     let mut all = good_day();
     let lost = "71,199 orders were taken, 71,200 were acknowledged: one is <b>lost</b>";

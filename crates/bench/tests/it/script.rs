@@ -1,6 +1,6 @@
-//! Scripts of a user's own: they do what they say on the user's own tables, and nobody claims to have checked it.
+//! Scripts of users: they change the tables of the user and have no check.
 
-use crate::support::{Postgres, Sign, block_on, carry_out_briefly, failing, plan, working};
+use crate::support::{Awaited, Postgres, block_on, execute_briefly, failing, plan, working};
 use paceline_bench::{Choice, Protocol, Record, Script, Stage};
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ fn script(text: &str) -> Arc<Script> {
     Arc::new(Script::parse("test.sql", text, &definitions).unwrap())
 }
 
-fn run(postgres: &Postgres, text: &str, protocol: Protocol, sign: Sign) -> Record {
+fn run(postgres: &Postgres, text: &str, protocol: Protocol, awaited: Awaited) -> Record {
     let mut plan = plan(postgres, vec![Choice::of_script(script(text), &[CLIENTS])]);
     plan.sizes.protocol = protocol;
-    carry_out_briefly(&plan, sign).pop().unwrap()
+    execute_briefly(&plan, awaited).pop().unwrap()
 }
 
 async fn number(postgres: &Postgres, sql: &str) -> i64 {
@@ -42,7 +42,7 @@ async fn number(postgres: &Postgres, sql: &str) -> i64 {
 }
 
 #[test]
-fn a_script_does_what_it_says_by_every_protocol() {
+fn a_script_has_the_same_effect_in_every_protocol() {
     let postgres = Postgres::start();
     block_on(script(SETUP).run_once(&postgres.target())).unwrap();
     let mut runs = 0;
@@ -61,7 +61,7 @@ fn a_script_does_what_it_says_by_every_protocol() {
             "{table}"
         );
         assert!(paceline_bench::all_hold(std::slice::from_ref(&record)));
-        // What ends after the time is over is done, but not counted.
+        // Units that end after the measured time are executed but not counted.
         let rows = block_on(number(&postgres, "SELECT count(*) FROM journal"));
         runs += i64::try_from(ran.units).unwrap();
         let late = i64::try_from(CLIENTS).unwrap() * 3;
@@ -79,7 +79,7 @@ fn a_script_does_what_it_says_by_every_protocol() {
     let untouched =
         "SELECT count(*) FROM account WHERE balance <> 0 AND id > 8 OR note NOT IN ('', ':amount')";
     assert_eq!(block_on(number(&postgres, untouched)), 0);
-    assert_eq!(block_on(postgres.remains()), 0);
+    assert!(postgres.is_clean());
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn errors_are_counted_and_their_transactions_rolled_back() {
 }
 
 #[test]
-fn a_script_that_fails_ends_where_it_fails() {
+fn a_script_ends_at_its_first_error() {
     let postgres = Postgres::start();
     let failing = script("CREATE TABLE a (); CREATE TABLE a (); CREATE TABLE b ();");
     let failure = block_on(failing.run_once(&postgres.target())).unwrap_err();
@@ -125,13 +125,13 @@ fn a_script_that_fails_ends_where_it_fails() {
     assert_eq!(block_on(number(&postgres, tables)), 1);
 }
 
-/// More often than by the first turn of each client.
+/// Failed turns beyond the first turn of each client.
 fn failing_often(stage: Stage) -> bool {
     matches!(stage, Stage::Running { failed, .. } if failed > CLIENTS as u64)
 }
 
 #[test]
-fn a_statement_that_fails_when_it_is_first_run_is_not_prepared_twice() {
+fn a_statement_that_fails_on_first_execution_is_not_prepared_twice() {
     let postgres = Postgres::start();
     let record = run(
         &postgres,

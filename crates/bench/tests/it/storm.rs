@@ -33,7 +33,7 @@ fn no_update_is_lost_in_any_variant() {
 }
 
 #[test]
-fn a_check_sees_what_an_outsider_did() {
+fn the_check_detects_changes_by_an_outsider() {
     let trial = Trial::start(60);
     for variant in ["updates", "advisory-lock"] {
         let more = "UPDATE paceline_lab.test_8000 SET cnt = cnt + 1 WHERE id = 1";
@@ -54,11 +54,11 @@ fn a_check_sees_what_an_outsider_did() {
 }
 
 #[test]
-fn who_is_idle_stays_connected() {
+fn idle_clients_stay_connected() {
     let trial = Trial::start(60);
-    // The lab's own connection, and those of 40 clients.
+    // The connection of the lab, and those of 40 clients.
     let count = "DO $$ BEGIN ASSERT 41 <= (SELECT count(*) FROM pg_stat_activity \
-         WHERE application_name = 'paceline bench'), 'somebody has left'; END $$";
+         WHERE application_name = 'paceline bench'), 'a client has disconnected'; END $$";
     let ran = trial.run_with(storm("idle"), Outsider::Amid(count));
     assert!(
         ran.check.as_ref().unwrap().holds && ran.errors.is_empty(),
@@ -67,38 +67,38 @@ fn who_is_idle_stays_connected() {
 }
 
 #[test]
-fn more_clients_than_the_server_takes_are_refused() {
+fn more_clients_than_the_server_admits_are_rejected() {
     let trial = Trial::start(30);
     let why = trial.refusal(storm("updates"));
     assert!(why.contains("53300"), "{why}");
-    // Who is idle takes a connection, too.
+    // Idle clients need a connection each, too.
     let why = trial.refusal(storm("idle"));
     assert!(why.contains("53300"), "{why}");
 }
 
-/// Looks at the pages of the table before each run, and keeps who ran.
-struct Surveyor<'a> {
+/// Records the size of the table before each run, and the sequence of targets.
+struct PageRecorder<'a> {
     trial: &'a Trial,
     pages: Vec<i64>,
     targets: Vec<(String, usize)>,
 }
 
-impl Observer for Surveyor<'_> {
-    fn sees(&mut self, run: &Run<'_>, stage: Stage) {
+impl Observer for PageRecorder<'_> {
+    fn on_stage(&mut self, run: &Run<'_>, stage: Stage) {
         if matches!(stage, Stage::Connecting(_)) && self.pages.len() < run.number {
             let size = "SELECT pg_relation_size('paceline_lab.test_8000')";
             self.pages.push(self.trial.number(size));
         }
     }
 
-    fn ended(&mut self, record: &Record) {
+    fn on_end(&mut self, record: &Record) {
         assert!(record.ran().unwrap().check.as_ref().unwrap().holds);
         self.targets.push((record.target.clone(), record.round));
     }
 }
 
 #[test]
-fn every_run_meets_the_same_pages_and_nobody_is_always_second() {
+fn every_run_has_a_new_table_and_targets_alternate() {
     let trial = Trial::start(60);
     let plan = trial.plan(storm("updates"));
     let other = Target {
@@ -111,12 +111,12 @@ fn every_run_meets_the_same_pages_and_nobody_is_always_second() {
         duration: Duration::from_millis(200),
         ..plan
     };
-    let mut surveyor = Surveyor {
+    let mut recorder = PageRecorder {
         trial: &trial,
         pages: Vec::new(),
         targets: Vec::new(),
     };
-    block_on(bench(&plan, &Interrupt::default(), &mut surveyor));
+    block_on(bench(&plan, &Interrupt::default(), &mut recorder));
     let targets = [
         ("direct", 1),
         ("other", 1),
@@ -126,13 +126,13 @@ fn every_run_meets_the_same_pages_and_nobody_is_always_second() {
         ("other", 3),
     ];
     assert_eq!(
-        surveyor.targets,
+        recorder.targets,
         targets.map(|(target, round)| (target.to_owned(), round))
     );
-    assert_eq!(surveyor.pages.len(), 6);
+    assert_eq!(recorder.pages.len(), 6);
     assert!(
-        surveyor.pages.iter().all(|size| *size == surveyor.pages[0]),
+        recorder.pages.iter().all(|size| *size == recorder.pages[0]),
         "{:?}",
-        surveyor.pages
+        recorder.pages
     );
 }

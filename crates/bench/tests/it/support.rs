@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, and short runs against it.
+//! A PostgreSQL for one test, and short runs against it.
 
 use paceline_bench::{
     Choice, Host, Interrupt, Observer, Plan, Protocol, Record, Run, SCENARIOS, Sizes, Stage,
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Notify;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// Ends with the test.
+/// A server in a temporary folder; both end with the value.
 pub(crate) struct Postgres {
     server: Server,
     _folder: TempDir,
@@ -18,9 +19,19 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with additional settings.
+    pub(crate) fn start_with(settings: &[(&str, String)]) -> Self {
         let folder = tempfile::Builder::new().prefix("lab").tempdir().unwrap();
+        let mut options = Options::new(folder.path());
+        let settings = settings.iter();
+        options
+            .settings
+            .extend(settings.map(|(name, value)| ((*name).to_owned(), value.clone())));
         Self {
-            server: Server::start(Options::new(folder.path())).unwrap(),
+            server: Server::start(options).unwrap(),
             _folder: folder,
         }
     }
@@ -36,24 +47,33 @@ impl Postgres {
         })
     }
 
-    /// A connection that is none of the lab's.
+    /// Opens a connection that does not belong to the lab.
     pub(crate) async fn outsider(&self) -> tokio_postgres::Client {
         let url = self.server.url("postgres");
-        let connected = tokio_postgres::connect(&url, tokio_postgres::NoTls).await;
+        let connected = tokio_postgres::connect(&url, NoTls).await;
         let (client, connection) = connected.unwrap();
         tokio::spawn(connection);
         client
     }
 
-    /// Schemas that the lab has left.
-    pub(crate) async fn remains(&self) -> i64 {
-        let sql = "SELECT count(*) FROM pg_namespace WHERE nspname = 'paceline_lab'";
-        self.outsider()
-            .await
-            .query_one(sql, &[])
-            .await
-            .unwrap()
-            .get(0)
+    /// Runs statements outside of the lab. Returns the first value of the last row, if there is one.
+    pub(crate) fn execute(&self, sql: &str) -> Option<String> {
+        let work = async {
+            let messages = self.outsider().await.simple_query(sql).await.unwrap();
+            let rows = messages.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            rows.last().map(str::to_owned)
+        };
+        // Observers call this function inside the runtime of the lab.
+        std::thread::scope(|scope| scope.spawn(|| block_on(work)).join().unwrap())
+    }
+
+    /// Whether the lab has left no schema.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.execute("SELECT to_regnamespace('paceline_lab')::text")
+            .is_none()
     }
 }
 
@@ -65,7 +85,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// A run of each of `choices` against `postgres`, to be ended when enough was seen.
+/// A run of each of `choices` against `postgres`, which the test ends.
 pub(crate) fn plan(postgres: &Postgres, choices: Vec<Choice>) -> Plan {
     Plan {
         targets: vec![postgres.target()],
@@ -99,10 +119,10 @@ pub(crate) fn variants(scenario: &str, clients: usize) -> Vec<Choice> {
     scenario.variants.iter().copied().map(choice).collect()
 }
 
-/// What a test waits for in a run.
-pub(crate) type Sign = fn(Stage) -> bool;
+/// The stage of a run that a test waits for.
+pub(crate) type Awaited = fn(Stage) -> bool;
 
-/// Work is being done.
+/// Clients complete units of work.
 pub(crate) fn working(stage: Stage) -> bool {
     matches!(stage, Stage::Running { rate, .. } if rate > 0.0)
 }
@@ -112,60 +132,60 @@ pub(crate) fn failing(stage: Stage) -> bool {
     matches!(stage, Stage::Running { failed, .. } if failed > 0)
 }
 
-/// What the lab tells goes here.
-struct Scribe<'a> {
+/// Keeps the records and reports when a run reaches the awaited stage.
+struct Recorder<'a> {
     records: Vec<Record>,
-    sign: Sign,
-    seen: &'a Notify,
+    awaited: Awaited,
+    reached: &'a Notify,
 }
 
-impl Observer for Scribe<'_> {
-    fn sees(&mut self, _run: &Run<'_>, stage: Stage) {
-        if (self.sign)(stage) {
-            self.seen.notify_one();
+impl Observer for Recorder<'_> {
+    fn on_stage(&mut self, _run: &Run<'_>, stage: Stage) {
+        if (self.awaited)(stage) {
+            self.reached.notify_one();
         }
     }
 
-    fn ended(&mut self, record: &Record) {
+    fn on_end(&mut self, record: &Record) {
         self.records.push(record.clone());
     }
 }
 
-/// Carries out `plan` until `meanwhile` is over, which is told of every `sign`.
-pub(crate) fn carry_out(
+/// Executes `plan` until `meanwhile` returns. `meanwhile` is notified whenever a run reaches the awaited stage.
+pub(crate) fn execute(
     plan: &Plan,
-    sign: Sign,
+    awaited: Awaited,
     meanwhile: impl AsyncFnOnce(&Notify),
 ) -> Vec<Record> {
-    let (interrupt, seen) = (Interrupt::default(), Notify::new());
-    let mut scribe = Scribe {
+    let (interrupt, reached) = (Interrupt::default(), Notify::new());
+    let mut recorder = Recorder {
         records: Vec::new(),
-        sign,
-        seen: &seen,
+        awaited,
+        reached: &reached,
     };
     block_on(async {
         let until = async {
-            meanwhile(&seen).await;
+            meanwhile(&reached).await;
             interrupt.set();
             std::future::pending().await
         };
-        // A run that never shows the sign ends by itself.
+        // A run that never reaches the stage ends when its time is over.
         tokio::select! {
-            () = paceline_bench::bench(plan, &interrupt, &mut scribe) => {}
+            () = paceline_bench::bench(plan, &interrupt, &mut recorder) => {}
             () = until => {}
         }
     });
-    scribe.records
+    recorder.records
 }
 
-/// Carries out each choice of `plan` until there is a `sign`.
-pub(crate) fn carry_out_briefly(plan: &Plan, sign: Sign) -> Vec<Record> {
+/// Executes each choice of `plan` until it reaches the awaited stage.
+pub(crate) fn execute_briefly(plan: &Plan, awaited: Awaited) -> Vec<Record> {
     let brief = |choice: &Choice| {
         let plan = Plan {
             choices: vec![choice.clone()],
             ..plan.clone()
         };
-        carry_out(&plan, sign, async |seen| seen.notified().await)
+        execute(&plan, awaited, async |reached| reached.notified().await)
     };
     plan.choices.iter().flat_map(brief).collect()
 }

@@ -1,9 +1,9 @@
-//! What the table on the terminal tells besides speeds.
+//! The table on the terminal: remarks besides the figures.
 
 use crate::sample::{Changed, ran, rounds};
 use paceline_bench::{Record, RunResult, report, summarize, table};
 
-/// The line that holds `part`.
+/// The line that contains `part`.
 fn line(records: &[Record], part: &str) -> String {
     let table = table(records, false);
     let line = table.lines().find(|line| line.contains(part));
@@ -13,7 +13,7 @@ fn line(records: &[Record], part: &str) -> String {
 }
 
 #[test]
-fn rounds_that_did_not_run_are_told_though_others_did() {
+fn rounds_that_did_not_run_are_reported_beside_others() {
     let mut records = rounds("direct", 8, 1_000.0);
     assert!(table(&records, false).contains("every check holds"));
     records.push(ran("direct", 8, 4, 1.0).refused("53300: too many"));
@@ -28,16 +28,16 @@ fn rounds_that_did_not_run_are_told_though_others_did() {
 }
 
 #[test]
-fn failed_turns_are_told_with_what_most_of_them_were() {
+fn failed_turns_are_reported_with_the_most_frequent_message() {
     let record = ran("direct", 8, 1, 1_000.0)
         .with_errors("40001", 2, "could not serialize")
         .with_errors("57014", 40, "canceling statement");
-    let told = "42 turns failed, most of them: canceling statement";
-    assert_eq!(line(&[record], "turns failed"), told);
+    let text = "42 turns failed, most of them: canceling statement";
+    assert_eq!(line(&[record], "turns failed"), text);
 }
 
 #[test]
-fn what_was_not_measured_to_its_end_is_told() {
+fn a_run_that_ended_early_is_reported() {
     let mut early = ran("direct", 8, 1, 1_000.0);
     let mut stopped = ran("paceline", 8, 1, 1_000.0);
     for (record, interrupted) in [(&mut early, false), (&mut stopped, true)] {
@@ -51,13 +51,13 @@ fn what_was_not_measured_to_its_end_is_told() {
 }
 
 #[test]
-fn figures_come_with_the_machine_and_the_settings_of_commits() {
-    let told = "processor Some Processor at 3.2 GHz, cores 8, PostgreSQL 15.18, fsync on";
-    assert_eq!(line(&rounds("direct", 8, 1_000.0), "fsync"), told);
+fn the_table_names_the_machine_and_settings_for_commits() {
+    let text = "processor Some Processor at 3.2 GHz, cores 8, PostgreSQL 15.18, fsync on";
+    assert_eq!(line(&rounds("direct", 8, 1_000.0), "fsync"), text);
 }
 
 #[test]
-fn what_was_asked_for_otherwise_is_not_taken_together() {
+fn records_with_different_parameters_have_separate_rows() {
     type Change = fn(&mut Record);
     let changes: [(Change, &str, &str); 5] = [
         (
@@ -94,7 +94,7 @@ fn what_was_asked_for_otherwise_is_not_taken_together() {
             record
         }));
         let rows = summarize(&records);
-        let ways: Vec<String> = rows.iter().map(|row| row.way()).collect();
+        let ways: Vec<String> = rows.iter().map(|row| row.label()).collect();
         assert_eq!(ways, [one, other]);
         line(&records, one);
         line(&records, other);
@@ -104,7 +104,7 @@ fn what_was_asked_for_otherwise_is_not_taken_together() {
 }
 
 #[test]
-fn targets_of_the_same_name_elsewhere_are_told_apart() {
+fn targets_with_the_same_name_and_other_addresses_are_distinguished() {
     let mut records = rounds("direct", 8, 1_000.0);
     records.push(ran("direct", 8, 4, 9_000.0));
     records[3].address = "10.0.0.5:5432/app as app".to_owned();
@@ -112,10 +112,10 @@ fn targets_of_the_same_name_elsewhere_are_told_apart() {
         let cells = summarize(records).remove(0).cells;
         cells.into_iter().map(|cell| cell.target)
     };
-    let told: Vec<String> = targets(&records).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[1], "direct at 10.0.0.5:5432/app as app");
-    // A stand has other ports every time.
+    let text: Vec<String> = targets(&records).collect();
+    assert_eq!(text.len(), 2, "{text:?}");
+    assert_eq!(text[1], "direct at 10.0.0.5:5432/app as app");
+    // The demonstration uses other ports each time.
     for record in &mut records {
         record.conditions.stand = vec!["default_pool_size=4".to_owned()];
     }

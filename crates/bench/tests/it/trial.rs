@@ -1,23 +1,17 @@
-//! A PostgreSQL of a test's own, and short runs of the lab against it.
+//! Runs of a fixed, short time, which another client may disturb.
 
+use crate::support::{Postgres, block_on, plan, variants};
 use paceline_bench::{
-    Choice, Host, Interrupt, Observer, Plan, Protocol, Ran, Record, Run, RunResult, SCENARIOS,
-    Sizes, Stage, Target, Work, bench,
+    Interrupt, Observer, Plan, Protocol, Ran, Record, Run, RunResult, Stage, bench,
 };
-use paceline_postgres::{Options, Server};
-use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
-use tokio_postgres::NoTls;
 
-/// A server in a folder that goes with it.
+/// A server for short runs.
 pub(crate) struct Trial {
-    server: Server,
-    _folder: TempDir,
+    postgres: Postgres,
 }
 
-/// What is run, for a short time.
+/// The parameters of a short run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Short {
     pub(crate) scenario: &'static str,
@@ -27,34 +21,30 @@ pub(crate) struct Short {
     pub(crate) protocol: Protocol,
 }
 
-/// What somebody else does to the tables or connections of a run, and when.
+/// Statements that another client executes, and when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outsider {
-    /// Once, while it runs.
+    /// Once during the run.
     Amid(&'static str),
-    /// When all clients have ended, before the check.
+    /// After all clients have ended, before the check.
     After(&'static str),
 }
 
 impl Trial {
-    /// A server for so many connections.
+    /// Starts a server with this number of connections.
     pub(crate) fn start(max_connections: usize) -> Self {
-        let folder = tempfile::Builder::new().prefix("lab").tempdir().unwrap();
-        let mut options = Options::new(folder.path());
-        let room = ("max_connections".to_owned(), max_connections.to_string());
-        options.settings.push(room);
+        let setting = ("max_connections", max_connections.to_string());
         Self {
-            server: Server::start(options).unwrap(),
-            _folder: folder,
+            postgres: Postgres::start_with(&[setting]),
         }
     }
 
-    /// Runs it; it must be able to run.
+    /// Executes a run, which must succeed.
     pub(crate) fn run(&self, short: Short) -> Ran {
         self.run_with(short, None)
     }
 
-    /// The same, disturbed.
+    /// Executes a run that an outsider disturbs; it must succeed.
     pub(crate) fn run_with(&self, short: Short, outsider: impl Into<Option<Outsider>>) -> Ran {
         match self.record(short, outsider.into()).result {
             RunResult::Ran(ran) => *ran,
@@ -62,7 +52,7 @@ impl Trial {
         }
     }
 
-    /// Why it could not run at all.
+    /// The reason why a run cannot be executed.
     pub(crate) fn refusal(&self, short: Short) -> String {
         match self.record(short, None).result {
             RunResult::Ran(ran) => panic!("{short:?} ran: {}", ran.check.as_ref().unwrap().says),
@@ -70,125 +60,67 @@ impl Trial {
         }
     }
 
-    /// Whether nothing of the lab's is left.
+    /// Whether the lab has left no schema.
     pub(crate) fn is_clean(&self) -> bool {
-        let sql = "SELECT to_regnamespace('paceline_lab') IS NULL";
-        let url = self.server.url("postgres");
-        block_on(async {
-            let client = connect(&url).await;
-            client.query_one(sql, &[]).await.unwrap().get(0)
-        })
+        self.postgres.is_clean()
     }
 
-    /// Done by somebody else.
-    pub(crate) fn execute(&self, sql: &str) {
-        let done = async {
-            let client = connect(&self.server.url("postgres")).await;
-            client.batch_execute(sql).await
-        };
-        block_on(done).unwrap();
+    /// Runs statements outside of the lab.
+    pub(crate) fn execute(&self, sql: &str) -> Option<String> {
+        self.postgres.execute(sql)
     }
 
-    /// The number that somebody else is told.
+    /// Runs a query outside of the lab that returns a number.
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        let ask = async {
-            let client = connect(&self.server.url("postgres")).await;
-            client.query_one(sql, &[]).await.unwrap().get(0)
-        };
-        // The thread of an observer is inside the lab's runtime.
-        std::thread::scope(|scope| scope.spawn(|| block_on(ask)).join().unwrap())
+        self.execute(sql).unwrap().parse().unwrap()
     }
 
     fn record(&self, short: Short, outsider: Option<Outsider>) -> Record {
-        let mut watcher = Watcher {
-            url: self.server.url("postgres"),
+        let mut disturbance = Disturbance {
+            postgres: &self.postgres,
             outsider,
             records: Vec::new(),
         };
-        block_on(bench(
-            &self.plan(short),
-            &Interrupt::default(),
-            &mut watcher,
-        ));
-        assert_eq!(watcher.records.len(), 1);
-        assert!(watcher.outsider.is_none(), "the outsider never came");
-        watcher.records.remove(0)
+        let plan = self.plan(short);
+        block_on(bench(&plan, &Interrupt::default(), &mut disturbance));
+        assert_eq!(disturbance.records.len(), 1);
+        assert!(disturbance.outsider.is_none(), "the outsider did nothing");
+        disturbance.records.remove(0)
     }
 
-    /// What carries it out.
+    /// The plan of a short run.
     pub(crate) fn plan(&self, short: Short) -> Plan {
-        let scenario = SCENARIOS.iter().find(|known| known.name == short.scenario);
-        let scenario = *scenario.unwrap();
-        let mut variants = scenario.variants.iter();
-        let variant = *variants.find(|known| known.name == short.variant).unwrap();
-        Plan {
-            targets: vec![Arc::new(Target {
-                name: "direct".to_owned(),
-                host: Host::Tcp("127.0.0.1".to_owned()),
-                port: self.server.port(),
-                user: self.server.superuser().to_owned(),
-                password: None,
-                database: "postgres".to_owned(),
-            })],
-            choices: vec![Choice {
-                scenario,
-                work: Work::Variant(variant),
-                clients: vec![short.clients],
-            }],
-            warmup: Duration::ZERO,
-            duration: Duration::from_millis(500),
-            rounds: 1,
-            rate: None,
-            think: Duration::ZERO,
-            sizes: Sizes {
-                rows: Some(short.rows),
-                full: false,
-                protocol: short.protocol,
-                seed: 7,
-            },
-            threads: 2,
-            keep_tables: false,
-            command: String::new(),
-        }
+        let mut choices = variants(short.scenario, short.clients);
+        choices.retain(|choice| choice.work.name() == short.variant);
+        assert_eq!(choices.len(), 1, "{short:?}");
+        let mut plan = plan(&self.postgres, choices);
+        plan.duration = Duration::from_millis(500);
+        plan.threads = 2;
+        plan.sizes.rows = Some(short.rows);
+        plan.sizes.protocol = short.protocol;
+        plan
     }
 }
 
-/// Keeps the records, and lets the outsider in.
-struct Watcher {
-    url: String,
+/// Keeps the records, and executes the statements of the outsider at the right stage.
+struct Disturbance<'a> {
+    postgres: &'a Postgres,
     outsider: Option<Outsider>,
     records: Vec<Record>,
 }
 
-impl Observer for Watcher {
-    fn sees(&mut self, _run: &Run<'_>, stage: Stage) {
+impl Observer for Disturbance<'_> {
+    fn on_stage(&mut self, _run: &Run<'_>, stage: Stage) {
         let sql = match (self.outsider, stage) {
             (Some(Outsider::Amid(sql)), Stage::Running { .. })
             | (Some(Outsider::After(sql)), Stage::Checking) => sql,
             _ => return,
         };
         self.outsider = None;
-        let work = async { connect(&self.url).await.batch_execute(sql).await };
-        // This thread is inside the lab's runtime.
-        let done = std::thread::scope(|scope| scope.spawn(|| block_on(work)).join());
-        done.unwrap().unwrap();
+        self.postgres.execute(sql);
     }
 
-    fn ended(&mut self, record: &Record) {
+    fn on_end(&mut self, record: &Record) {
         self.records.push(record.clone());
     }
-}
-
-async fn connect(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(work)
 }

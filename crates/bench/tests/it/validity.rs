@@ -1,9 +1,9 @@
-//! Runs that came to their end and measured nothing: no figure is taken from them, and the command does not succeed.
+//! Runs that ended without measuring anything: no output uses their figures, and the command fails.
 
 use crate::sample::{Changed, ran, rounds};
 use paceline_bench::{Errors, Latency, Ran, Record, RunResult, all_hold, report, summarize, table};
 
-/// A round in which no unit was done.
+/// A round without completed units.
 fn idle(change: fn(&mut Ran)) -> Record {
     let mut record = ran("direct", 64, 1, 1_000.0);
     if let RunResult::Ran(ran) = &mut record.result {
@@ -20,7 +20,7 @@ fn refuse(ran: &mut Ran) {
 }
 
 #[test]
-fn a_run_that_did_nothing_is_no_success() {
+fn a_run_without_completed_units_is_not_a_success() {
     type Change = fn(&mut Ran);
     let cases: [(Change, &str); 4] = [
         (
@@ -51,7 +51,7 @@ fn a_run_that_did_nothing_is_no_success() {
 }
 
 #[test]
-fn a_round_that_did_nothing_does_not_pull_the_others_down() {
+fn a_round_without_completed_units_does_not_affect_the_others() {
     let mut records = rounds("direct", 64, 1_000.0);
     records.push(idle(|ran| {
         (ran.seconds, ran.interrupted) = (0.0, true);
@@ -64,7 +64,7 @@ fn a_round_that_did_nothing_does_not_pull_the_others_down() {
 }
 
 #[test]
-fn what_a_pooler_forgets_is_told_with_the_way_out() {
+fn missing_support_for_prepared_statements_is_reported_with_a_remedy() {
     for sqlstate in ["26000", "42P05"] {
         let mut record = ran("pgbouncer", 64, 1, 10.0).with_errors(sqlstate, 9_999, "no such");
         let why = format!("use --protocol extended or simple (SQLSTATE {sqlstate})");
@@ -76,7 +76,7 @@ fn what_a_pooler_forgets_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_check_that_failed_is_told_even_if_nothing_was_measured() {
+fn a_failed_check_is_reported_even_if_nothing_was_measured() {
     let records = [idle(refuse).broken("one is lost")];
     assert!(!all_hold(&records));
     let table = table(&records, false);

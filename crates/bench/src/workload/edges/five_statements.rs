@@ -1,18 +1,18 @@
-//! How it was written before: a transaction that looks, decides, writes, counts and looks again. Every statement is a round
-//! trip, and the celebrity's degree is locked until the last of them.
+//! The write before it was an upsert: a transaction that reads the edge, writes it, counts it and reads it again. Every
+//! statement is a round trip, and the row with the celebrity's degree remains locked until the commit.
 
-use super::values::row;
 use super::verifier::{Edge, Write};
 use crate::connection::{Connection, Failure};
 use crate::statement::{Protocol, Statement, Value};
+use crate::workload::values::row;
 
 const LOOK: &str =
     "SELECT unixnano, status FROM paceline_lab.edge WHERE id = $1 AND target = $2 FOR UPDATE";
 const INSERT: &str =
     "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4)";
-/// The status is the same.
+/// For a write that does not change the status.
 const TOUCH: &str = "UPDATE paceline_lab.edge SET unixnano = $3 WHERE id = $1 AND target = $2";
-/// It is another.
+/// For a write that changes the status.
 const CHANGE: &str = "UPDATE paceline_lab.edge SET unixnano = $3, status = $4 \
      WHERE id = $1 AND target = $2";
 const COUNT: &str = "INSERT INTO paceline_lab.degree (id, degree) VALUES ($1, $2) \
@@ -44,7 +44,8 @@ impl FiveStatements {
         }
     }
 
-    /// Writes one end of an edge. Who inserts the same edge in the same moment as another is refused (23505), as it was then.
+    /// Writes one end of an edge. If two clients insert the same edge at the same time, one gets an error (23505), as in
+    /// the source.
     pub(super) async fn run(
         &self,
         conn: &mut Connection,
@@ -85,7 +86,7 @@ impl FiveStatements {
     }
 }
 
-/// By how much a write changes the number of set edges: by nothing if it comes too late.
+/// The change of the number of set edges by a write; 0 if a newer write exists.
 fn more_set(before: Option<Write>, write: Write) -> i64 {
     match before {
         Some(before) if before > write => 0,

@@ -1,4 +1,4 @@
-//! What is drawn: who writes which edge, when, and whether it is set. Ids follow a power law: one of them is a celebrity.
+//! Random edges and writes. Ids follow a power law: one of them is a celebrity.
 
 use super::verifier::{Edge, SET, UNSET, Write};
 use rand::RngExt;
@@ -6,28 +6,28 @@ use rand::rngs::StdRng;
 use rand_distr::Zipf;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Accounts that can have edges.
+/// Number of ids.
 pub(super) const IDS: i64 = 100_000;
-/// Accounts at the other end; few enough that an edge is written again before long.
+/// Number of targets; small enough that edges are written repeatedly.
 const TARGETS: i64 = 10_000;
-/// The exponent of the power law; about every fifth write is the celebrity's.
+/// Exponent of the power law; about every fifth write is to the celebrity.
 const EXPONENT: f64 = 1.2;
-/// So many writes may have come in between when a write comes: it is from another server, by another clock.
+/// Maximum number of writes by which a write is late, as if from another server with another clock.
 const LATE_MAX: i64 = 1_000;
-/// Bits that tell the times of two writes apart.
+/// Low bits of a time that make it unique.
 const TICK_BITS: u32 = 32;
 
-/// Draws edges and writes; shared by all clients of a run.
+/// Draws edges and writes. All clients of a run share it.
 #[derive(Debug)]
 pub(super) struct Graph {
     ids: Zipf<f64>,
-    /// Counts the writes.
+    /// Number of writes.
     tick: AtomicI64,
 }
 
 impl Graph {
     pub(super) fn new() -> Self {
-        // Fails for sizes and exponents that make no sense; these do.
+        // Fails only for invalid sizes or exponents.
         let ids = Zipf::new(IDS as f64, EXPONENT).unwrap_or_else(|error| unreachable!("{error}"));
         Self {
             ids,
@@ -35,7 +35,7 @@ impl Graph {
         }
     }
 
-    /// Somebody; the celebrity most often of all.
+    /// Draws an id; the celebrity is the most frequent.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a whole number, 100,000 at most"
@@ -44,12 +44,12 @@ impl Graph {
         rng.sample(self.ids) as i64
     }
 
-    /// Anybody at the other end.
+    /// Draws a target.
     pub(super) fn target(&self, rng: &mut StdRng) -> i64 {
         rng.random_range(1..=TARGETS)
     }
 
-    /// Three of four set an edge. Times go up, but not from write to write, and no two are the same.
+    /// Draws a write. Three of four set an edge. Times are unique and increase, but not from each write to the next.
     pub(super) fn write(&self, rng: &mut StdRng) -> (Edge, Write) {
         let tick = self.tick.fetch_add(1, Ordering::Relaxed);
         let moment = tick - rng.random_range(0..=LATE_MAX);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_writes_have_the_same_time_and_some_come_late() {
+    fn times_of_writes_are_unique_and_some_are_late() {
         let drawn = drawn();
         let times: Vec<i64> = drawn.iter().map(|(_, write)| write.unixnano).collect();
         assert_eq!(times.iter().collect::<HashSet<_>>().len(), times.len());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_id_is_hot_and_many_are_not() {
+    fn one_id_is_hot_and_the_others_are_not() {
         let drawn = drawn();
         let of = |id| drawn.iter().filter(|((of, _), _)| *of == id).count();
         assert!(

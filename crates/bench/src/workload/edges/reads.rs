@@ -1,9 +1,10 @@
-//! What users look at: the newest edges of somebody, whether some are set, how many there are. No answer may be another's.
+//! The reads of users: the newest edges of an id, membership, and the degree. Verifies that no answer belongs to another
+//! client.
 
 use super::graph::Graph;
-use super::values::{array, row};
 use crate::connection::{Connection, Failure};
 use crate::statement::{Protocol, Statement, Value};
+use crate::workload::values::{array, row};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ const PAGE: &str = "SELECT id, unixnano FROM paceline_lab.edge \
 const MEMBERS: &str = "SELECT id, target FROM paceline_lab.edge \
      WHERE id = $1 AND target = ANY($2) AND status = 0";
 const DEGREE: &str = "SELECT id, degree FROM paceline_lab.degree WHERE id = $1";
-/// Targets of one test of membership.
+/// Number of targets per test of membership.
 const ASKED: usize = 10;
 
-/// The three reads, and how many answers were wrong.
+/// The three reads, and the number of wrong answers.
 #[derive(Debug)]
 pub(super) struct Reads {
     page: Statement,
@@ -26,7 +27,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// The number 0 is that of the upsert.
+    /// Number 0 is the statement of the write.
     pub(super) fn new(protocol: Protocol) -> Self {
         Self {
             page: Statement::new(1, PAGE, protocol),
@@ -36,12 +37,12 @@ impl Reads {
         }
     }
 
-    /// Answers that were wrong: a row of somebody else, or a page that is not newest first.
+    /// Number of wrong answers: a row of another id, or a page that is not sorted.
     pub(super) fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::Relaxed)
     }
 
-    /// One of the three.
+    /// Executes one of the three reads.
     pub(super) async fn run(
         &self,
         conn: &mut Connection,
@@ -68,7 +69,7 @@ impl Reads {
         }
     }
 
-    /// Asks about `id`; every row must be of it, and come `in_order` behind the row before.
+    /// Executes a read of `id`. Every row must have this id and be `in_order` after the previous row.
     async fn ask(
         &self,
         conn: &mut Connection,

@@ -1,19 +1,19 @@
-//! What clients were told of every edge, and whether the table agrees: the newest write wins. Pure; it asks no database.
+//! Verifies the table of edges: every edge must hold its newest acknowledged write. Has no access to the database.
 
 use crate::connection::Failure;
 use crate::show;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who is connected with whom: `id` and `target`.
+/// An edge: `id` and `target`.
 pub(super) type Edge = (i64, i64);
 
-/// Status of an edge that is set; any other is not.
+/// Status of a set edge; any other status means that it is not set.
 pub(super) const SET: i64 = 0;
-/// Status of one that is not.
+/// Status of an edge that is not set.
 pub(super) const UNSET: i64 = 1;
 
-/// What is written of an edge. The later one wins; no two have the same time.
+/// A write to an edge. The one with the later time applies; times are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Write {
     pub(super) unixnano: i64,
@@ -21,136 +21,141 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Whether it sets the edge.
+    /// Whether the write sets the edge.
     pub(super) fn is_set(self) -> bool {
         self.status == SET
     }
 }
 
-/// Shared by all clients of a run.
+/// Records the writes of all clients of a run.
 #[derive(Debug, Default)]
-pub(super) struct Verifier(Mutex<Book>);
+pub(super) struct Verifier(Mutex<Recorded>);
 
 #[derive(Debug, Default)]
-struct Book {
-    edges: HashMap<Edge, Told>,
+struct Recorded {
+    edges: HashMap<Edge, EdgeWrites>,
     acknowledged: u64,
 }
 
-/// What clients were told of one edge.
+/// The writes to one edge.
 #[derive(Debug, Default)]
-struct Told {
+struct EdgeWrites {
     newest: Option<Write>,
-    /// Sent, and not answered: they may have been done.
+    /// Writes that were sent and not answered; they may have been executed.
     open: Vec<Write>,
 }
 
 impl Verifier {
-    /// Of a table in which this is written already.
+    /// Starts with a table that contains these writes.
     pub(super) fn starting(writes: impl IntoIterator<Item = (Edge, Write)>) -> Self {
-        let mut book = Book::default();
+        let mut recorded = Recorded::default();
         for (edge, write) in writes {
-            book.edges.entry(edge).or_default().acknowledge(write);
+            recorded.edges.entry(edge).or_default().acknowledge(write);
         }
-        Self(Mutex::new(book))
+        Self(Mutex::new(recorded))
     }
 
-    /// What it would have the table hold.
+    /// The expected contents of the table.
     pub(super) fn newest(&self) -> Vec<(Edge, Write)> {
-        let book = self.book();
-        let newest = |(edge, told): (&Edge, &Told)| Some((*edge, told.newest?));
-        book.edges.iter().filter_map(newest).collect()
+        let recorded = self.recorded();
+        let newest = |(edge, edge_writes): (&Edge, &EdgeWrites)| Some((*edge, edge_writes.newest?));
+        recorded.edges.iter().filter_map(newest).collect()
     }
 
-    /// A client is about to send a write. Whatever becomes of it, it is open until it is [answered](Self::answered).
-    pub(super) fn sends(&self, edge: Edge, write: Write) {
-        let mut book = self.book();
-        book.edges.entry(edge).or_default().open.push(write);
+    /// Records a write before a client sends it. It is open until it is [answered](Self::answered).
+    pub(super) fn sent(&self, edge: Edge, write: Write) {
+        let mut recorded = self.recorded();
+        recorded.edges.entry(edge).or_default().open.push(write);
     }
 
-    /// The client was told; if not even that is certain, the write stays open.
+    /// Records the answer to a write. If the result is in doubt, the write remains open.
     pub(super) fn answered(&self, edge: Edge, write: Write, answer: &Result<(), Failure>) {
         if answer.as_ref().is_err_and(Failure::is_in_doubt) {
             return;
         }
-        let mut book = self.book();
-        book.acknowledged += u64::from(answer.is_ok());
-        let told = book.edges.entry(edge).or_default();
-        told.open.retain(|open| *open != write);
+        let mut recorded = self.recorded();
+        recorded.acknowledged += u64::from(answer.is_ok());
+        let edge_writes = recorded.edges.entry(edge).or_default();
+        edge_writes.open.retain(|open| *open != write);
         if answer.is_ok() {
-            told.acknowledge(write);
+            edge_writes.acknowledge(write);
         }
     }
 
-    /// Ends the book, to be compared with the rows of the table.
+    /// Takes the recorded writes, to compare them with the rows of the table.
     pub(super) fn audit(&self) -> Audit {
         Audit {
-            book: std::mem::take(&mut self.book()),
+            recorded: std::mem::take(&mut self.recorded()),
             rows: 0,
             known: 0,
             other: 0,
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing is half done under this lock.
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        // A panic under this lock leaves no inconsistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
+impl EdgeWrites {
     fn acknowledge(&mut self, write: Write) {
         self.newest = self.newest.max(Some(write));
     }
 
-    /// Whether the row may say so when all is over.
+    /// Whether the row may have these contents at the end of a run.
     fn allows(&self, found: Write) -> bool {
         let may_be_newest = self.newest.is_none_or(|newest| found > newest);
         self.newest == Some(found) || (may_be_newest && self.open.contains(&found))
     }
 }
 
-/// The comparison of a book with the rows of the table.
+/// The comparison with the rows of the table.
 #[derive(Debug)]
 pub(super) struct Audit {
-    book: Book,
+    recorded: Recorded,
     rows: u64,
-    /// Rows of edges of which a write was acknowledged.
+    /// Rows of edges with an acknowledged write.
     known: u64,
-    /// Rows that are not what they must be.
+    /// Rows with wrong contents.
     other: u64,
 }
 
-/// What was found.
+/// The result of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Findings {
     pub(super) rows: u64,
     pub(super) acknowledged: u64,
-    /// Writes that may have been done.
+    /// Number of writes in doubt.
     pub(super) open: u64,
-    /// Rows that are not the newest that was acknowledged.
+    /// Number of rows that do not hold the newest acknowledged write.
     pub(super) other: u64,
-    /// Edges of which a write was acknowledged, and that are not there.
+    /// Number of edges with an acknowledged write and without a row.
     pub(super) missing: u64,
 }
 
 impl Audit {
-    /// A row of the table; each must come once.
+    /// Compares a row of the table; call it once per row.
     pub(super) fn row(&mut self, edge: Edge, found: Write) {
-        let told = self.book.edges.get(&edge);
+        let edge_writes = self.recorded.edges.get(&edge);
         self.rows += 1;
-        self.known += u64::from(told.is_some_and(|told| told.newest.is_some()));
-        self.other += u64::from(!told.is_some_and(|told| told.allows(found)));
+        self.known +=
+            u64::from(edge_writes.is_some_and(|edge_writes| edge_writes.newest.is_some()));
+        self.other += u64::from(!edge_writes.is_some_and(|edge_writes| edge_writes.allows(found)));
     }
 
-    /// After the last row.
+    /// Ends the comparison after the last row.
     pub(super) fn end(self) -> Findings {
-        let edges = || self.book.edges.values();
-        let written = edges().filter(|told| told.newest.is_some()).count() as u64;
+        let edges = || self.recorded.edges.values();
+        let written = edges()
+            .filter(|edge_writes| edge_writes.newest.is_some())
+            .count() as u64;
         Findings {
             rows: self.rows,
-            acknowledged: self.book.acknowledged,
-            open: edges().map(|told| told.open.len() as u64).sum(),
+            acknowledged: self.recorded.acknowledged,
+            open: edges()
+                .map(|edge_writes| edge_writes.open.len() as u64)
+                .sum(),
             other: self.other,
             missing: written.saturating_sub(self.known),
         }
@@ -158,12 +163,12 @@ impl Audit {
 }
 
 impl Findings {
-    /// Whether every edge is the newest.
+    /// Whether every edge holds its newest write.
     pub(super) fn hold(&self) -> bool {
         self.other == 0 && self.missing == 0
     }
 
-    /// In a sentence, with the figures.
+    /// The result in one sentence, with the figures.
     pub(super) fn says(&self) -> String {
         let count = show::count;
         let (rows, acknowledged) = (count(self.rows), count(self.acknowledged));

@@ -9,8 +9,9 @@ const UPSERT: &str = "INSERT INTO paceline_lab.edge (id, target, unixnano, statu
      ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status \
      WHERE edge.unixnano < EXCLUDED.unixnano";
 
-/// RETURNING knows the new row only, so the row itself remembers what it `was` (nothing was there: not set). What a SELECT in the same
-/// statement would say may be older than the row that the upsert meets; this is not, as both are done under the row's lock.
+/// RETURNING provides only the new row, so the column `was` keeps the old status (1 for a new edge). A SELECT in the same
+/// statement could see an older row than the upsert; the column cannot differ, because both are written under the lock of
+/// the row.
 const UPSERT_DEGREE: &str = "WITH written AS ( \
        INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4) \
        ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, was = edge.status, status = EXCLUDED.status \
@@ -23,11 +24,11 @@ const UPSERT_DEGREE: &str = "WITH written AS ( \
 /// How a client writes one end of an edge.
 #[derive(Debug)]
 pub(super) enum Writing {
-    /// By one upsert.
+    /// One upsert.
     Upsert(Statement),
-    /// By one statement that keeps the degree, too.
+    /// One statement that also updates the degree.
     Counted(Statement),
-    /// By a transaction that keeps the degree, too.
+    /// A transaction that also updates the degree.
     Five(Box<FiveStatements>),
 }
 
@@ -44,12 +45,12 @@ impl Writing {
         Self::Five(Box::new(FiveStatements::new(protocol)))
     }
 
-    /// Whether a degree stays the number of set edges.
+    /// Whether the degree always equals the number of set edges.
     pub(super) fn keeps_degrees(&self) -> bool {
         !matches!(self, Self::Upsert(_))
     }
 
-    /// What the table of edges has besides, with a comma.
+    /// The definition of an additional column of the table, with a comma.
     pub(super) fn extra_column(&self) -> &'static str {
         match self {
             Self::Counted(_) => "was int NOT NULL DEFAULT 1, ",

@@ -1,4 +1,4 @@
-//! What buyers were told, article by article: how many pieces they got, and which. Pure; it asks no database.
+//! Verifies the stock of every article: how many pieces buyers got, and which. Has no access to the database.
 
 use crate::show;
 use crate::workload::scenario::{Check, Outcome};
@@ -7,32 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits in a word.
 const WORD: u64 = 64;
-/// A check says no more of them.
+/// Maximum number of faults in a message.
 const FAULTS_SHOWN: usize = 3;
 
-/// Shared by all buyers of a run.
+/// Records the answers to all buyers of a run.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// Pieces of each article when the run begins.
+    /// Initial stock of each article.
     stock: u64,
-    /// By number, from 1.
+    /// The articles by number, from 1.
     articles: Vec<Article>,
-    /// Updates that were sent: no article has sold more.
+    /// Updates that were sent; the maximum number of pieces that any article has sold.
     sent: AtomicU64,
-    /// Updates that were acknowledged, but not of one row. There is more of each article than a run takes, so no guard lets
-    /// anything through to nobody.
+    /// Acknowledged updates that did not change exactly one row. The stock exceeds what a run takes, so no guard may
+    /// reject an update.
     missed: AtomicU64,
-    /// Updates that returned what no update can return, or what another one had returned before.
-    wrongly_told: AtomicU64,
+    /// Updates that returned an impossible stock, or one that another update had returned.
+    wrong_returns: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Article {
     acknowledged: AtomicU64,
-    told: Mutex<Pieces>,
+    returned: Mutex<Pieces>,
 }
 
-/// Pieces by their number, from 1 as they are sold: one bit for each.
+/// A bit set of pieces, which are numbered from 1 in the order of their sale.
 #[derive(Debug, Default)]
 struct Pieces {
     words: Vec<u64>,
@@ -40,7 +40,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Whether it was not there before.
+    /// Adds a piece. Returns whether it is new.
     fn add(&mut self, piece: u64) -> bool {
         self.highest = self.highest.max(piece);
         let Ok(index) = usize::try_from(piece / WORD) else {
@@ -59,23 +59,23 @@ impl Pieces {
 }
 
 impl Verifier {
-    /// An empty one for so many articles, with so many pieces of each.
+    /// An empty verifier for this number of articles and this stock of each.
     pub(super) fn new(articles: usize, stock: u64) -> Self {
         Self {
             stock,
             articles: (0..articles).map(|_| Article::default()).collect(),
             sent: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            wrongly_told: AtomicU64::new(0),
+            wrong_returns: AtomicU64::new(0),
         }
     }
 
-    /// A buyer is about to take a piece.
-    pub(super) fn sends(&self) {
+    /// Records that a buyer sends an update.
+    pub(super) fn sent(&self) {
         count(&self.sent);
     }
 
-    /// A buyer was told that it has a piece of `article`.
+    /// Records that a buyer got a piece of `article`.
     pub(super) fn acknowledged(&self, article: i64) {
         match self.article(article) {
             Some(article) => count(&article.acknowledged),
@@ -83,22 +83,24 @@ impl Verifier {
         }
     }
 
-    /// A buyer was told that its update was not one of one row.
+    /// Records that an update did not change exactly one row.
     pub(super) fn missed(&self) {
         count(&self.missed);
     }
 
-    /// A buyer was told how many pieces are left behind its own; `None`: it was not told, though it asked.
-    pub(super) fn told(&self, article: i64, left: Option<u64>) {
+    /// Records the remaining stock that an update returned; `None` if it returned none.
+    pub(super) fn returned(&self, article: i64, left: Option<u64>) {
         let sent = self.sent.load(Ordering::Relaxed);
         let piece = left.and_then(|left| self.stock.checked_sub(left));
         let piece = piece.filter(|piece| (1..=sent).contains(piece));
         let is_new = self.article(article).zip(piece).is_some_and(|(it, piece)| {
-            // Nothing panics with the lock in its hands.
-            it.told.lock().is_ok_and(|mut told| told.add(piece))
+            // No code panics while it holds the lock.
+            it.returned
+                .lock()
+                .is_ok_and(|mut returned| returned.add(piece))
         });
         if !is_new {
-            count(&self.wrongly_told);
+            count(&self.wrong_returns);
         }
     }
 
@@ -107,7 +109,7 @@ impl Verifier {
         self.articles.get(place)
     }
 
-    /// Compares it with what is `left` of each article, by number; an article that is not there is gone.
+    /// Compares the answers with the stock that is `left`, by number of article. A missing article is a fault.
     pub(super) fn compare(&self, left: &[(i64, i64)], outcome: Outcome) -> Check {
         let (mut faults, mut taken) = (self.faults(), 0);
         for (number, article) in (1..).zip(&self.articles) {
@@ -117,7 +119,7 @@ impl Verifier {
             faults.extend(article.fault(number, gone));
         }
         if left.len() > self.articles.len() {
-            faults.push("there are articles that nobody put there".to_owned());
+            faults.push("there are unknown articles".to_owned());
         }
         let explained = u64::try_from(taken).is_ok_and(|taken| outcome.explains(taken));
         let shown = faults.iter().take(FAULTS_SHOWN);
@@ -127,18 +129,18 @@ impl Verifier {
                 "{} pieces are gone, {} were acknowledged{}{}",
                 show::number(taken as f64),
                 show::count(outcome.acknowledged),
-                outcome.besides(),
+                outcome.in_doubt(),
                 shown.map(|fault| format!("; {fault}")).collect::<String>()
             ),
         }
     }
 
-    /// What is wrong whatever the tables hold.
+    /// Faults that do not depend on the contents of the table.
     fn faults(&self) -> Vec<String> {
         let counts = [
             (&self.missed, "updates hit no row"),
             (
-                &self.wrongly_told,
+                &self.wrong_returns,
                 "updates returned a stock that cannot be theirs, or not theirs alone",
             ),
         ];
@@ -151,7 +153,7 @@ impl Verifier {
 }
 
 impl Article {
-    /// What is wrong with it, if so many pieces of it are gone; `None`: all of it, its row included.
+    /// The fault of this article if `gone` pieces have been taken; `None` means that its row is missing.
     fn fault(&self, number: i64, gone: Option<i64>) -> Option<String> {
         let acknowledged = self.acknowledged.load(Ordering::Relaxed);
         let Some(gone) = gone else {
@@ -163,7 +165,7 @@ impl Article {
                 "of article {number} {gone} are gone, {acknowledged} were acknowledged"
             ));
         }
-        let highest = self.told.lock().map(|told| told.highest);
+        let highest = self.returned.lock().map(|returned| returned.highest);
         let highest = highest.unwrap_or(u64::MAX);
         (highest > taken)
             .then(|| format!("of article {number} piece {highest} was sold, but {gone} are gone"))
@@ -180,20 +182,20 @@ mod tests {
 
     const STOCK: u64 = 1_000;
 
-    fn told(acknowledged: u64, unknown: u64) -> Outcome {
+    fn outcome(acknowledged: u64, unknown: u64) -> Outcome {
         Outcome {
             acknowledged,
             unknown,
         }
     }
 
-    /// Two articles, of which one piece was taken each.
+    /// Two articles, of which one piece each was taken.
     fn verifier() -> Verifier {
         let verifier = Verifier::new(2, STOCK);
         for article in [1, 2] {
-            verifier.sends();
+            verifier.sent();
             verifier.acknowledged(article);
-            verifier.told(article, Some(999));
+            verifier.returned(article, Some(999));
         }
         verifier
     }
@@ -205,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_is_gone_article_by_article() {
-        let check = verifier().compare(&[(1, 999), (2, 999)], told(2, 0));
+    fn acknowledged_pieces_are_gone_from_each_article() {
+        let check = verifier().compare(&[(1, 999), (2, 999)], outcome(2, 0));
         assert!(check.holds);
         assert_eq!(check.says, "2 pieces are gone, 2 were acknowledged");
         for (left, fault) in [
@@ -220,20 +222,24 @@ mod tests {
             ),
             ([(1, 998), (3, 999)], "; article 2 is not there"),
         ] {
-            expect_fault(&verifier(), &left, told(2, 0), fault);
+            expect_fault(&verifier(), &left, outcome(2, 0), fault);
         }
         let strange = [(1, 999), (2, 999), (3, 1_000)];
-        let fault = "; there are articles that nobody put there";
-        expect_fault(&verifier(), &strange, told(2, 0), fault);
+        let fault = "; there are unknown articles";
+        expect_fault(&verifier(), &strange, outcome(2, 0), fault);
     }
 
     #[test]
-    fn what_is_in_doubt_may_be_gone() {
+    fn pieces_in_doubt_may_be_gone() {
         let verifier = verifier();
         for left in [999, 998] {
-            assert!(verifier.compare(&[(1, 999), (2, left)], told(2, 1)).holds);
+            assert!(
+                verifier
+                    .compare(&[(1, 999), (2, left)], outcome(2, 1))
+                    .holds
+            );
         }
-        assert!(!verifier.compare(&[(1, 998), (2, 998)], told(2, 1)).holds);
+        assert!(!verifier.compare(&[(1, 998), (2, 998)], outcome(2, 1)).holds);
     }
 
     #[test]
@@ -241,21 +247,21 @@ mod tests {
         let verifier = verifier();
         verifier.missed();
         let left = [(1, 999), (2, 999)];
-        expect_fault(&verifier, &left, told(2, 0), "; 1 updates hit no row");
+        expect_fault(&verifier, &left, outcome(2, 0), "; 1 updates hit no row");
     }
 
     #[test]
-    fn a_piece_is_told_to_one_buyer() {
+    fn a_piece_is_returned_to_one_buyer() {
         for wrong in [None, Some(999), Some(1_000), Some(997), Some(1_001)] {
             let verifier = verifier();
-            verifier.told(1, wrong);
+            verifier.returned(1, wrong);
             let left = [(1, 999), (2, 999)];
             let fault = "; 1 updates returned a stock that cannot be theirs, or not theirs alone";
-            expect_fault(&verifier, &left, told(2, 0), fault);
+            expect_fault(&verifier, &left, outcome(2, 0), fault);
         }
         let verifier = verifier();
-        verifier.told(1, Some(998));
+        verifier.returned(1, Some(998));
         let fault = "; of article 1 piece 2 was sold, but 1 are gone";
-        expect_fault(&verifier, &[(1, 999), (2, 999)], told(2, 0), fault);
+        expect_fault(&verifier, &[(1, 999), (2, 999)], outcome(2, 0), fault);
     }
 }

@@ -1,4 +1,4 @@
-//! Who reads, and who changes rows meanwhile.
+//! The clients that read, and those that change rows at the same time.
 
 use super::verifier::{self, Verifier};
 use crate::connection::Failure;
@@ -11,12 +11,12 @@ use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Where a reader takes its keys from.
+/// How a reader chooses keys.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keys {
-    /// Each from 1 to this equally often.
+    /// Uniformly from 1 to this key.
     UpTo(i64),
-    /// The first most often.
+    /// By a power law; the first key is the most frequent.
     ByPowerLaw(PowerLaw),
 }
 
@@ -47,16 +47,16 @@ impl Client for Reader {
             let answer = conn
                 .run(&self.statement, &values, |row| verifier::add(&mut sum, row))
                 .await?;
-            self.verifier.enter(key, answer.rows, sum);
+            self.verifier.compare(key, answer.rows, sum);
             Ok(Turn::Done)
         })
     }
 }
 
-/// Changes one random row. That is no read, so it does not count as work done; the verifier keeps it.
+/// Changes a random row. A change is not a unit of work; the verifier counts it.
 pub(super) struct Changer {
     pub(super) statement: Statement,
-    /// Rows are numbered from 1 to this.
+    /// Number of rows; they are numbered from 1.
     pub(super) rows: i64,
     pub(super) verifier: Arc<Verifier>,
     pub(super) rng: StdRng,

@@ -1,4 +1,5 @@
-//! What every answer must be, reckoned from the definition of the rows: no target is asked, so that none is its own judge. Pure.
+//! The expected answers, computed from the definition of the rows without a query, so that a target cannot confirm its own
+//! errors.
 
 use super::fares::{Fares, Layout};
 use super::verifier;
@@ -7,12 +8,12 @@ use paceline_wire::backend;
 use paceline_wire::frame::HEADER_LEN;
 
 const SECONDS_PER_DAY: i64 = 86_400;
-/// The day before the first fare: the 1st of January of this year.
+/// The day before the first fare is January 1 of this year.
 const FIRST_YEAR: u32 = 2017;
-/// Seconds from the beginning of 2000, from which PostgreSQL counts, to that day.
+/// Seconds from 2000-01-01, the epoch of PostgreSQL, to that day.
 const FIRST_SECOND: i64 = 6_210 * SECONDS_PER_DAY;
 
-/// How values come.
+/// The format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Text,
@@ -32,7 +33,7 @@ pub(super) fn sums(fares: &Fares, format: Format) -> Vec<u64> {
 /// Writes rows as PostgreSQL does.
 struct Writer {
     format: Format,
-    /// From the day before the first fare to that of the last.
+    /// The days from the one before the first fare to that of the last.
     days: Vec<String>,
     row: BytesMut,
 }
@@ -67,7 +68,7 @@ impl Writer {
         sum
     }
 
-    /// Keys of an object stand in the order of their lengths.
+    /// jsonb sorts the keys of an object by length.
     fn sum_of_jsonb(&mut self, key: i64, ids: impl Iterator<Item = i64>) -> u64 {
         let objects: Vec<String> = ids
             .map(|id| {
@@ -89,7 +90,7 @@ impl Writer {
         verifier::add(sum, self.row.get(HEADER_LEN..).unwrap_or_default());
     }
 
-    /// So many seconds after the beginning of the first day.
+    /// The time `seconds` after the beginning of the first day.
     fn time(&self, seconds: i64, between: char) -> String {
         let day = usize::try_from(seconds / SECONDS_PER_DAY).ok();
         let day = day.and_then(|day| self.days.get(day));
@@ -119,7 +120,7 @@ impl Day {
         day: 1,
     };
 
-    /// It and all that follow, as ISO 8601 writes them.
+    /// This day and all following days in ISO 8601.
     fn onwards(self) -> impl Iterator<Item = String> {
         let days = std::iter::successors(Some(self), |day| Some(day.next()));
         days.map(|Self { year, month, day }| format!("{year}-{month:02}-{day:02}"))
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_follow_each_other_as_in_the_calendar() {
+    fn days_follow_the_calendar() {
         let days: Vec<_> = Day::FIRST.onwards().take(11_575).collect();
         for (number, day) in [
             (0, "2017-01-01"),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layout_has_its_own_rows_of_a_key() {
+    fn the_rows_of_a_key_depend_on_the_layout() {
         let ids = |layout, key| Fares::of(layout, 30).ids(key).collect::<Vec<_>>();
         assert_eq!(ids(Layout::Clustered, 2), [4, 5, 6]);
         assert_eq!(ids(Layout::Scattered, 1), [10, 20, 30]);

@@ -1,23 +1,23 @@
-//! The tables: the same rows, laid out in four ways.
+//! The tables: the same rows in four layouts.
 
 use crate::connection::{Connection, Failure};
 use crate::workload::tables::{self, SCHEMA};
 
-/// Rows of a key, as in the source.
+/// Rows per key, as in the source.
 const ROWS_PER_KEY: u64 = 10_000;
-/// Keys of a table that is too small for whole ones.
+/// Minimum number of keys if the table is small.
 const KEYS_MIN: u64 = 10;
 
-/// Where the rows of a key are.
+/// The layout of the rows of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Side by side: about 100 blocks.
+    /// Contiguous, about 100 blocks.
     Clustered,
-    /// One in nearly every block.
+    /// Distributed over nearly all blocks.
     Scattered,
-    /// Side by side, with room for new versions in each block.
+    /// Contiguous, with free space for new versions in each block.
     Spacious,
-    /// In one value.
+    /// In a single value.
     Jsonb,
 }
 
@@ -25,13 +25,13 @@ pub(super) enum Layout {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fares {
     pub(super) layout: Layout,
-    /// Keys are 1 to this.
+    /// Number of keys; they are numbered from 1.
     pub(super) keys: i64,
     rows_per_key: i64,
 }
 
 impl Fares {
-    /// Of about so many rows.
+    /// A table of about `rows` rows.
     pub(super) fn of(layout: Layout, rows: u64) -> Self {
         let rows_per_key = (rows / KEYS_MIN).clamp(1, ROWS_PER_KEY);
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -42,15 +42,15 @@ impl Fares {
         }
     }
 
-    /// Rows of the table; those of a jsonb count.
+    /// Number of rows; elements of a jsonb count as rows.
     pub(super) fn rows(&self) -> i64 {
         self.keys * self.rows_per_key
     }
 
-    /// The rows of a key, by their `id`.
+    /// The `id`s of the rows of a key.
     pub(super) fn ids(&self, key: i64) -> impl Iterator<Item = i64> + use<> {
         let (first, step) = match self.layout {
-            // See `generated`: the rest that leaves 0 is that of the last one.
+            // See `generated`: in this layout key 1 has the ids that the number of keys divides.
             Layout::Scattered if key == 1 => (self.keys, self.keys),
             Layout::Scattered => (key - 1, self.keys),
             _ => ((key - 1) * self.rows_per_key + 1, 1),
@@ -58,7 +58,7 @@ impl Fares {
         (0..self.rows_per_key).map(move |place| first + place * step)
     }
 
-    /// Rows that a read brings.
+    /// Number of rows that a read returns.
     pub(super) fn rows_of_answer(&self) -> u64 {
         match self.layout {
             Layout::Jsonb => 1,
@@ -66,7 +66,7 @@ impl Fares {
         }
     }
 
-    /// Whether rows change while they are read.
+    /// Whether clients change rows during the run.
     pub(super) fn changes(&self) -> bool {
         self.layout == Layout::Spacious
     }
@@ -80,12 +80,12 @@ impl Fares {
         }
     }
 
-    /// Reads a key.
+    /// The statement that reads a key.
     pub(super) fn read(&self) -> String {
         format!("SELECT * FROM {SCHEMA}.{} WHERE typeid = $1", self.table())
     }
 
-    /// Changes a row; `mod_time` counts how often.
+    /// The statement that changes a row; `mod_time` counts the changes.
     pub(super) fn change(&self) -> String {
         format!(
             "UPDATE {SCHEMA}.{} SET mod_time = mod_time + interval '1 second' WHERE id = $1",
@@ -93,7 +93,7 @@ impl Fares {
         )
     }
 
-    /// Changes that were ever made; 0 where there are none.
+    /// Total number of changes in the table; 0 if clients change no rows.
     pub(super) async fn changes_made(&self, conn: &mut Connection) -> Result<i64, Failure> {
         if !self.changes() {
             return Ok(0);
@@ -105,7 +105,7 @@ impl Fares {
         .await
     }
 
-    /// Makes the table, unless it is there.
+    /// Creates the table unless it exists.
     pub(super) async fn fill(&self, conn: &mut Connection) -> Result<(), Failure> {
         let (table, definition) = (self.table(), self.definition());
         let made = tables::exists_as(conn, table, &definition).await?;
@@ -113,7 +113,7 @@ impl Fares {
             conn.query(&definition).await?;
         }
         if !made || self.changes() {
-            // StatsReadings rows as visible to all, takes away what earlier changes left.
+            // Sets the visibility map and removes the dead rows of earlier changes.
             conn.query(&format!("VACUUM ANALYZE {SCHEMA}.{table}"))
                 .await?;
         }
@@ -142,7 +142,7 @@ impl Fares {
         }
     }
 
-    /// A query for all rows, in the order in which they are to lie.
+    /// A query for all rows in the order of insertion.
     fn generated(&self) -> String {
         let (rows, keys, per_key) = (self.rows(), self.keys, self.rows_per_key);
         let typeid = match self.layout {

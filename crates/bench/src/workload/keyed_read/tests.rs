@@ -1,4 +1,4 @@
-//! What the verifier lets pass, and what it does not.
+//! Answers that the verifier accepts and rejects.
 
 use super::fares::{Fares, Layout};
 use super::verifier::{Expected, Verifier, add};
@@ -10,7 +10,7 @@ fn sum(rows: &[&str]) -> u64 {
     sum
 }
 
-fn told(acknowledged: u64) -> Outcome {
+fn outcome(acknowledged: u64) -> Outcome {
     Outcome {
         acknowledged,
         unknown: 0,
@@ -30,43 +30,43 @@ fn the_order_of_rows_does_not_matter_but_every_byte_does() {
 }
 
 #[test]
-fn right_answers_hold() {
+fn right_answers_are_accepted() {
     let verifier = verifier(Some(vec![10, 20]));
-    verifier.enter(1, 2, 10);
-    verifier.enter(2, 2, 20);
-    let check = verifier.check(told(2));
+    verifier.compare(1, 2, 10);
+    verifier.compare(2, 2, 20);
+    let check = verifier.check(outcome(2));
     assert!(check.holds, "{}", check.says);
     assert_eq!(
         check.says,
         "each of 2 reads had 2 rows, byte for byte those of its key"
     );
-    assert!(!verifier.check(told(3)).holds, "a read was not compared");
+    assert!(!verifier.check(outcome(3)).holds, "a read was not compared");
 }
 
 #[test]
-fn a_wrong_answer_is_told() {
+fn a_wrong_answer_is_reported() {
     let cases = [
         (1, 3, 10, "key 1 had 3 rows instead of 2"),
         (1, 2, 20, "key 1 had other bytes than its rows have"),
         (3, 2, 10, "key 3 had other bytes than its rows have"),
     ];
-    for (key, rows, sum, complaint) in cases {
+    for (key, rows, sum, mismatch) in cases {
         let verifier = verifier(Some(vec![10, 20]));
-        verifier.enter(2, 2, 20);
-        verifier.enter(key, rows, sum);
-        let check = verifier.check(told(2));
+        verifier.compare(2, 2, 20);
+        verifier.compare(key, rows, sum);
+        let check = verifier.check(outcome(2));
         assert!(!check.holds);
-        assert!(check.says.ends_with(complaint), "{}", check.says);
+        assert!(check.says.ends_with(mismatch), "{}", check.says);
     }
 }
 
 #[test]
-fn rows_that_change_are_counted_only() {
+fn only_the_number_is_checked_if_rows_change() {
     let verifier = verifier(None);
-    verifier.enter(1, 2, 99);
-    assert!(verifier.check(told(1)).holds);
-    verifier.enter(1, 1, 99);
-    assert!(!verifier.check(told(2)).holds);
+    verifier.compare(1, 2, 99);
+    assert!(verifier.check(outcome(1)).holds);
+    verifier.compare(1, 1, 99);
+    assert!(!verifier.check(outcome(2)).holds);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What reads must bring, and what they brought.
+//! Verifies the answers to reads.
 
 use crate::show;
 use crate::workload::scenario::{Check, Outcome};
@@ -7,30 +7,30 @@ use std::hash::Hasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a read must bring.
+/// The expected answers.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
-    /// Rows, of any key.
+    /// Number of rows for any key.
     pub(super) rows: u64,
-    /// The sum over the rows (see [`add`]) of each key, from key 1; `None` where rows change meanwhile.
+    /// The sum over the rows (see [`add`]) of each key, from key 1; `None` if rows change during the run.
     pub(super) sums: Option<Vec<u64>>,
 }
 
-/// Adds a row to the sum over an answer, which is the same in whatever order rows come. Cheap, as the client is measured, too: a
-/// few instructions for eight bytes.
+/// Adds a row to the sum over an answer. The sum does not depend on the order of rows. It costs a few instructions per
+/// eight bytes, because the client is part of the measurement.
 pub(super) fn add(sum: &mut u64, row: &[u8]) {
     let mut hasher = FxHasher::default();
     hasher.write(row);
     *sum = sum.wrapping_add(hasher.finish());
 }
 
-/// Shared by all clients of a run.
+/// Records the answers to all clients of a run.
 #[derive(Debug, Default)]
 pub(super) struct Verifier {
     expected: Expected,
-    /// Changes that the table held before the run.
+    /// Number of changes in the table before the run.
     pub(super) changes_before: i64,
-    /// Changes acknowledged in the run.
+    /// Number of changes acknowledged in the run.
     pub(super) changes: AtomicU64,
     reads: AtomicU64,
     wrong: AtomicU64,
@@ -46,16 +46,16 @@ impl Verifier {
         }
     }
 
-    /// Compares the answer to a read of `key` with what it must be.
-    pub(super) fn enter(&self, key: i64, rows: u64, sum: u64) {
+    /// Compares the answer to a read of `key` with the expected one.
+    pub(super) fn compare(&self, key: i64, rows: u64, sum: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        if let Some(complaint) = self.complaint(key, rows, sum) {
+        if let Some(mismatch) = self.mismatch(key, rows, sum) {
             self.wrong.fetch_add(1, Ordering::Relaxed);
-            self.first_wrong.get_or_init(|| complaint);
+            self.first_wrong.get_or_init(|| mismatch);
         }
     }
 
-    fn complaint(&self, key: i64, rows: u64, sum: u64) -> Option<String> {
+    fn mismatch(&self, key: i64, rows: u64, sum: u64) -> Option<String> {
         let wanted = self.expected.rows;
         if rows != wanted {
             return Some(format!(
@@ -70,7 +70,7 @@ impl Verifier {
         (!right).then(|| format!("key {key} had other bytes than its rows have"))
     }
 
-    /// What is to be said of the reads.
+    /// The result for all reads.
     pub(super) fn check(&self, outcome: Outcome) -> Check {
         let (reads, wrong) = (&self.reads, &self.wrong);
         let (reads, wrong) = (reads.load(Ordering::Relaxed), wrong.load(Ordering::Relaxed));
@@ -80,16 +80,16 @@ impl Verifier {
                 show::count(wrong),
                 show::count(reads)
             ),
-            None => self.praise(reads),
+            None => self.success(reads),
         };
         Check {
-            // Every read that counts has been compared.
+            // Every read that counts must have been compared.
             holds: wrong == 0 && reads == outcome.acknowledged,
             says,
         }
     }
 
-    fn praise(&self, reads: u64) -> String {
+    fn success(&self, reads: u64) -> String {
         let (reads, rows) = (show::count(reads), show::count(self.expected.rows));
         let noun = if self.expected.rows == 1 {
             "row"

@@ -1,35 +1,35 @@
-//! Compares the tables after a run with what consumers were told: order by order, so that one that was lost and one that
-//! was taken twice do not make up for each other.
+//! Compares the tables after a run with the answers to consumers. It compares each order, so that a lost order and one
+//! taken twice do not cancel each other out.
 
 use super::verifier::{OrderSet, Verifier};
 use crate::workload::scenario::{Check, Outcome};
 
-/// What is there after a run.
+/// The tables and answers after a run.
 pub(super) struct QueueState<'a> {
-    /// Orders of the original queue.
+    /// Number of orders at the beginning.
     pub(super) orders: u64,
-    /// Those that wait.
+    /// The orders that wait.
     pub(super) waiting: &'a OrderSet,
-    /// Those that were taken.
+    /// The orders that were taken.
     pub(super) taken: &'a OrderSet,
-    /// What consumers were told.
+    /// The answers to consumers.
     pub(super) verifier: &'a Verifier,
-    /// Orders that one take may get.
+    /// Maximum number of orders per take.
     pub(super) limit: u64,
 }
 
 impl QueueState<'_> {
-    /// Every order waits or was taken, once; what was taken was told to one consumer, but for takes of which nobody knows
-    /// whether they were done.
+    /// Checks that every order either waits or was taken, once, and that every taken order was returned to one consumer,
+    /// except for takes in doubt.
     pub(super) fn check(&self, outcome: Outcome) -> Check {
         let (waiting, taken) = (self.waiting.len(), self.taken.len());
-        let told = &self.verifier.told;
+        let returned = &self.verifier.returned;
         let faults = self.faults(outcome);
         let faults = faults.iter().filter(|(count, _)| *count > 0);
         let faults: Vec<String> = faults
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        let end = match (faults.as_slice(), self.verifier.promises_order()) {
+        let end = match (faults.as_slice(), self.verifier.guarantees_order()) {
             ([], true) => ", each once, the oldest first".to_owned(),
             ([], false) => ", each once".to_owned(),
             (faults, _) => format!(": {}", faults.join(", ")),
@@ -37,45 +37,48 @@ impl QueueState<'_> {
         Check {
             holds: faults.is_empty(),
             says: format!(
-                "of {} orders {taken} were taken and {waiting} wait; consumers were told of {} in {} takes{}{end}",
+                "of {} orders {taken} were taken and {waiting} wait; consumers received {} in {} takes{}{end}",
                 self.orders,
-                told.len(),
+                returned.len(),
                 outcome.acknowledged,
-                outcome.besides(),
+                outcome.in_doubt(),
             ),
         }
     }
 
-    /// How often what is wrong.
+    /// The number of orders or takes with each fault.
     fn faults(&self, outcome: Outcome) -> [(u64, &'static str); 11] {
-        let (waiting, taken, told) = (self.waiting, self.taken, &self.verifier.told);
+        let (waiting, taken, returned) = (self.waiting, self.taken, &self.verifier.returned);
         let both = waiting.shared_with(taken);
         let there = waiting.len() + taken.len() - both;
-        let known = told.shared_with(taken);
-        let answers = told.len() + told.doubled() + told.strangers();
+        let known = returned.shared_with(taken);
+        let answers = returned.len() + returned.duplicates() + returned.unknown();
         let most = |takes: u64| takes.saturating_mul(self.limit);
         [
             (self.orders - there, "are lost"),
-            (both, "were taken and wait still"),
-            (waiting.doubled() + taken.doubled(), "are there once more"),
+            (both, "were taken and still wait"),
+            (waiting.duplicates() + taken.duplicates(), "are duplicates"),
             (
-                waiting.strangers() + taken.strangers(),
-                "are not as they were put in",
+                waiting.unknown() + taken.unknown(),
+                "differ from what was inserted",
             ),
-            (told.len() - known, "were told to a consumer but not taken"),
+            (
+                returned.len() - known,
+                "were returned to a consumer but not taken",
+            ),
             (
                 (taken.len() - known).saturating_sub(most(outcome.unknown)),
-                "were taken but told to nobody",
+                "were taken but returned to no consumer",
             ),
-            (told.doubled(), "were told to a second consumer"),
-            (told.strangers(), "were told but never put in"),
+            (returned.duplicates(), "were returned to a second consumer"),
+            (returned.unknown(), "were returned but never inserted"),
             (
                 outcome.acknowledged.saturating_sub(answers),
                 "takes were acknowledged without an order",
             ),
             (
                 answers.saturating_sub(most(outcome.acknowledged)),
-                "were told by no take that was acknowledged",
+                "were returned by no acknowledged take",
             ),
             (
                 self.verifier.out_of_order(),

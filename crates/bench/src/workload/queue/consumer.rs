@@ -1,4 +1,4 @@
-//! A consumer: takes what comes next, until its part of the queue is empty.
+//! A consumer: takes orders until its part of the queue is empty.
 
 use super::layout;
 use super::verifier::Verifier;
@@ -6,35 +6,35 @@ use crate::connection::{Connection, Failure};
 use crate::session::Session;
 use crate::statement::{Statement, Value};
 use crate::workload::client::{Client, Pending, Turn};
+use crate::workload::values;
 use paceline_wire::backend;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many takes in a row may get nothing before a consumer asks whether anything is left: who looks for an order that
-/// another one has just taken gets none, though others wait.
+/// After this number of takes without an order, a consumer checks whether any order waits. A take that races with another
+/// consumer for the same order returns nothing although others wait.
 const MISSES_MAX: u32 = 10;
 
-/// One of the consumers.
+/// A consumer.
 pub(super) struct Consumer {
-    way: TakeMethod,
-    /// Whether anything waits.
-    rest: Statement,
-    /// The shard that it takes from, if it has one: a value of its statements.
+    take_method: TakeMethod,
+    /// Returns a row if any order waits.
+    remaining: Statement,
+    /// The shard from which it takes, if the queue is sharded: a parameter of its statements.
     shard: Option<i64>,
     verifier: Arc<Verifier>,
-    /// The highest number that it has got.
+    /// The highest number of an order that it took.
     newest: u64,
-    /// Takes since then that got nothing.
+    /// Takes without an order since then.
     misses: u32,
 }
 
-/// How it takes.
+/// How a consumer takes orders.
 #[derive(Debug, Clone)]
 pub(super) enum TakeMethod {
-    /// In one statement.
+    /// By one statement.
     AtOnce(Statement),
-    /// In a transaction.
+    /// By a transaction.
     InSteps(Box<Steps>),
 }
 
@@ -43,25 +43,25 @@ pub(super) enum TakeMethod {
 pub(super) struct Steps {
     pub(super) begin: Statement,
     pub(super) pick: Statement,
-    /// What the consumer does with the order before it files it.
+    /// The time that the consumer works on the order before it files it.
     pub(super) work: Duration,
     pub(super) file: Statement,
     pub(super) end: Statement,
 }
 
-/// The numbers of the orders that a take has got; `None` for one that is none.
+/// The numbers of the orders that a take returned; `None` for an invalid id.
 type Orders = Vec<Option<u64>>;
 
 impl Consumer {
     pub(super) fn new(
-        way: TakeMethod,
-        rest: Statement,
+        take_method: TakeMethod,
+        remaining: Statement,
         shard: Option<i64>,
         verifier: Arc<Verifier>,
     ) -> Self {
         Self {
-            way,
-            rest,
+            take_method,
+            remaining,
             shard,
             verifier,
             newest: 0,
@@ -72,9 +72,9 @@ impl Consumer {
     async fn take(&mut self, session: &mut Session) -> Result<Turn, Failure> {
         let conn = session.connection().await?;
         let shard = self.shard.map(Value::Int);
-        let orders = self.way.take(conn, shard.as_slice()).await?;
+        let orders = self.take_method.take(conn, shard.as_slice()).await?;
         if !orders.is_empty() {
-            self.note(&orders);
+            self.record(&orders);
             return Ok(Turn::Done);
         }
         self.misses += 1;
@@ -82,22 +82,22 @@ impl Consumer {
             return Ok(Turn::Idle);
         }
         self.misses = 0;
-        let rest = conn.run(&self.rest, shard.as_slice(), |_| ()).await?;
-        match rest.rows {
+        let remaining = conn.run(&self.remaining, shard.as_slice(), |_| ()).await?;
+        match remaining.rows {
             0 => Ok(Turn::Finished),
             _ => Ok(Turn::Idle),
         }
     }
 
-    /// Writes down what was acknowledged.
-    fn note(&mut self, orders: &Orders) {
+    /// Records the acknowledged orders.
+    fn record(&mut self, orders: &Orders) {
         let before = self.newest;
         for order in orders {
-            self.verifier.told.add(*order);
+            self.verifier.returned.add(*order);
             self.newest = self.newest.max(order.unwrap_or_default());
         }
         if orders.iter().flatten().any(|order| *order <= before) {
-            self.verifier.note_backwards();
+            self.verifier.record_out_of_order();
         }
         self.misses = 0;
     }
@@ -108,7 +108,7 @@ impl Client for Consumer {
         Box::pin(async move {
             let turn = self.take(session).await;
             if turn.is_err() {
-                self.verifier.note_failure();
+                self.verifier.record_failure();
             }
             turn
         })
@@ -129,11 +129,11 @@ impl TakeMethod {
 }
 
 impl Steps {
-    /// Nothing that is in `orders` counts unless all went well, the commit included.
+    /// Takes an order. The contents of `orders` are valid only if every step succeeds, including the commit.
     async fn take(&self, conn: &mut Connection, orders: &mut Orders) -> Result<(), Failure> {
         conn.run(&self.begin, &[], |_| ()).await?;
         let mut picked = None;
-        conn.run(&self.pick, &[], |row| picked = number(row))
+        conn.run(&self.pick, &[], |row| picked = values::single(row))
             .await?;
         if let Some(id) = picked {
             if !self.work.is_zero() {
@@ -151,10 +151,4 @@ impl Steps {
 fn order(row: &[u8]) -> Option<u64> {
     let values = backend::row_values(row).ok()?;
     layout::number_of((*values.first()?)?)
-}
-
-/// The number that is the only value of a row, unless it is NULL.
-pub(super) fn number<T: FromStr>(row: &[u8]) -> Option<T> {
-    let values = backend::row_values(row).ok()?;
-    std::str::from_utf8((*values.first()?)?).ok()?.parse().ok()
 }

@@ -1,31 +1,31 @@
-//! The tables of the queue: how they are made and filled, and which order is which. An `order_id` ends with the order's
-//! number in the queue, so that who is told the one knows the other.
+//! The tables of the queue: their definition and contents. An `order_id` ends with the number of the order in the queue,
+//! so that the verifier can map one to the other.
 
 use crate::workload::tables::SCHEMA;
 
-/// Shards, or partitions, of a queue that has any.
+/// Number of shards or partitions.
 const SHARDS: u64 = 16;
-/// Hexadecimal digits at the end of an `order_id` that are the order's number.
+/// Number of hexadecimal digits at the end of an `order_id` that hold the number of the order.
 const NUMBER_DIGITS: usize = 12;
 
-/// How the queue is laid out.
+/// The layout of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One table.
     Single,
-    /// One table that autovacuum visits whenever it comes round.
+    /// One table with aggressive autovacuum settings.
     Vacuumed,
-    /// One table with an index that has a part for each shard of the ids.
+    /// One table with an index on the shard of the id.
     Sharded,
-    /// A table for each hash of the ids.
+    /// A table partitioned by a hash of the id.
     Partitioned,
-    /// One table in which orders stay; those that are taken are marked.
+    /// One table from which orders are not deleted; those that were taken are marked.
     Claimable,
 }
 
 impl Layout {
-    /// Makes and fills the tables; `seed` decides what the ids of orders look like. Indexes come after the rows, which is
-    /// quicker.
+    /// The statements that create and fill the tables; `seed` determines the ids of orders. Indexes are created after the
+    /// rows, which is faster.
     pub(super) fn definition(self, orders: u64, seed: u64) -> String {
         let queue = format!("{SCHEMA}.t_order_q");
         let mut steps = vec![self.table(&queue)];
@@ -66,15 +66,15 @@ impl Layout {
         )
     }
 
-    /// All but the primary key.
+    /// The statements that create all indexes except the primary key.
     fn indexes(self, queue: &str) -> Vec<String> {
         let unique = |table: &str| format!("ALTER TABLE {table} ADD UNIQUE (order_id)");
         match self {
-            // A unique key of the whole would have to contain the id, which decides the partition.
+            // A unique constraint on the partitioned table would have to include the id, which is the partition key.
             Self::Partitioned => self.partitions(|shard| unique(&format!("{queue}_{shard}"))),
             Self::Sharded => vec![
                 unique(queue),
-                // Without it each take walks over the orders of shards that are behind.
+                // Without this index each take reads the orders of all other shards.
                 format!("CREATE INDEX ON {queue} ((id % {SHARDS}), id)"),
             ],
             Self::Claimable => vec![
@@ -97,7 +97,7 @@ impl Layout {
         consumer as u64 % SHARDS
     }
 
-    /// The table from which consumers in `shard` take.
+    /// The table from which consumers of `shard` take orders.
     pub(super) fn queue(self, shard: u64) -> String {
         match self {
             Self::Partitioned => format!("{SCHEMA}.t_order_q_{shard}"),
@@ -105,7 +105,7 @@ impl Layout {
         }
     }
 
-    /// Which of its orders wait for them, if not all do; `$1` is the shard.
+    /// The condition on orders that wait for these consumers, if there is one; `$1` is the shard.
     pub(super) fn condition(self) -> Option<String> {
         match self {
             Self::Sharded => Some(format!("id % {SHARDS} = $1")),
@@ -114,12 +114,12 @@ impl Layout {
         }
     }
 
-    /// Whether [`Layout::condition`] asks for the shard.
+    /// Whether the shard is a parameter of [`Layout::condition`].
     pub(super) fn is_sharded(self) -> bool {
         self == Self::Sharded
     }
 
-    /// Tells the number of every order that waits; NULL for one that was never put there.
+    /// A query for the number of every order that waits; NULL for one that was not inserted at the beginning.
     pub(super) fn waiting(self, seed: u64) -> String {
         let which = match self {
             Self::Claimable => "status = 0",
@@ -128,7 +128,7 @@ impl Layout {
         numbers("t_order_q", which, seed)
     }
 
-    /// Tells the number of every order that was taken; NULL for one that was never in the queue.
+    /// A query for the number of every order that was taken; NULL for one that was not inserted at the beginning.
     pub(super) fn taken(self, seed: u64) -> String {
         let table = match self {
             Self::Claimable => "t_order_q",
@@ -138,14 +138,14 @@ impl Layout {
     }
 }
 
-/// The order's number that is at the end of the text of its `order_id`.
+/// The number at the end of an `order_id` in text format.
 pub(super) fn number_of(order_id: &[u8]) -> Option<u64> {
     let digits = order_id.len().checked_sub(NUMBER_DIGITS)?;
     let digits = std::str::from_utf8(order_id.get(digits..)?).ok()?;
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// The `order_id` of the order whose number is `number`: scattered, as those of real orders are, but for its end.
+/// An SQL expression for the `order_id` of the order `number`: a hash, as random as real ids, except for its end.
 fn order_id(number: &str, seed: u64) -> String {
     let scattered = 32 - NUMBER_DIGITS;
     format!(
@@ -153,12 +153,12 @@ fn order_id(number: &str, seed: u64) -> String {
     )
 }
 
-/// When the order whose number is `number` was placed.
+/// An SQL expression for the time of the order `number`.
 fn cts(number: &str) -> String {
     format!("timestamp '2026-01-01' + {number} * interval '1 second'")
 }
 
-/// An order counts if all of it is as it was put into the queue.
+/// Returns the number of an order only if all its columns are unchanged.
 fn numbers(table: &str, which: &str, seed: u64) -> String {
     let (order_id, cts) = (order_id("n", seed), cts("n"));
     format!(

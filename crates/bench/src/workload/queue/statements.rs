@@ -1,41 +1,41 @@
-//! What consumers send, word for word.
+//! The statements of consumers, as in the source.
 
 use super::layout::Layout;
 use crate::workload::tables::SCHEMA;
 
-/// True for one transaction at a time, and nobody waits for it.
+/// True for one transaction at a time; never waits.
 const TRY_LOCK: &str = "pg_try_advisory_xact_lock(id)";
 
-/// How a transaction picks the order that it moves afterwards.
+/// How a transaction picks the order to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The first one; all others wait for whoever has it.
+    /// The first order; consumers wait for each other.
     First,
-    /// The first one that nobody has.
+    /// The first order that is not locked.
     SkipLocked,
-    /// The same by an advisory lock, which writes nothing into the table.
+    /// The first order whose advisory lock is free; that writes nothing to the table.
     TryLock,
 }
 
-/// Picks up to `limit` orders that no other consumer has in hand, and files them.
+/// Takes up to `limit` orders that no other consumer has locked, and files them.
 pub(super) fn take(layout: Layout, shard: u64, limit: u64) -> String {
     let queue = layout.queue(shard);
     let (condition, locking) = match layout.condition() {
         None => (TRY_LOCK.to_owned(), ""),
-        // Which of two conditions comes first is the planner's choice: it may try the advisory locks of other shard'
-        // orders. A row is locked when all conditions hold.
+        // The planner chooses which of two conditions to evaluate first, and could try the advisory locks of orders of
+        // other shards. FOR UPDATE locks a row only if all conditions hold.
         Some(condition) => (condition, " FOR UPDATE SKIP LOCKED"),
     };
     let picked =
         format!("SELECT ctid FROM {queue} WHERE {condition} ORDER BY id LIMIT {limit}{locking}");
     match limit {
         1 => file(&queue, &format!("ctid = ({picked})")),
-        // As an array the orders are picked once, whatever the plan.
+        // The array ensures that the orders are picked once, whatever the plan.
         _ => file(&queue, &format!("ctid = ANY (ARRAY({picked}))")),
     }
 }
 
-/// StatsReadings an order as taken.
+/// Marks an order as taken.
 pub(super) fn claim(layout: Layout) -> String {
     let queue = layout.queue(0);
     format!(
@@ -44,8 +44,8 @@ pub(super) fn claim(layout: Layout) -> String {
     )
 }
 
-/// Has a row if any order waits for consumers in `shard`.
-pub(super) fn rest(layout: Layout, shard: u64) -> String {
+/// Returns a row if any order waits for consumers of `shard`.
+pub(super) fn remaining(layout: Layout, shard: u64) -> String {
     let queue = layout.queue(shard);
     let condition = layout.condition();
     let condition = condition.map(|condition| format!(" WHERE {condition}"));
@@ -67,12 +67,12 @@ pub(super) fn pick(layout: Layout, pick: Pick) -> String {
     }
 }
 
-/// Files the order that was picked: `$1`.
+/// Files the picked order, `$1`.
 pub(super) fn file_picked(layout: Layout) -> String {
     file(&layout.queue(0), "id = $1")
 }
 
-/// Moves the orders for which `condition` holds from `queue` to the state table, and tells their ids.
+/// Moves the orders that satisfy `condition` from `queue` to the state table and returns their ids.
 fn file(queue: &str, condition: &str) -> String {
     format!(
         "WITH tmp AS (DELETE FROM {queue} WHERE {condition} RETURNING order_id, cts) \

@@ -1,4 +1,4 @@
-//! What a check finds, fault by fault, and what consumers send.
+//! Faults that the check finds, and the statements of consumers.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn set(orders: impl IntoIterator<Item = u64>) -> OrderSet {
     set
 }
 
-/// What is there after a run; it is sound if orders 1 to 9 were taken one by one, and told.
+/// Tables and answers after a run. The sound state: orders 1 to 9 were taken one by one and acknowledged.
 struct Scene {
     waiting: OrderSet,
     taken: OrderSet,
@@ -29,11 +29,12 @@ impl Scene {
     fn with(
         waiting: impl IntoIterator<Item = u64>,
         taken: impl IntoIterator<Item = u64>,
-        told: impl IntoIterator<Item = u64>,
+        returned: impl IntoIterator<Item = u64>,
     ) -> Self {
         let verifier = Verifier::new(ORDERS);
-        told.into_iter()
-            .for_each(|order| verifier.told.add(Some(order)));
+        returned
+            .into_iter()
+            .for_each(|order| verifier.returned.add(Some(order)));
         Self {
             waiting: set(waiting),
             taken: set(taken),
@@ -72,70 +73,73 @@ fn a_sound_run_holds() {
     assert!(check.holds, "{}", check.says);
     assert_eq!(
         check.says,
-        "of 130 orders 9 were taken and 121 wait; consumers were told of 9 in 9 takes, each once, the oldest first"
+        "of 130 orders 9 were taken and 121 wait; consumers received 9 in 9 takes, each once, the oldest first"
     );
 }
 
 #[test]
 fn each_fault_is_named() {
     Scene::with(11..=ORDERS, 1..=9, 1..=9).expect_fault("1 are lost");
-    Scene::with(9..=ORDERS, 1..=9, 1..=9).expect_fault("1 were taken and wait still");
-    Scene::with(9..=ORDERS, 1..=8, 1..=9).expect_fault("1 were told to a consumer but not taken");
-    Scene::with(11..=ORDERS, 1..=10, 1..=9).expect_fault("1 were taken but told to nobody");
+    Scene::with(9..=ORDERS, 1..=9, 1..=9).expect_fault("1 were taken and still wait");
+    Scene::with(9..=ORDERS, 1..=8, 1..=9)
+        .expect_fault("1 were returned to a consumer but not taken");
+    Scene::with(11..=ORDERS, 1..=10, 1..=9)
+        .expect_fault("1 were taken but returned to no consumer");
     let fault = |spoil: fn(&Scene)| {
         let scene = Scene::sound();
         spoil(&scene);
         scene
     };
-    fault(|scene| scene.taken.add(Some(9))).expect_fault("1 are there once more");
-    fault(|scene| scene.taken.add(None)).expect_fault("1 are not as they were put in");
+    fault(|scene| scene.taken.add(Some(9))).expect_fault("1 are duplicates");
+    fault(|scene| scene.taken.add(None)).expect_fault("1 differ from what was inserted");
     fault(|scene| scene.waiting.add(Some(ORDERS + 1)))
-        .expect_fault("1 are not as they were put in");
-    fault(|scene| scene.verifier.note_backwards())
+        .expect_fault("1 differ from what was inserted");
+    fault(|scene| scene.verifier.record_out_of_order())
         .expect_fault("1 takes got an order older than the one before");
-    fault(|scene| scene.verifier.told.add(Some(9))).expect_fault(
-        "1 were told to a second consumer, 1 were told by no take that was acknowledged",
+    fault(|scene| scene.verifier.returned.add(Some(9))).expect_fault(
+        "1 were returned to a second consumer, 1 were returned by no acknowledged take",
     );
-    fault(|scene| scene.verifier.told.add(None))
-        .expect_fault("1 were told but never put in, 1 were told by no take that was acknowledged");
+    fault(|scene| scene.verifier.returned.add(None)).expect_fault(
+        "1 were returned but never inserted, 1 were returned by no acknowledged take",
+    );
 }
 
 #[test]
-fn an_order_lost_and_one_doubled_do_not_make_up_for_each_other() {
+fn a_lost_order_and_a_duplicate_do_not_cancel_each_other_out() {
     let scene = Scene::with((10..=ORDERS).filter(|order| *order != 50), 1..=9, 1..=9);
     scene.waiting.add(Some(60));
-    scene.expect_fault("1 are lost, 1 are there once more");
+    scene.expect_fault("1 are lost, 1 are duplicates");
 }
 
 #[test]
-fn takes_and_orders_must_agree() {
+fn takes_and_orders_must_correspond() {
     let mut scene = Scene::sound();
     scene.outcome.acknowledged = 10;
     scene.expect_fault("1 takes were acknowledged without an order");
     scene.outcome.acknowledged = 1;
-    scene.expect_fault("8 were told by no take that was acknowledged");
-    // Up to ten orders in a take: one was enough.
+    scene.expect_fault("8 were returned by no acknowledged take");
+    // With up to ten orders per take, one take is enough.
     scene.limit = 10;
     assert!(scene.check().holds);
 }
 
 #[test]
-fn a_take_that_was_cut_off_may_have_got_its_orders() {
+fn a_take_in_doubt_may_have_taken_its_orders() {
     let mut scene = Scene::with(13..=ORDERS, 1..=12, 1..=9);
     scene.outcome.unknown = 3;
     assert!(scene.check().holds);
     scene.outcome.unknown = 2;
-    scene.expect_fault("1 were taken but told to nobody");
+    scene.expect_fault("1 were taken but returned to no consumer");
     scene.limit = 2;
     assert!(scene.check().holds);
 }
 
-/// What a failed take had picked is at the head again: the next one is older.
+/// The order that a failed take had picked is at the head again, so the next order is older.
 #[test]
-fn a_failure_explains_an_order_out_of_turn() {
+fn a_failure_explains_an_older_order() {
     let scene = Scene::sound();
-    scene.verifier.note_backwards();
-    scene.verifier.note_failure();
+    scene.verifier.record_out_of_order();
+    scene.verifier.record_failure();
     let check = scene.check();
     assert!(
         check.holds && check.says.ends_with("each once"),
@@ -155,7 +159,7 @@ fn an_order_id_ends_with_its_number() {
     );
 }
 
-/// The shapes that Paceline takes together, word for word.
+/// Paceline groups statements of exactly this form.
 #[test]
 fn statements_are_those_of_the_source() {
     assert_eq!(

@@ -1,33 +1,33 @@
-//! Which orders consumers were told to be theirs: one bit for each, so that a run of any length needs no more room, and
-//! one that is told twice is seen when it happens.
+//! The orders that consumers got. A bit set needs the same memory for a run of any length and detects duplicates
+//! immediately.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits in a word.
 const WORD: u64 = 64;
 
-/// A set of the orders with the numbers from 1; what does not belong into a set is counted.
+/// A set of orders, numbered from 1. Counts what does not belong to the set.
 #[derive(Debug)]
 pub(super) struct OrderSet {
     orders: u64,
     words: Vec<AtomicU64>,
-    doubled: AtomicU64,
-    strangers: AtomicU64,
+    duplicates: AtomicU64,
+    unknown: AtomicU64,
 }
 
 impl OrderSet {
-    /// An empty one that has room for so many orders.
+    /// An empty set for this number of orders.
     pub(super) fn new(orders: u64) -> Self {
         let words = (0..orders.div_ceil(WORD)).map(|_| AtomicU64::new(0));
         Self {
             orders,
             words: words.collect(),
-            doubled: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
         }
     }
 
-    /// Adds an order; `None` is one that never was in the queue.
+    /// Adds an order; `None` is one that was never in the queue.
     pub(super) fn add(&self, order: Option<u64>) {
         let place = order.and_then(|order| order.checked_sub(1));
         let place = place.filter(|place| *place < self.orders);
@@ -36,30 +36,30 @@ impl OrderSet {
             Some((self.words.get(index)?, 1 << (place % WORD)))
         });
         match word {
-            None => count(&self.strangers),
+            None => count(&self.unknown),
             Some((word, bit)) if word.fetch_or(bit, Ordering::Relaxed) & bit != 0 => {
-                count(&self.doubled);
+                count(&self.duplicates);
             }
             Some(_) => {}
         }
     }
 
-    /// Orders in it, each counted once.
+    /// Number of distinct orders in the set.
     pub(super) fn len(&self) -> u64 {
         self.words().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Times that an order was added again.
-    pub(super) fn doubled(&self) -> u64 {
-        self.doubled.load(Ordering::Relaxed)
+    /// How often an order was added that was already in the set.
+    pub(super) fn duplicates(&self) -> u64 {
+        self.duplicates.load(Ordering::Relaxed)
     }
 
-    /// Times that something was added that never was in the queue.
-    pub(super) fn strangers(&self) -> u64 {
-        self.strangers.load(Ordering::Relaxed)
+    /// How often an order was added that was never in the queue.
+    pub(super) fn unknown(&self) -> u64 {
+        self.unknown.load(Ordering::Relaxed)
     }
 
-    /// Orders that are in `other`, too.
+    /// Number of orders in both sets.
     pub(super) fn shared_with(&self, other: &Self) -> u64 {
         let both = self.words().zip(other.words()).map(|(a, b)| a & b);
         both.map(|word| u64::from(word.count_ones())).sum()
@@ -70,45 +70,46 @@ impl OrderSet {
     }
 }
 
-/// What all consumers of a run were told.
+/// Records the answers to all consumers of a run.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// The orders that are theirs.
-    pub(super) told: OrderSet,
+    /// The orders that takes returned.
+    pub(super) returned: OrderSet,
     backwards: AtomicU64,
     failed: AtomicU64,
 }
 
 impl Verifier {
-    /// An empty one for so many orders.
+    /// An empty verifier for this number of orders.
     pub(super) fn new(orders: u64) -> Self {
         Self {
-            told: OrderSet::new(orders),
+            returned: OrderSet::new(orders),
             backwards: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         }
     }
 
-    /// A consumer has got an order that is older than one it had before.
-    pub(super) fn note_backwards(&self) {
+    /// Records that a consumer got an order that is older than an earlier one.
+    pub(super) fn record_out_of_order(&self) {
         count(&self.backwards);
     }
 
-    /// A take has failed: what it had picked goes back to the head of the queue.
-    pub(super) fn note_failure(&self) {
+    /// Records that a take failed. The order that it had picked returns to the head of the queue.
+    pub(super) fn record_failure(&self) {
         count(&self.failed);
     }
 
-    /// Whether each consumer may count on getting older orders first: no take has failed.
-    pub(super) fn promises_order(&self) -> bool {
+    /// Whether consumers get orders in sequence: no take has failed.
+    pub(super) fn guarantees_order(&self) -> bool {
         self.failed.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes that broke the order that was promised.
+    /// Number of takes that returned orders out of sequence although none failed.
     pub(super) fn out_of_order(&self) -> u64 {
-        match self.promises_order() {
-            true => self.backwards.load(Ordering::Relaxed),
-            false => 0,
+        if self.guarantees_order() {
+            self.backwards.load(Ordering::Relaxed)
+        } else {
+            0
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writes that are acknowledged, in doubt, or overtaken, against what the table holds.
+//! Acknowledged, doubtful and late writes, compared with the table.
 
 use super::*;
 
@@ -22,11 +22,11 @@ fn refused(sqlstate: &str) -> Result<(), Failure> {
     })
 }
 
-/// What a table with these rows comes to when one edge was written so.
+/// The findings for a table with these rows after these writes to one edge.
 fn findings(writes: &[(Write, Result<(), Failure>)], rows: &[(Edge, Write)]) -> Findings {
     let verifier = Verifier::default();
     for (write, answer) in writes {
-        verifier.sends(EDGE, *write);
+        verifier.sent(EDGE, *write);
         verifier.answered(EDGE, *write, answer);
     }
     let mut audit = verifier.audit();
@@ -37,7 +37,7 @@ fn findings(writes: &[(Write, Result<(), Failure>)], rows: &[(Edge, Write)]) -> 
 }
 
 #[test]
-fn the_newest_wins_however_late_an_older_one_comes() {
+fn the_newest_write_applies_however_late_an_older_one_arrives() {
     let writes = [(at(5), Ok(())), (at(9), Ok(())), (at(7), Ok(()))];
     let found = findings(&writes, &[(EDGE, at(9))]);
     assert!(found.hold(), "{}", found.says());
@@ -48,7 +48,7 @@ fn the_newest_wins_however_late_an_older_one_comes() {
 }
 
 #[test]
-fn a_row_says_what_its_newest_write_said() {
+fn a_row_has_the_status_of_its_newest_write() {
     let upside_down = Write {
         status: 1 - at(9).status,
         ..at(9)
@@ -58,7 +58,7 @@ fn a_row_says_what_its_newest_write_said() {
 }
 
 #[test]
-fn an_edge_that_was_acknowledged_is_there_and_no_other_is() {
+fn every_acknowledged_edge_exists_and_no_other() {
     let found = findings(&[(at(1), Ok(()))], &[]);
     assert_eq!((found.missing, found.other), (1, 0));
     assert!(!found.hold(), "{}", found.says());
@@ -67,7 +67,7 @@ fn an_edge_that_was_acknowledged_is_there_and_no_other_is() {
 }
 
 #[test]
-fn a_write_in_doubt_may_have_been_done_and_one_that_was_refused_may_not() {
+fn a_write_in_doubt_may_apply_and_a_refused_one_may_not() {
     for in_doubt in [lost(), refused("08006"), refused("57P01")] {
         let writes = [(at(5), Ok(())), (at(9), in_doubt.clone())];
         for row in [5, 9] {
@@ -82,15 +82,15 @@ fn a_write_in_doubt_may_have_been_done_and_one_that_was_refused_may_not() {
 }
 
 #[test]
-fn one_in_doubt_does_not_excuse_a_row_that_is_older_than_the_newest() {
+fn a_write_in_doubt_does_not_excuse_an_older_row() {
     let writes = [(at(5), lost()), (at(9), Ok(()))];
     assert!(!findings(&writes, &[(EDGE, at(5))]).hold());
 }
 
 #[test]
-fn who_never_came_back_leaves_the_write_open() {
+fn a_write_without_an_answer_stays_open() {
     let verifier = Verifier::default();
-    verifier.sends(EDGE, at(3));
+    verifier.sent(EDGE, at(3));
     let mut audit = verifier.audit();
     audit.row(EDGE, at(3));
     let found = audit.end();
@@ -98,7 +98,7 @@ fn who_never_came_back_leaves_the_write_open() {
 }
 
 #[test]
-fn what_was_there_before_counts_but_nobody_was_told() {
+fn initial_writes_are_expected_but_not_counted() {
     let verifier = Verifier::starting([(EDGE, at(1)), (EDGE, at(4)), (EDGE, at(2))]);
     assert_eq!(verifier.newest(), [(EDGE, at(4))]);
     let found = verifier.audit().end();
