@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Does the lab measure what pgbench measures? Runs pgbench and `paceline bench sql` on the same script against the same PostgreSQL, in
-# alternation, and prints the transactions per second of both and their ratio. Everything runs on this machine's loopback, in a
-# temporary folder, and ends with it. Figures of a busy machine say nothing.
-# Settings by environment: SECONDS_EACH (10), ROUNDS (3), CLIENTS (1 16 64), PROTOCOLS (simple extended prepared), SCALE (10), SCRIPT
-# (a file; a SELECT and an UPDATE of random accounts if empty), PACELINE (target/dist/paceline).
+# Compares the lab with pgbench: runs pgbench and `paceline bench sql` in alternation, with the same script and the same
+# PostgreSQL, and prints the transactions per second of both and their ratio. All servers listen on loopback, use a temporary
+# folder and end with the script. Results are meaningless on a busy machine.
+# Environment variables: SECONDS_EACH (10), ROUNDS (3), CLIENTS (1 16 64), PROTOCOLS (simple extended prepared), SCALE (10),
+# SCRIPT (a file; by default a SELECT and an UPDATE of random accounts), PACELINE (target/dist/paceline).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +11,7 @@ seconds=${SECONDS_EACH:-10} rounds=${ROUNDS:-3} scale=${SCALE:-10} script=${SCRI
 read -ra clients <<<"${CLIENTS:-1 16 64}"
 read -ra protocols <<<"${PROTOCOLS:-simple extended prepared}"
 port=5470
-source scripts/stand.sh
+source scripts/servers.sh
 
 start() {
     start_postgres $port -c max_connections=400 -c shared_buffers=256MB -c max_wal_size=4GB -c checkpoint_timeout=1h
@@ -31,13 +31,13 @@ END;
 SQL
 }
 
-# pgbench's transactions per second.
+# Transactions per second of pgbench.
 by_pgbench() {
     "$bin/pgbench" -n -h 127.0.0.1 -p $port -U postgres -M "$1" -c "$2" -j 1 -T "$seconds" -D "scale=$scale" \
         -f "$work/script.sql" postgres 2>"$work/pgbench.log" | sed -n 's/^tps = \([0-9.]*\).*/\1/p' | head -n 1
 }
 
-# The lab's, from the record of the run.
+# Transactions per second of the lab, from the record of the run.
 by_lab() {
     rm -f "$work/results.jsonl"
     "$paceline" bench sql "$work/script.sql" --against "direct=postgres://postgres@127.0.0.1:$port/postgres" --define "scale=$scale" \

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Measures PostgreSQL alone, PgBouncer (pool of 2, its best setting here) and Paceline with pgbench, one after the other in
-# alternation, and prints a table of medians. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
-# Settings by environment: SECONDS_EACH (8), ROUNDS (3), ROWS (5000000), READ_KEYS (200, of 10,000 rows each), ZIPF (1.5, the exponent
-# of the power law of the shared read's keys), ONLY (names of workloads, all if empty).
+# Measures PostgreSQL alone, PgBouncer (with a pool of 2, its best setting here) and Paceline with pgbench, in alternation, and
+# prints a table of medians. All servers listen on loopback, use a temporary folder and end with the script.
+# Environment variables: SECONDS_EACH (8), ROUNDS (3), ROWS (5000000), READ_KEYS (200, with 10,000 rows each), ZIPF (1.5, the
+# exponent of the power law of keys in shared reads), ONLY (names of workloads; all by default).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-} keys=${READ_KEYS:-200} zipf=${ZIPF:-1.5}
 server=5460 bouncer=5461 plain=5462 auto=5463 four=5464
-source scripts/stand.sh
+source scripts/servers.sh
 
 start_servers() {
     start_postgres $server -c max_connections=400 -c shared_buffers=512MB -c max_wal_size=8GB
@@ -45,7 +45,7 @@ SQL
     echo 'INSERT INTO degree (id, degree) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree;' > "$work/degree.sql"
 }
 
-# Orders that wait, again, in the queue of variant c (one statement takes an order and files it), and jobs to be claimed.
+# Fills the queue of variant c with orders (one statement takes an order and files it), and the table of jobs for claims.
 fill_queues() {
     sql "SET client_min_messages = warning; DROP TABLE IF EXISTS t_order_q, t_order_u, jobs"
     sql "CREATE TABLE t_order_q (id bigserial PRIMARY KEY, order_id uuid UNIQUE, cts timestamp NOT NULL)"
@@ -69,7 +69,7 @@ UPDATE jobs SET state = 'running', worker = :client_id WHERE id = (SELECT id FRO
 SQL
 }
 
-# Air fares: reads of 10,000 rows that lie together; see reads.py for why pgbench does not ask them.
+# Air fares: reads of 10,000 contiguous rows. See reads.py for the reason why pgbench does not read them.
 make_fares() {
     sql "CREATE TABLE test (id int, info text, typeid int, crt_time timestamp, mod_time timestamp)"
     sql "INSERT INTO test SELECT g, md5(g::text), (g - 1) / 10000 + 1, now(), now() FROM generate_series(1, $keys * 10000) g"
@@ -77,7 +77,7 @@ make_fares() {
     sql "VACUUM ANALYZE test"
 }
 
-# tps PORT SCRIPT CLIENTS MODE
+# tps PORT SCRIPT CLIENTS MODE: prints transactions per second.
 tps() {
     local out
     case $2 in
@@ -92,7 +92,8 @@ tps() {
     sed -n 's/^tps = \([0-9]*\).*/\1/p' <<<"$out"
 }
 
-# Runs a command while a transaction looks at the queue as it was before: what is taken meanwhile stays in the table and its indexes.
+# Runs a command while a transaction holds a snapshot of the queue: rows that the command takes remain in the table and its
+# indexes.
 with_old_snapshot() {
     psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d postgres >/dev/null 2>&1 \
         -c "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t_order_q LIMIT 1; SELECT pg_sleep(600)" &
@@ -106,7 +107,7 @@ with_old_snapshot() {
 # workload NAME SCRIPT CLIENTS MODE PACELINE_PORT [no-others]
 workload() {
     [[ -z $only || " $only " == *" $2 "* ]] || return 0
-    # Before 1.21, which Debian 12 does not have, PgBouncer cannot carry prepared statements in transaction pooling.
+    # PgBouncer before 1.21, as in Debian 12, does not support prepared statements in transaction pooling.
     local direct= bounced= ours= bouncer_mode=simple before=true
     case $2 in
         queue | queue-old | claim) before=fill_queues ;;
@@ -127,7 +128,7 @@ workload() {
     echo "| $1 | ${d:--} | ${b:--} | $o | $(ratio "$o" "$d") | $(ratio "$o" "$b") |"
 }
 
-# 8,000 clients against the best that direct connections reach with any number of them.
+# 8,000 clients, compared with the best rate of direct connections with any number of clients.
 storm() {
     [[ -z $only || " $only " == *" storm "* ]] || return 0
     local ours= best=0 clients direct at

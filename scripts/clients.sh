@@ -1,10 +1,10 @@
-# Sourced by scripts that install clients of other languages for the tests, from the files of a folder ($sources) into folders under
-# another ($installed). Each is fetched again only when what it is made from has changed. One that cannot be had on this machine is
-# left out: the reason is printed, and kept for the test, which repeats it and passes.
+# Installs clients in other languages for the tests. Sourced by scripts. The files of each client are in $sources; it is
+# installed into a folder of $installed. A client is installed again only if one of its inputs has changed. If it cannot be
+# installed on this machine, the script prints the reason and stores it for the test, which prints it and passes.
 # shellcheck shell=bash disable=SC2154
 
-# install CLIENT VERSION FILE…: VERSION is a command that shows the version of the tool that installs it, FILEs are what it reads.
-# A function named like the client installs it into the folder where it is called.
+# install CLIENT VERSION FILE…: VERSION is a command that prints the version of the installing tool, FILEs are its inputs. A
+# function with the name of the client installs it into the current folder.
 install() {
     local client=$1 version=$2 folder=$installed/$1 log=$installed/$1.log made_from
     shift 2
@@ -28,5 +28,5 @@ install() {
 leave_out() {
     rm -f "$installed/$1/ready"
     echo "$2" >"$installed/$1/missing"
-    echo "setup: the tests leave out $1: $2" >&2
+    echo "setup: the tests skip $1: $2" >&2
 }

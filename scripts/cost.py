@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Sends one workload to a Paceline that runs under callgrind: cost.py PORT PROCESS WORKLOAD.
 
-Prints for how many requests instructions were counted. A first round is not counted. In a relayed workload one client sends one request
-after the other. In a grouped one (pool of 1) a further client keeps the server connection until the requests of all are in line, so that
-every run makes the same groups: what that client itself costs is shared by all of them.
+Prints the number of requests whose instructions were counted, without those of the first round. In a relayed workload one client sends
+requests one after the other. In a grouped workload (pool of 1) another client holds the server connection until the requests of all
+clients wait, so that every run forms the same groups. The instructions for that client are included.
 """
 
 import subprocess
@@ -40,7 +40,7 @@ def edge_of(number):
     return (b"%d" % (number % 50), b"%d" % number, b"%d" % number, b"1")
 
 
-# Name: is it grouped, the text that each client prepares (None: none), the request.
+# By name: whether the workload is grouped, the text that each client prepares (or None), the request.
 WORKLOADS = {
     "SELECT 1, simple": (False, None, simple(lambda number: b"SELECT 1")),
     "SELECT 1, prepared": (False, b"SELECT 1", prepared(lambda number: ())),
@@ -77,7 +77,7 @@ def grouped(clients, request, rounds):
         gate.ask(query(b"BEGIN"))
         for place, client in enumerate(clients[:-1]):
             client.send(request(turn * GROUP + place))
-        # Twice: what was sent before the first is read before the second.
+        # The second reading sees everything that was sent before the first.
         gate.ask(query(b"SELECT 1"))
         gate.ask(query(b"SELECT 1"))
         gate.ask(query(b"COMMIT"))

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Counts the instructions of Paceline per request (valgrind's callgrind), by workload, and prints a table. Everything runs on this
-# machine's loopback, in a temporary folder, and ends with it. Settings by environment: ONLY (a regular expression of workloads), KEEP (a
-# folder for callgrind's files, for callgrind_annotate), PACELINE (another binary).
+# Counts the instructions of Paceline per request by workload, with valgrind's callgrind, and prints a table. All servers listen
+# on loopback, use a temporary folder and end with the script. Environment variables: ONLY (a regular expression of workloads),
+# KEEP (a folder for the files of callgrind, for callgrind_annotate), PACELINE (another binary).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 server=5490 ours=5491
-source scripts/stand.sh
+source scripts/servers.sh
 
-# instructions NAME: of one workload, per request.
+# instructions NAME: prints the instructions per request of a workload.
 instructions() {
     local file=$work/callgrind.out port=$((ours++)) requests pid
     valgrind --tool=callgrind --instr-atstart=no --callgrind-out-file="$file" "$paceline" \

@@ -1,10 +1,11 @@
-# Debian's source packages, and files of packages that are not installed. The machine's own apt is left as it is: lists and archives are kept in
-# a folder of their own. Sourced, not run, by a bash script with `set -euo pipefail`.
+# Debian's source packages, and files of packages that are not installed. The configuration of apt on the machine does not
+# change: lists and archives are stored in a separate folder. Sourced by bash scripts with `set -euo pipefail`, not run.
 # shellcheck shell=bash
 
 debian_folder=$PWD/target/debian-packages
 
-# Copies of those of the machine's sources that are Debian's, Ubuntu's or PostgreSQL's, with source packages added. Others are not needed, and may not answer.
+# Copies the machine's sources of Debian, Ubuntu and PostgreSQL and adds source packages. Other sources are not needed and may
+# not answer.
 copy_sources() {
     local from to=$debian_folder/sources
     rm -rf "$to"
@@ -18,7 +19,8 @@ copy_sources() {
     done
 }
 
-# apt_own COMMAND ARGUMENTS…: a program of apt with this folder's sources, lists and archives. As root it would otherwise become a user that cannot write here.
+# apt_own COMMAND ARGUMENTS…: runs a program of apt with the sources, lists and archives of this folder. As root, apt would
+# otherwise switch to a user that cannot write to the folder.
 apt_own() {
     local command=$1
     shift
@@ -26,7 +28,7 @@ apt_own() {
         -o Dir::Cache="$debian_folder/cache" -o APT::Sandbox::User="$(id -un)" "$@"
 }
 
-# Once per run of the script.
+# Runs once per script.
 update_lists() {
     [[ -z ${debian_lists_are_fresh:-} ]] || return 0
     command -v apt-get >/dev/null || return 1
@@ -36,12 +38,13 @@ update_lists() {
     debian_lists_are_fresh=yes
 }
 
-# fetch_source PACKAGE[=VERSION]: downloads the source package into the current folder. Fails, with the reason in $debian_folder/log, if it cannot be had.
+# fetch_source PACKAGE[=VERSION]: downloads the source package to the current folder. If that fails, $debian_folder/log contains
+# the reason.
 fetch_source() {
     update_lists && apt_own apt-get source --download-only "$1" >"$debian_folder/log" 2>&1
 }
 
-# unpack_package PACKAGE=VERSION FOLDER: unpacks a binary package into the folder, without installing it.
+# unpack_package PACKAGE=VERSION FOLDER: unpacks a binary package into the folder without installing it.
 unpack_package() {
     local into=$2
     update_lists && apt_own apt-get download "$1" >"$debian_folder/log" 2>&1 && dpkg -x "${1%%=*}"_*.deb "$into"

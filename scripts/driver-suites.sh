@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the test suites that drivers ship in their own packages, against PostgreSQL and through Paceline in both pool modes, and compares
-# the results test by test. A test that passes on PostgreSQL and not through Paceline must be listed, with its reason, in
-# scripts/driver-suites.txt; another one ends this script with an error.
+# Runs the test suites that drivers ship in their packages, against PostgreSQL and through Paceline in both pool modes, and
+# compares the results test by test. If a test passes on PostgreSQL but not through Paceline, scripts/driver-suites.txt must list
+# it with a reason; otherwise this script fails.
 #
 #   scripts/driver-suites.sh [SUITE…]      asyncpg, psycopg2, pgx, pq, node; all of them without an argument
 #
-# Suites are fetched into target/driver-suites: those of asyncpg and psycopg2 from their source packages on PyPI, those of pgx and lib/pq as Go
-# modules, those of node-postgres (pg, pg-pool, pg-cursor, pg-query-stream) from the last versions whose npm packages have their tests.
-# psycopg 3 publishes its tests in no package of these registries.
+# The suites are downloaded to target/driver-suites: those of asyncpg and psycopg2 from their source packages on PyPI, those of
+# pgx and lib/pq as Go modules, those of node-postgres (pg, pg-pool, pg-cursor, pg-query-stream) from the last npm packages that
+# contain tests. No package of psycopg 3 in these registries contains its tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -20,11 +20,11 @@ asyncpg_version=0.29.0
 psycopg2_version=2.9.11
 pgx_version=v5.11.0
 pq_version=v1.12.3
-# The driver under the tests of pg-pool, pg-cursor and pg-query-stream; the tests of pg itself run with their own version.
+# The driver for the tests of pg-pool, pg-cursor and pg-query-stream. The tests of pg use their own version.
 pg_version=8.11.3
 pg_tested_version=4.5.7
 
-# --- how each suite is fetched --------------------------------------------------------------------------------------------------
+# --- functions that download a suite --------------------------------------------------------------------------------------------
 
 fetch_asyncpg() {
     python3 -m pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d . "asyncpg==$asyncpg_version"
@@ -38,18 +38,18 @@ fetch_psycopg2() {
     python3 -m pip install -q --disable-pip-version-check --only-binary :all: --target packages "psycopg2-binary==$psycopg2_version"
 }
 
-# What the tests require besides is named with the versions that their packages name. (Not stream-tester, which comes from no registry: the tests
-# that require it fail everywhere.)
+# Other packages that the tests require, in the versions that their packages name. stream-tester is in no registry: tests that
+# require it fail on PostgreSQL, too.
 fetch_node() {
     echo '{"private": true}' >package.json
     npm install --silent --no-audit --no-fund --ignore-scripts "pg@$pg_version" "pg-tested@npm:pg@$pg_tested_version" async@0.9.0 \
         pg-pool@2.0.10 bluebird@3.4.1 co@4.6.0 expect.js@0.3.1 lodash@4 pg-cursor@2.0.1 mocha@6.2.3 \
         pg-query-stream@3.0.0 concat-stream@1.0.1 stream-spec@0.3.6 through@2.3.8 JSONStream@0.7.4
-    # It connects only a socket that calls itself closed, which newer versions of Node do not do.
+    # The test connects only a socket that reports itself as closed, which newer versions of Node do not do.
     sed -i "s/this.stream.readyState === 'closed'/!this.stream.remoteAddress/" node_modules/pg-tested/lib/connection.js
 }
 
-# fetch_go MODULE VERSION, then compile_go.
+# fetch_go MODULE VERSION; compile_go runs after it.
 fetch_go() {
     local from
     from=$(go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
@@ -60,16 +60,16 @@ compile_go() { (cd source && go test -vet=off -c -o ../suite .); }
 
 fetch_pgx() { fetch_go github.com/jackc/pgx/v5 "$pgx_version" && compile_go; }
 
-# On a busy machine 100 ms are not enough for a listener's event, and the program ends without the tests that would follow.
+# On a busy machine 100 ms are too short for the event of a listener, and the program ends before the remaining tests.
 fetch_pq() {
     fetch_go github.com/lib/pq "$pq_version"
     sed -i '/^func wantEvent/,/^}/ s/100 \* time.Millisecond/5 * time.Second/' source/notify_test.go
     compile_go
 }
 
-# --- how each is prepared on PostgreSQL, and run against a port; results are lines "TEST passed" and "TEST failed", then "(end) passed" ----
+# --- functions that prepare PostgreSQL for a suite and run it; the output has lines "TEST passed" and "TEST failed", then "(end) 
 
-# python_results NAME…: modules, or what unittest calls a test, in the current folder.
+# python_results NAME…: runs the modules or tests with these names in the current folder.
 python_results() {
     PYTHONPATH=packages timeout 600 python3 -W ignore - "$@" 2>/dev/null <<'PYTHON' | grep -E '^[^ ]+ (passed|failed)$' || true
 import sys
@@ -93,7 +93,7 @@ PYTHON
 
 prepare_asyncpg() { :; }
 run_asyncpg() {
-    # What an earlier run could not drop.
+    # Drops what an earlier run could not drop.
     for database in asyncpg_intro_test testdb; do sql "DROP DATABASE IF EXISTS $database WITH (FORCE)" 2>/dev/null; done
     cd "$fetched/asyncpg"
     PGHOST=127.0.0.1 PGPORT=$1 PGUSER=postgres PGDATABASE=postgres python_results tests.test_{prepare,cache_invalidation,introspection,execute,cursor} \
@@ -107,8 +107,8 @@ run_psycopg2() {
 }
 
 prepare_node() { sql "CREATE DATABASE node"; }
-# A file of pg's tests is one test, which passes if its program ends well; of the others each of mocha's is one. Tests of a hosted server on the
-# Internet are left out.
+# A file of pg's tests counts as one test, which passes if its program succeeds. Of the other packages each test of mocha counts.
+# Tests that require a hosted server on the Internet are skipped.
 run_node() {
     export PGHOST=127.0.0.1 PGPORT=$1 PGUSER=postgres PGDATABASE=node
     local url=postgres://postgres@127.0.0.1:$1/node package file result
@@ -131,7 +131,7 @@ run_node() {
     echo "(end) passed"
 }
 
-# The last line says PASS or FAIL, unless the suite has crashed.
+# The last line is PASS or FAIL unless the suite has crashed.
 go_results() { sed -n 's/^PASS$/(end) passed/p; s/^FAIL$/(end) passed/p; s/^ *--- PASS: \([^ ]*\).*/\1 passed/p; s/^ *--- FAIL: \([^ ]*\).*/\1 failed/p'; }
 
 prepare_pgx() {
@@ -147,13 +147,13 @@ prepare_pq() {
     sql "CREATE DATABASE pqgo"
     sql "CREATE USER pqgo SUPERUSER"
 }
-# Its examples connect to port 5432, and end the program where nothing answers.
+# The examples connect to port 5432 and end the program if no server answers.
 run_pq() {
     (cd "$fetched/pq/source" && PGHOST=127.0.0.1 PGPORT=$1 PGUSER=pqgo PGDATABASE=pqgo PGSSLMODE=disable \
         timeout 600 ../suite -test.v -test.run '^Test' 2>&1 || true) | go_results
 }
 
-# --- the comparison ------------------------------------------------------------------------------------------------------------------
+# --- comparison -----------------------------------------------------------------------------------------------------------------
 
 suites=("$@")
 [[ $# -gt 0 ]] || suites=(asyncpg psycopg2 pgx pq node)
@@ -168,9 +168,9 @@ for suite in "${suites[@]}"; do
 done
 
 PACELINE=$paceline_bin
-source scripts/stand.sh
+source scripts/servers.sh
 start_postgres 17455 -c fsync=off -c max_connections=200 -c max_prepared_transactions=10
-# Clients are the users that they name, as without Paceline.
+# Clients connect as the users that they name, as without Paceline.
 upstream_user=
 start_paceline 17456 --set pool_mode=transaction
 start_paceline 17457 --set pool_mode=session --set default_pool_size=100

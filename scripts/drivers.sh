@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the drivers whose programs the tests run through Paceline, a folder per language under target/drivers; see clients.sh.
+# Installs the drivers whose programs the tests run through Paceline into a folder per language under target/drivers. See
+# clients.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/clients.sh
@@ -7,10 +8,10 @@ source scripts/clients.sh
 sources=$PWD/crates/proxy/tests/e2e/drivers/programs
 installed=$PWD/target/drivers
 
-# --- how each is installed into the folder where it is called -------------------------------------------------------------------
+# --- functions that install a driver into the current folder --------------------------------------------------------------------
 
 python() {
-    # Wheels only: nobody's machine should have to compile for a test.
+    # Wheels only: tests must not require a compiler.
     python3 -m pip install --disable-pip-version-check --only-binary :all: --target . -r "$sources/python/requirements.txt"
 }
 

@@ -1,4 +1,4 @@
-"""Opens many idle clients: hold.py PORT NUMBER. Says "ready" when all of them are logged in, and leaves when a line comes in."""
+"""Opens idle clients: hold.py PORT NUMBER. Prints "ready" when all of them are logged in, and exits when it reads a line."""
 
 import sys
 

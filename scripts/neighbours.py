@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what one client costs another: neighbours.py PORT LOAD.
+"""Measures how one client slows down another: neighbours.py PORT LOAD.
 
-LOAD is what the first client does, as often as it can within the time, while a second one sends SELECT 1 and waits for the answer:
-    nothing     the second client is alone
-    pipeline    one unit of 1,000,000 messages (Bind and Execute of an INSERT), with one Sync at its end
-    comments    queries of 58 KB of nested comments
-    insert      prints the seconds that 100,000 rows take, sent as a driver's executemany sends them; no second client
-Prints the 50th and 99th percentile and the maximum of the second client's times in milliseconds, and how many there are.
+The first client repeats LOAD while the second one sends SELECT 1 and waits for the answer:
+    nothing     there is no first client
+    pipeline    a unit of 1,000,000 messages (Bind and Execute of an INSERT) with one Sync at its end
+    comments    queries with 58 KB of nested comments
+    insert      prints the seconds for 100,000 rows, sent like the executemany of a driver; there is no second client
+Prints the 50th and 99th percentile and the maximum of the second client's latency in milliseconds, and the number of its queries.
 """
 
 import multiprocessing
@@ -20,13 +20,13 @@ SECONDS_MAX = 20
 
 
 def rows(first, count):
-    """Bind and Execute of the statement `add`, once for each row."""
+    """Yields Bind and Execute of the statement `add` for each row."""
     for key in range(first, first + count):
         yield bind(b"add", (str(key).encode(), b"x" * 20)) + EXECUTE
 
 
 def send_rows(client, number):
-    """One unit of so many rows. Answers are read while the rest is still being sent, as drivers do."""
+    """Sends a unit of `number` rows. Like a driver, reads answers while it sends."""
     add = b"INSERT INTO neighbour (id, text) VALUES ($1, $2)"
     client.ask(message(b"C", b"Sadd\0") + parse(b"add", add) + SYNC)
     client = client.socket

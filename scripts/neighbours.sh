@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Measures what one client costs another, on PostgreSQL and through Paceline in alternation: times of SELECT 1 in milliseconds (50th and
-# 99th percentile, maximum) while another client sends a unit of 1,000,000 messages, or 58 KB of nested comments per query; and the
-# seconds that 100,000 rows of one unit take. Settings by environment: ROUNDS (3).
+# Measures how one client slows down another, on PostgreSQL and through Paceline in alternation: the latency of SELECT 1 in
+# milliseconds (50th and 99th percentile, maximum) while another client sends a unit of 1,000,000 messages, or queries with 58 KB
+# of nested comments; and the seconds for a unit that inserts 100,000 rows. Environment variable: ROUNDS (3).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=${ROUNDS:-3} server=5480 ours=5482
-source scripts/stand.sh
+source scripts/servers.sh
 
 start_postgres $server -c shared_buffers=512MB -c max_wal_size=8GB
 start_paceline $ours

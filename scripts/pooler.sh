@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Measures Paceline as a pooler beside PgBouncer (Debian's) and PostgreSQL alone, with pgbench, one after the other in alternation, and
-# prints tables: medians of transactions per second, and medians of each round's ratio, which a machine that is slower in one minute than in
-# the next disturbs less; what others' machines on the same hardware have disturbed is repeated. SELECT 1 and pgbench -S by number of clients, by protocol, with and without TLS; logins per second with
-# SCRAM-SHA-256; resident memory of an idle client. Everything runs on this machine's loopback, in a temporary folder, and ends with it.
-# Settings by environment: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2 for each pooler),
-# IDLE (8000 clients), PARTS (memory speed tls logins; memory first, in processes that have done nothing else), PGBOUNCER (pgbouncer: another one's path).
+# Measures Paceline as a pooler beside PgBouncer (from Debian) and PostgreSQL alone, with pgbench in alternation, and prints
+# tables: SELECT 1 and pgbench -S by number of clients and by protocol, with and without TLS; logins per second with
+# SCRAM-SHA-256; resident memory per idle client. The tables show medians of transactions per second, and medians of the ratio in
+# each round, which vary less when the speed of the machine changes. A measurement that other virtual machines disturbed is
+# repeated. All servers listen on loopback, use a temporary folder and end with the script.
+# Environment variables: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2, server connections of
+# each pooler), IDLE (8000 clients), PARTS (memory speed tls logins; memory comes first, in new processes), PGBOUNCER (pgbouncer;
+# the path of another version).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,10 +14,10 @@ seconds=${SECONDS_EACH:-4} rounds=${ROUNDS:-3} scale=${SCALE:-10} pool=${POOL:-2
 read -ra clients <<<"${CLIENTS:-1 8 64 256 2000 8000}"
 read -ra parts <<<"${PARTS:-memory speed tls logins}"
 server=5480 bouncer=5481 ours=5482
-source scripts/stand.sh
+source scripts/servers.sh
 ulimit -n "$(ulimit -Hn)"
 
-# PgBouncer before 1.21 cannot carry prepared statements in transaction pooling.
+# PgBouncer before 1.21 does not support prepared statements in transaction pooling.
 version=$("$pgbouncer" --version | awk '{ print $2; exit }')
 prepares=$([[ $(printf '%s\n' 1.21 "$version" | sort -V | head -n 1) == 1.21 ]] && echo yes || echo no)
 
@@ -25,7 +27,7 @@ make_certificate() {
     chmod 644 "$work/key.pem"
 }
 
-# The secret that PostgreSQL itself makes of a password, for both poolers' list of users.
+# The secret that PostgreSQL derives from a password, for the user lists of both poolers.
 make_users() {
     sql "SET password_encryption = 'scram-sha-256'; CREATE ROLE app LOGIN PASSWORD 'app'"
     psql -X -At -h 127.0.0.1 -p $server -U postgres -c "SELECT format('\"app\" \"%s\"', rolpassword) FROM pg_authid WHERE rolname = 'app'" >"$work/userlist.txt"
@@ -49,8 +51,8 @@ start_servers() {
     for port in $bouncer $ours $((bouncer + 10)) $((ours + 10)); do wait_for $port; done
 }
 
-# tps PORT CLIENTS ARGUMENTS…: transactions per second, without the time that connecting takes (pgbench begins to count -T before
-# it); nothing if pgbench fails.
+# tps PORT CLIENTS ARGUMENTS…: prints transactions per second without the time for connecting, which pgbench -T includes. Prints
+# nothing if pgbench fails.
 tps() {
     local port=$1 count=$2 out
     shift 2
@@ -58,10 +60,10 @@ tps() {
     sed -n 's/^tps = \([0-9.]*\) .*/\1/p' <<<"$out" | head -n 1
 }
 
-# Time of this machine's cores that others had, in hundredths of a second.
+# Steal time of the processors, in hundredths of a second.
 stolen() { awk 'NR == 1 { print $9 }' /proc/stat; }
 
-# As tps, again if others took the cores for more than a tenth of one meanwhile; after five times whatever comes out.
+# Like tps, but repeats the measurement if the steal time exceeds a tenth of one processor. The fifth result is final.
 quiet_tps() {
     local try before out=
     for try in 1 2 3 4 5; do
@@ -72,7 +74,7 @@ quiet_tps() {
     echo "$out"
 }
 
-# row NAME CLIENTS DIRECT(yes or no) ARGUMENTS…: of pgbench. Each round begins with another target.
+# row NAME CLIENTS DIRECT(yes or no) ARGUMENTS…: arguments are those of pgbench. Each round begins with another target.
 row() {
     local name=$1 count=$2 targets=(bounced carried) round target
     [[ $3 == no ]] || targets+=(alone)
@@ -99,7 +101,7 @@ header() {
 }
 
 speed() {
-    # Both poolers offer TLS, and libpq would take it.
+    # Both poolers offer TLS, and libpq would use it.
     export PGSSLMODE=disable
     local -A port_of=([alone]=$server [bounced]=$bouncer [carried]=$ours)
     header "Transactions per second"
@@ -137,7 +139,7 @@ logins() {
 
 resident() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
 
-# hold NAME PORT PID: opens idle clients, and shows what each of them costs.
+# hold NAME PORT PID: opens idle clients and prints the memory per client.
 hold() {
     local before after
     before=$(resident "$3")

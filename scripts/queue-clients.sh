@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the clients of queues that the tests run through Paceline: graphile-worker (npm), Procrastinate (PyPI), River (Go).
-# Each gets a folder under target/queue-clients; see clients.sh.
+# Installs the queue clients that the tests run through Paceline: graphile-worker (npm), Procrastinate (PyPI), River (Go). Each
+# has a folder under target/queue-clients. See clients.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/clients.sh
@@ -8,14 +8,14 @@ source scripts/clients.sh
 sources=$PWD/crates/proxy/tests/e2e/queue_clients
 installed=$PWD/target/queue-clients
 
-# --- how each is installed into the folder where it is called -------------------------------------------------------------------
+# --- functions that install a client into the current folder --------------------------------------------------------------------
 
 graphile_worker() {
     cp "$sources"/graphile_worker/package*.json . && npm ci --no-audit --no-fund --ignore-scripts
 }
 
 procrastinate() {
-    # Wheels only: nobody's machine should have to compile for a test.
+    # Wheels only: tests must not require a compiler.
     python3 -m pip install --disable-pip-version-check --only-binary :all: --target . -r "$sources/procrastinate/requirements.txt"
 }
 

@@ -1,10 +1,10 @@
-"""A client of PostgreSQL's protocol without a driver, for the measuring scripts: what it costs is the same for every target."""
+"""A client of PostgreSQL's protocol without a driver, for the measuring scripts: its cost is the same for every target."""
 
 import socket
 import struct
 import sys
 
-# A ReadyForQuery without the transaction status, its sixth byte.
+# The first five bytes of ReadyForQuery; the transaction status follows.
 READY = b"Z\0\0\0\5"
 SYNC = b"S\0\0\0\4"
 
@@ -22,7 +22,7 @@ def parse(name, text, types=()):
 
 
 def bind(name, values):
-    """Binds values in text to the unnamed portal; results are text."""
+    """Binds values in text format to the unnamed portal. Results are in text format."""
     row = b"".join(struct.pack("!I", len(value)) + value for value in values)
     return message(b"B", b"\0" + name + b"\0" + struct.pack("!HH", 0, len(values)) + row + struct.pack("!H", 0))
 
@@ -45,7 +45,7 @@ class Client:
         self.socket.sendall(data)
 
     def until_ready(self):
-        """Reads one answer to its end and returns its last 64 KiB. The script ends if it is an error."""
+        """Reads a complete answer and returns its last 64 KiB. Exits if the answer is an error."""
         answer = b""
         while answer[-6:-1] != READY:
             part = self.socket.recv(1 << 20)

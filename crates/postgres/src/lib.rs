@@ -1,33 +1,35 @@
-//! The embedded PostgreSQL: finds server binaries on the machine or fetches a release, initialises a data folder, runs
-//! the server as a child of this process and stops it cleanly.
+//! An embedded PostgreSQL: finds server binaries on the machine or fetches a release, initialises a data folder, runs the
+//! server as a child of this process and stops it cleanly.
 //!
-//! What it never does: turn off durability, listen on anything but loopback and a Unix socket, start a second server in a
-//! folder that is in use, delete data, or run PostgreSQL as root. It speaks no protocol: callers connect by themselves.
+//! It never turns off durability, listens on anything but loopback and a Unix socket, starts a second server in a folder
+//! that is in use, deletes data, or runs PostgreSQL as root. It does not implement the protocol: callers bring a client.
 //!
-//! Everything blocks; from an async runtime, call it on a thread of its own (`spawn_blocking`).
+//! All functions block. In an async runtime, call them with `spawn_blocking`.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod account;
-mod choice;
 mod cluster;
+mod data_dir;
+mod default_dirs;
 mod error;
 mod fetch;
-mod folder;
 mod installation;
 mod log;
 mod options;
 mod pidfile;
-mod places;
 mod port;
 mod postmaster;
 mod processes;
+mod selection;
 mod server;
 mod socket;
 mod version;
 
+pub use default_dirs::{default_cache_dir, default_data_dir};
 pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, find_installations};
 pub use options::Options;
-pub use places::{default_cache_dir, default_data_dir};
 pub use server::Server;
 pub use version::Version;

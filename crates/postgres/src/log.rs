@@ -1,23 +1,23 @@
-//! The server's log file. It never deletes the newest part, and keeps one older file at most.
+//! The log file of the server. It never deletes the newest part and keeps at most one older file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::folder::Folder;
 
-/// A log that has grown beyond this is put aside at the next start.
+/// If the log is larger than this, the next start renames it.
 const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How much of a log goes into an error.
+/// The maximum part of a log that an error shows.
 const TAIL_LINES_MAX: usize = 12;
 const TAIL_BYTES_MAX: u64 = 16 * 1024;
 
-/// Opens the log to append to it, and says where the new part begins.
-pub(crate) fn open(folder: &Folder) -> Result<(File, u64), Error> {
+/// Opens the log for appending. Also returns the offset at which this run begins.
+pub(crate) fn open(folder: &DataDir) -> Result<(File, u64), Error> {
     let path = folder.log();
     if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
-        fs::rename(&path, folder.old_log()).map_err(Error::io("put aside", &path))?;
+        fs::rename(&path, folder.old_log()).map_err(Error::io("rename", &path))?;
     }
     let file = File::options()
         .create(true)
@@ -28,7 +28,7 @@ pub(crate) fn open(folder: &Folder) -> Result<(File, u64), Error> {
     Ok((file, begin))
 }
 
-/// The last lines of what was written since `begin`.
+/// The last lines of the log from the offset `begin` on.
 pub(crate) fn tail(path: &Path, begin: u64) -> String {
     let text = read_end(path, begin).unwrap_or_else(|error| format!("(not readable: {error})"));
     last_lines(&text)
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_is_of_this_run_only() {
+    fn the_tail_contains_lines_of_this_run_only() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log");
         let old = "old\n";
@@ -77,9 +77,9 @@ mod tests {
     }
 
     #[test]
-    fn a_grown_log_is_put_aside() {
+    fn a_log_over_the_limit_is_renamed() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(root.path()).unwrap();
+        let folder = DataDir::open(root.path()).unwrap();
         File::create(folder.log())
             .unwrap()
             .set_len(LOG_BYTES_MAX + 1)

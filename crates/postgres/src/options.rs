@@ -1,11 +1,11 @@
-//! What a caller may choose about an embedded server. It never lets a setting make the server lose data or listen to
-//! the network.
+//! The options of an embedded server. No option can make the server lose data or listen on the network.
 
 use std::path::PathBuf;
 
 use crate::error::Error;
 
-/// Settings that the server's durability, locality or bookkeeping rests on, sorted.
+/// Settings that callers may not change, because durability, the restriction to loopback or the files of this crate depend
+/// on them. Sorted.
 const RESERVED_SETTINGS: [&str; 11] = [
     "config_file",
     "data_directory",
@@ -23,21 +23,21 @@ const RESERVED_SETTINGS: [&str; 11] = [
 /// How to run an embedded server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The folder that holds everything: the cluster in `pgdata`, the log `postgresql.log`, the Unix socket in `socket`.
-    /// Created when missing, kept when the server stops.
+    /// The data folder. It contains the cluster in `pgdata`, the log `postgresql.log` and the Unix socket in `socket`. The
+    /// server creates the folder if it is missing and keeps it when it stops.
     pub data_dir: PathBuf,
-    /// The TCP port on 127.0.0.1; `None` takes any free one.
+    /// The TCP port on 127.0.0.1; `None` selects a free port.
     pub port: Option<u16>,
-    /// Extra settings, given to the server as `-c name=value`; the last of a name wins.
+    /// Additional settings, passed to the server as `-c name=value`. If a name occurs more than once, the last one applies.
     pub settings: Vec<(String, String)>,
-    /// Use the binaries in this folder and no others.
+    /// The folder with the binaries to use; `None` searches for them.
     pub bin_dir: Option<PathBuf>,
-    /// The Unix socket's folder; `None` takes `data_dir/socket`, or one in the temporary folder if that is too long.
+    /// The folder of the Unix socket; `None` selects `data_dir/socket`, or a temporary folder if that path is too long.
     pub socket_dir: Option<PathBuf>,
 }
 
 impl Options {
-    /// Any free port, no extra settings, the newest fitting binaries.
+    /// Defaults: a free port, no additional settings, the newest suitable binaries.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -48,7 +48,7 @@ impl Options {
         }
     }
 
-    /// Refuses settings that the caller must not choose. PostgreSQL ignores case and takes `-` for `_` in their names.
+    /// Refuses the settings that callers may not change. Like PostgreSQL, ignores case and reads `-` as `_` in names.
     pub(crate) fn check_settings(&self) -> Result<(), Error> {
         let reserved = |name: &str| {
             let name = name.trim().to_ascii_lowercase().replace('-', "_");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn durability_and_locality_are_not_up_for_choice() {
+    fn settings_for_durability_and_loopback_are_reserved() {
         for name in RESERVED_SETTINGS
             .into_iter()
             .chain(["FSYNC", "Full-Page-Writes", " fsync"])

@@ -1,25 +1,25 @@
-//! Reads `postmaster.pid`, the server's own note of who runs in a cluster and how far it has got. It never writes it.
+//! Reads `postmaster.pid`, in which the server records its process id and its status. It never writes the file.
 
 use std::fs;
 use std::path::Path;
 
-/// The file's name inside a cluster.
+/// The name of the file inside a cluster.
 pub(crate) const NAME: &str = "postmaster.pid";
 
 /// PostgreSQL's `miscadmin.h`: the process id is line 1, the status line 8.
 const STATUS_LINE: usize = 8;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PidFile {
-    /// The postmaster.
+    /// The process id of the postmaster.
     pub(crate) pid: u32,
-    /// Whether it accepts connections.
+    /// Whether the postmaster accepts connections.
     pub(crate) ready: bool,
 }
 
 impl PidFile {
-    /// The file of this cluster; `None` when there is none (or none yet: it is written in steps).
+    /// Reads the file of a cluster. Returns `None` if there is no file, or if the server has not yet written its first line.
     pub(crate) fn read(pgdata: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(pgdata.join(NAME)).ok()?)
     }
@@ -49,7 +49,7 @@ mod tests {
         "4711\n/data\n1764000000\n5433\n/socket\n127.0.0.1\n  3422341 98306\nstarting\n";
 
     #[test]
-    fn follows_a_start() {
+    fn parses_each_step_of_a_start() {
         assert_eq!(PidFile::parse(""), None);
         assert_eq!(
             PidFile::parse("4711\n/data\n"),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn other_contents() {
+    fn parses_a_standalone_backend_and_rejects_garbage() {
         assert_eq!(
             PidFile::parse("-4711\n"),
             Some(PidFile {

@@ -1,12 +1,12 @@
-//! TCP ports on loopback. It never holds one: the server binds by itself, so a port that is free here may be taken a
-//! moment later, which callers must be ready for.
+//! TCP ports on loopback. It never reserves a port: the server binds it later, so callers must expect that another program
+//! has taken a free port in the meantime.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use crate::error::Error;
 
-/// Whether a server could listen on this port of 127.0.0.1 now.
+/// Whether a server can listen on this port of 127.0.0.1 now.
 pub(crate) fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

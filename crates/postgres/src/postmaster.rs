@@ -1,4 +1,4 @@
-//! The postmaster as a child process: how it ends, by itself, when asked, or by force. It never waits without a limit.
+//! The postmaster as a child process: its exit, a clean shutdown, and SIGKILL. It never waits without a limit.
 
 use std::iter;
 use std::path::Path;
@@ -11,9 +11,9 @@ use rustix::process::Signal;
 use crate::error::Error;
 use crate::processes;
 
-/// For a clean (fast) shutdown, its final checkpoint included.
+/// Limit for a fast shutdown, including its checkpoint.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// For processes to be gone after SIGKILL.
+/// Limit for processes to disappear after SIGKILL.
 const KILL_TIME_LIMIT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -35,14 +35,14 @@ impl Postmaster {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status of the postmaster; `None` while it runs.
     pub(crate) fn exit_status(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.child
             .try_wait()
             .map_err(Error::io("wait for", "postgres"))
     }
 
-    /// Fast shutdown; by force when that takes too long.
+    /// Requests a fast shutdown; kills the server if that takes too long.
     pub(crate) fn stop(&mut self, pgdata: &Path) -> Result<(), Error> {
         if self.exit_status()?.is_none() {
             processes::signal(self.pid(), Signal::INT);
@@ -57,11 +57,11 @@ impl Postmaster {
         })
     }
 
-    /// SIGKILL to the postmaster and its children, which each have a process group of their own. Returns when they are
-    /// gone.
+    /// Sends SIGKILL to the postmaster and to its children, each of which has its own process group. Returns when none of
+    /// them exists any more.
     pub(crate) fn kill(&mut self, pgdata: &Path) -> Result<(), Error> {
         if self.exit_status()?.is_none() {
-            // Stopped first, so that it starts no more children while they are being counted.
+            // A stopped postmaster starts no child while this function lists them.
             processes::signal(self.pid(), Signal::STOP);
         }
         let children = processes::children(self.pid());
@@ -75,7 +75,7 @@ impl Postmaster {
         wait_for_children(&children, pgdata)
     }
 
-    /// `None` when the limit has passed.
+    /// Waits for the postmaster to exit. Returns `None` when the limit has passed.
     fn wait_for_exit(&mut self, limit: Duration) -> Result<Option<ExitStatus>, Error> {
         let deadline = Instant::now() + limit;
         loop {
@@ -88,7 +88,7 @@ impl Postmaster {
     }
 }
 
-/// Waits for the children that were killed, and for any that was not counted.
+/// Waits until the killed children have exited. Also kills children that the list did not contain.
 fn wait_for_children(killed: &[u32], pgdata: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + KILL_TIME_LIMIT;
     loop {
@@ -96,8 +96,8 @@ fn wait_for_children(killed: &[u32], pgdata: &Path) -> Result<(), Error> {
         for pid in missed.iter().copied() {
             processes::signal(pid, Signal::KILL);
         }
-        let left = iter::chain(missed, killed.iter().copied()).find(|pid| processes::alive(*pid));
-        match left {
+        let alive = iter::chain(missed, killed.iter().copied()).find(|pid| processes::alive(*pid));
+        match alive {
             None => return Ok(()),
             Some(pid) if Instant::now() > deadline => return Err(still_running(pid)),
             Some(_) => thread::sleep(POLL_INTERVAL),

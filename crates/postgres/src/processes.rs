@@ -1,5 +1,5 @@
-//! Signals and a look at the process table. It never signals a process that it was not given or that does not work in
-//! the folder it was given. Without `/proc` it sees less and errs on the careful side.
+//! Signals, and queries of the process table. It only signals processes that the caller passes. Without `/proc` it has less
+//! information and assumes that a process may be a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 /// The program name of a postmaster and of its children.
 const SERVER_PROGRAM: &str = "postgres";
 
-/// Sends a signal; a process that is gone is no error.
+/// Sends a signal. It is not an error if the process does not exist.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = raw(pid) {
-        // Gone already, or not ours (then its liveness is what callers look at next).
+        // The process has exited, or belongs to another user; callers check next whether it is alive.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Whether the process id is taken by a process that we may signal, be it a zombie.
+/// Whether a process with this id exists that this process may signal, even if it is a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
-/// Whether the process exists and is more than a zombie.
+/// Whether the process exists and is not a zombie.
 pub(crate) fn alive(pid: u32) -> bool {
     exists(pid) && Stat::read(pid).is_none_or(|stat| !stat.dead())
 }
@@ -34,7 +34,7 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
     all().filter(of_parent).collect()
 }
 
-/// The living PostgreSQL processes that work in this cluster.
+/// The living PostgreSQL processes whose working directory is this cluster.
 pub(crate) fn servers_in(pgdata: &Path) -> Vec<u32> {
     let here = |pid: &u32| {
         let server =
@@ -44,8 +44,8 @@ pub(crate) fn servers_in(pgdata: &Path) -> Vec<u32> {
     all().filter(here).collect()
 }
 
-/// Whether this process may be a server in this cluster: it lives, and nothing that can be seen of it says otherwise.
-/// (A stale `postmaster.pid` may name a process id that is by now somebody else's.)
+/// Whether this process may be a server in this cluster: it is alive, and neither its program nor its working directory
+/// contradicts that. (The process id in a stale `postmaster.pid` may belong to another program.)
 pub(crate) fn may_serve(pid: u32, pgdata: &Path) -> bool {
     alive(pid)
         && Stat::read(pid).is_none_or(|stat| stat.program == SERVER_PROGRAM)
@@ -65,7 +65,7 @@ fn working_dir(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/cwd")).ok()
 }
 
-/// What `/proc/PID/stat` says.
+/// Fields of `/proc/PID/stat`.
 struct Stat {
     program: String,
     state: char,
@@ -77,7 +77,7 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// `pid (program) state parent …`; the program's name may hold blanks and parentheses.
+    /// Parses `pid (program) state parent …`. The name of the program may contain spaces and parentheses.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.rsplit_once(')')?;
         let (_, program) = head.split_once('(')?;
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_odd_program_names() {
+    fn parses_program_names_with_spaces_and_parentheses() {
         let stat = Stat::parse("12 (a (b) c) Z 7 12 12 0").unwrap();
         assert_eq!(
             (stat.program.as_str(), stat.parent, stat.dead()),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives_but_serves_nothing() {
+    fn this_process_is_alive_and_not_a_server() {
         let own = std::process::id();
         assert!(alive(own));
         assert!(!may_serve(own, Path::new("/")));

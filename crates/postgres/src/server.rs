@@ -1,5 +1,5 @@
-//! A running server: a direct child of this process from start to stop. It never waits without a limit, and never
-//! leaves the server running when its handle is gone.
+//! A running server: a direct child of this process from start to stop. It never waits without a limit. Dropping the handle
+//! stops the server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -7,56 +7,56 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
-use crate::choice::choose;
+use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::installation::Installation;
 use crate::options::Options;
 use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
+use crate::selection::select;
 use crate::version::Version;
 use crate::{cluster, log, port, socket};
 
-/// For a start, recovery after a crash included.
+/// Limit for a start, including recovery after a crash.
 const START_TIME_LIMIT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// How often to try another port when somebody snatches a free one first.
+/// Maximum number of ports to try if other programs take free ports first.
 const PORT_ATTEMPTS_MAX: usize = 5;
-/// PostgreSQL's own default is 100; a setting given by the caller wins.
+/// Default of this crate; PostgreSQL's default is 100. A setting in [`Options`] overrides it.
 const MAX_CONNECTIONS: u16 = 200;
 
 /// A running PostgreSQL. Dropping it stops the server cleanly (fast shutdown); its data stays.
 #[derive(Debug)]
 pub struct Server {
-    folder: Folder,
+    folder: DataDir,
     settings: Vec<(String, String)>,
     installation: Installation,
     account: Account,
     socket_dir: PathBuf,
     port: u16,
     pid: u32,
-    /// `None` once it has been stopped or killed.
+    /// `None` after the server was stopped or killed.
     postmaster: Option<Postmaster>,
 }
 
 impl Server {
-    /// Finds (or fetches) binaries, initialises the data folder if it is new, starts the server and returns when it
-    /// accepts connections. A crash recovery is part of that and may take minutes; the limit is 300 s.
+    /// Finds or fetches binaries, initialises the data folder if it is new, starts the server and returns when it accepts
+    /// connections. That includes crash recovery, which may take minutes; the limit is 300 s.
     ///
     /// # Errors
-    /// Every variant of [`Error`] but those of stopping; nothing is left running.
+    /// Every variant of [`Error`] except those of stopping. On an error no server is left running.
     pub fn start(options: Options) -> Result<Self, Error> {
         options.check_settings()?;
-        let folder = Folder::open(&options.data_dir)?;
+        let folder = DataDir::open(&options.data_dir)?;
         let _lock = folder.lock()?;
         let pgdata = folder.cluster();
         let account = Account::for_cluster(&pgdata)?;
-        folder.admit(&account)?;
+        folder.grant_access(&account)?;
         cluster::check_owner(&pgdata, &account)?;
         cluster::check_unused(&pgdata)?;
         options.port.map_or(Ok(()), port::check_free)?;
         let major = cluster::major(&pgdata)?;
-        let installation = choose(options.bin_dir.as_deref(), major, &pgdata, &account)?;
+        let installation = select(options.bin_dir.as_deref(), major, &pgdata, &account)?;
         let socket_dir = socket::prepare(options.socket_dir.as_deref(), &folder, &account)?;
         if major.is_none() {
             cluster::init(&folder, &installation, &account)?;
@@ -104,7 +104,7 @@ impl Server {
         self.pid
     }
 
-    /// Where to connect, as the superuser: `postgres://postgres@127.0.0.1:PORT/database`.
+    /// The URL of a database, for the superuser: `postgres://postgres@127.0.0.1:PORT/database`.
     pub fn url(&self, database: &str) -> String {
         let mut url = format!("postgres://{}@127.0.0.1:{}/", self.superuser(), self.port);
         for byte in database.bytes() {
@@ -118,11 +118,11 @@ impl Server {
         url
     }
 
-    /// Ends the whole server as a power failure would: SIGKILL to the postmaster and all of its children. Returns when
-    /// they are gone. For fault tests; follow with [`Server::restart`].
+    /// Ends the server as a power failure would: sends SIGKILL to the postmaster and to all of its children. Returns when
+    /// none of them exists any more. For fault tests; [`Server::restart`] starts the server again.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] when a process outlives that by 10 s.
+    /// [`Error::StillRunning`] if a process still exists after 10 s.
     pub fn kill(&mut self) -> Result<(), Error> {
         let Some(postmaster) = &mut self.postmaster else {
             return Ok(());
@@ -132,11 +132,11 @@ impl Server {
         Ok(())
     }
 
-    /// Starts the server again on the same port and folder, after [`Server::kill`] or a crash; a running one is stopped
+    /// Starts the server again with the same port and folder, after [`Server::kill`] or a crash. If the server runs, stops it
     /// cleanly first.
     ///
     /// # Errors
-    /// As [`Server::start`] and [`Server::stop`].
+    /// Those of [`Server::start`] and [`Server::stop`].
     pub fn restart(&mut self) -> Result<(), Error> {
         self.shut_down()?;
         let _lock = self.folder.lock()?;
@@ -145,10 +145,10 @@ impl Server {
         self.launch_on(self.port)
     }
 
-    /// Stops the server cleanly: fast shutdown, which rolls open transactions back and closes their connections.
+    /// Stops the server cleanly by a fast shutdown, which rolls back open transactions and closes connections.
     ///
     /// # Errors
-    /// [`Error::StopTimedOut`] when it took more than 60 s and the server was killed instead.
+    /// [`Error::StopTimedOut`] if the shutdown takes more than 60 s; the server is killed then.
     pub fn stop(mut self) -> Result<(), Error> {
         self.shut_down()
     }
@@ -262,10 +262,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to tell; whoever wants to know calls `stop`.
+        // A drop cannot return an error; callers that need it call `stop`.
         let _ = self.shut_down();
         if socket::is_temporary(&self.socket_dir, &self.folder) {
-            // Only goes when it is empty, which it is after a clean stop.
+            // Succeeds only if the folder is empty, which it is after a clean stop.
             let _ = std::fs::remove_dir(&self.socket_dir);
         }
     }

@@ -1,5 +1,5 @@
-//! The Unix socket's folder: short enough for the operating system, and the server's own. It never puts a socket into a
-//! folder that another user could have prepared.
+//! The folder of the Unix socket: its path is short enough for the operating system, and the user of the server owns it. It
+//! never uses a folder that another user could have prepared.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -10,23 +10,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::account::Account;
+use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::folder::Folder;
 
-/// What `sun_path` takes (Linux 108, others 104), less its final zero.
+/// The size of `sun_path` (108 on Linux, 104 elsewhere) without the terminating zero.
 const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
-/// Leaves room for the longest name that PostgreSQL gives a socket.
+/// The rest is for the longest name that PostgreSQL gives a socket.
 const FOLDER_BYTES_MAX: usize = SOCKET_PATH_BYTES_MAX - "/.s.PGSQL.65535".len();
 
-/// Creates the socket's folder: the one asked for, else `socket` in the data folder, else one of this cluster's own in
-/// the temporary folder when the first would be too long.
+/// Creates the folder of the socket: the requested one if there is one, otherwise `socket` in the data folder. If that path
+/// is too long, creates a folder for this cluster in the temporary folder.
 pub(crate) fn prepare(
-    asked: Option<&Path>,
-    folder: &Folder,
+    requested: Option<&Path>,
+    folder: &DataDir,
     account: &Account,
 ) -> Result<PathBuf, Error> {
-    if let Some(asked) = asked {
-        return prepare_asked(asked, account);
+    if let Some(requested) = requested {
+        return prepare_requested(requested, account);
     }
     let inside = folder.socket();
     if is_short(&inside) {
@@ -41,10 +41,10 @@ pub(crate) fn prepare(
     }
 }
 
-fn prepare_asked(asked: &Path, account: &Account) -> Result<PathBuf, Error> {
-    let missing = !asked.exists();
-    fs::create_dir_all(asked).map_err(Error::io("create", asked))?;
-    let resolved = fs::canonicalize(asked).map_err(Error::io("look at", asked))?;
+fn prepare_requested(requested: &Path, account: &Account) -> Result<PathBuf, Error> {
+    let missing = !requested.exists();
+    fs::create_dir_all(requested).map_err(Error::io("create", requested))?;
+    let resolved = fs::canonicalize(requested).map_err(Error::io("look at", requested))?;
     if !is_short(&resolved) {
         return Err(too_long(resolved));
     }
@@ -71,12 +71,12 @@ fn prepare_own(path: PathBuf, account: &Account) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Whether the folder is one that [`prepare`] made in the temporary folder.
-pub(crate) fn is_temporary(path: &Path, folder: &Folder) -> bool {
+/// Whether [`prepare`] created the folder in the temporary folder.
+pub(crate) fn is_temporary(path: &Path, folder: &DataDir) -> bool {
     path.file_name() == Some(OsStr::new(&temporary_name(folder.root())))
 }
 
-/// The setting `unix_socket_directories` for one folder: a list, hence quoted.
+/// The value of `unix_socket_directories` for one folder. It is quoted because the setting is a list.
 pub(crate) fn setting(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('"', "\"\""))
 }
@@ -92,7 +92,7 @@ fn too_long(folder: PathBuf) -> Error {
     }
 }
 
-/// Always the same for a data folder, so that starts do not litter the temporary folder.
+/// The name depends only on the data folder, so that repeated starts use the same folder.
 fn temporary_name(root: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     root.hash(&mut hasher);
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_data_folders_get_a_short_socket_folder() {
+    fn a_long_data_folder_has_a_short_socket_folder() {
         let root = tempfile::tempdir().unwrap();
         let long = root.path().join("x".repeat(120));
-        let folder = Folder::open(&long).unwrap();
+        let folder = DataDir::open(&long).unwrap();
         let account = Account::for_cluster(&folder.cluster()).unwrap();
         let socket = prepare(None, &folder, &account).unwrap();
         assert!(
@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_link_is_refused() {
+    fn a_link_in_place_of_the_folder_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(&root.path().join("data")).unwrap();
+        let folder = DataDir::open(&root.path().join("data")).unwrap();
         std::os::unix::fs::symlink(root.path(), folder.socket()).unwrap();
         let account = Account::for_cluster(&folder.cluster()).unwrap();
         let error = prepare(None, &folder, &account).unwrap_err();

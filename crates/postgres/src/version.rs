@@ -1,23 +1,22 @@
-//! PostgreSQL versions as the server prints them. It never compares anything but major and minor numbers.
+//! PostgreSQL versions as the server prints them. Comparisons use the major and minor number only.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A server's version. Ordered by major, then minor number; a beta or development build counts as older than `.0`'s
-/// successor, like `.0`.
+/// The version of a server, ordered by major and then by minor number. A beta or a development build counts as minor 0.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// `18` of `18.1`; what must match a data folder.
+    /// `18` in `18.1`; must match the data folder.
     pub major: u32,
-    /// `1` of `18.1`; 0 for betas and development builds.
+    /// `1` in `18.1`; 0 for betas and development builds.
     pub minor: u32,
-    /// The whole text, such as `postgres (PostgreSQL) 18.1`.
+    /// The complete text, such as `postgres (PostgreSQL) 18.1`.
     pub text: String,
 }
 
 impl Version {
-    /// Reads the output of `postgres --version`, such as `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
-    /// `None` when there is no version in it.
+    /// Parses the output of `postgres --version`, such as `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
+    /// Returns `None` if it contains no version.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let number = text
@@ -36,7 +35,7 @@ impl Version {
         })
     }
 
-    /// Reads the contents of a cluster's `PG_VERSION`, such as `18` (or `9.6`, whose major is given as 9).
+    /// Parses the contents of `PG_VERSION`, such as `18`; for `9.6` it returns 9.
     pub(crate) fn parse_cluster(contents: &str) -> Option<u32> {
         leading_number(contents.trim())
     }
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_servers_print() {
+    fn parses_the_output_of_servers() {
         assert_eq!(
             numbers("postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)\n"),
             Some((15, 13))
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_whole_text() {
+    fn keeps_the_complete_text() {
         let version = Version::parse(" postgres (PostgreSQL) 18.1\n").unwrap();
         assert_eq!(version.to_string(), "postgres (PostgreSQL) 18.1");
     }
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_version_of_a_cluster() {
+    fn parses_the_version_of_a_cluster() {
         assert_eq!(Version::parse_cluster("18\n"), Some(18));
         assert_eq!(Version::parse_cluster("9.6\n"), Some(9));
         assert_eq!(Version::parse_cluster("\n"), None);

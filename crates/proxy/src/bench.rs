@@ -6,8 +6,8 @@ mod tests;
 
 use crate::cli::{Bench, Compare, Report};
 use anyhow::Context;
-use paceline_lab::{
-    Calibration, Interrupt, Order, PACELINE_SETTINGS, Progress, Record, Script, Stand, Target, Work,
+use paceline_bench::{
+    Calibration, Demo, Interrupt, PACELINE_SETTINGS, Plan, Progress, Record, Script, Target, Work,
 };
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// Nothing could be run at all, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
-    paceline_lab::allow_clients(bench.order.most_clients())?;
+    paceline_bench::allow_clients(bench.order.most_clients())?;
     let mut kept = Kept::new(&bench)?;
     // Told before anything is measured, if it cannot be written.
     bench.html.as_deref().map(open).transpose()?;
@@ -41,7 +41,7 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
         stand.stop()?;
     }
     measured.and(told)?;
-    Ok(match paceline_lab::all_hold(&kept.records) {
+    Ok(match paceline_bench::all_hold(&kept.records) {
         _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -54,7 +54,7 @@ async fn start(
     bench: &Bench,
     signals: &mut Signals,
     interrupt: &Interrupt,
-) -> anyhow::Result<Option<Stand>> {
+) -> anyhow::Result<Option<Demo>> {
     let Some(data_dir) = bench.stand.clone() else {
         return Ok(None);
     };
@@ -65,7 +65,7 @@ async fn start(
         true => bench.order.most_clients(),
         false => 0,
     };
-    let start = move || Stand::start(&data_dir, &program, clients);
+    let start = move || Demo::start(&data_dir, &program, clients);
     let mut started = tokio::task::spawn_blocking(start);
     let started = tokio::select! {
         biased;
@@ -82,7 +82,7 @@ async fn start(
 /// Runs everything, up to the second interrupt.
 async fn measure(
     bench: &mut Bench,
-    stand: Option<&Stand>,
+    stand: Option<&Demo>,
     signals: Signals,
     interrupt: &Interrupt,
     kept: &mut Kept,
@@ -94,7 +94,7 @@ async fn measure(
     let mut keep = |record: &Record| kept.add(record);
     let mut progress = Progress::new(&mut keep);
     tokio::select! {
-        () = paceline_lab::bench(&bench.order, interrupt, &mut progress) => {}
+        () = paceline_bench::bench(&bench.order, interrupt, &mut progress) => {}
         () = signals.listen(interrupt) => {}
     }
     Ok(())
@@ -137,7 +137,7 @@ impl Kept {
     /// The page or a record could not be written.
     fn tell(&mut self, html: Option<&Path>) -> anyhow::Result<()> {
         let mut out = std::io::stdout();
-        let table = paceline_lab::table(&self.records, out.is_terminal());
+        let table = paceline_bench::table(&self.records, out.is_terminal());
         // Who reads only the first lines closes the pipe; the exit code is told all the same.
         let _ = write!(out, "{table}");
         if let Some(html) = html {
@@ -162,7 +162,7 @@ pub(crate) fn report(report: &Report) -> anyhow::Result<()> {
 /// The records cannot be read.
 pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
     let (before, after) = (read(&compare.before)?, read(&compare.after)?);
-    let comparison = paceline_lab::compare(&before, &after);
+    let comparison = paceline_bench::compare(&before, &after);
     // Who reads only the first lines closes the pipe; the exit code is told all the same.
     let _ = write!(std::io::stdout(), "{comparison}");
     Ok(match compare.fail_on_slower && comparison.is_slower() {
@@ -177,13 +177,13 @@ pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
 /// The server that does no work cannot be started or reached.
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
 pub(crate) async fn calibrate(calibration: &Calibration) -> anyhow::Result<ExitCode> {
-    let ceilings = paceline_lab::calibrate(calibration).await?;
-    print!("{}", paceline_lab::ceilings(&ceilings));
+    let ceilings = paceline_bench::calibrate(calibration).await?;
+    print!("{}", paceline_bench::ceilings(&ceilings));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Those of the stand: the lab's own database, or an empty one for a script, with its tables.
-async fn targets(stand: &Stand, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
+async fn targets(stand: &Demo, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
     if scripts(&bench.order).next().is_none() {
         return Ok(stand.targets());
     }
@@ -196,7 +196,7 @@ async fn targets(stand: &Stand, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>
 }
 
 /// Says what a script will be run on: its tables are not the lab's.
-fn announce(order: &Order) {
+fn announce(order: &Plan) {
     for script in scripts(order) {
         let (name, statements) = (script.name(), script.statements());
         for target in &order.targets {
@@ -205,7 +205,7 @@ fn announce(order: &Order) {
     }
 }
 
-fn scripts(order: &Order) -> impl Iterator<Item = &Script> {
+fn scripts(order: &Plan) -> impl Iterator<Item = &Script> {
     order
         .choices
         .iter()
@@ -257,7 +257,7 @@ fn write(file: &mut File, record: &Record) -> anyhow::Result<()> {
 }
 
 fn write_page(file: &Path, records: &[Record]) -> anyhow::Result<()> {
-    let written = std::fs::write(file, paceline_lab::report(records));
+    let written = std::fs::write(file, paceline_bench::report(records));
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -265,7 +265,7 @@ fn write_page(file: &Path, records: &[Record]) -> anyhow::Result<()> {
 fn read(file: &Path) -> anyhow::Result<Vec<Record>> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let records = paceline_lab::read_lines(&text)
+    let records = paceline_bench::read_lines(&text)
         .map_err(|(line, why)| anyhow::anyhow!("{shown}, line {line}: not a record: {why}"))?;
     anyhow::ensure!(!records.is_empty(), "{shown} holds no records");
     Ok(records)

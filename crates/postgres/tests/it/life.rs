@@ -1,4 +1,4 @@
-//! Start, use, stop, start again.
+//! Start, use, stop and restart.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +16,7 @@ fn alive(pid: u32) -> bool {
 }
 
 #[test]
-fn data_is_kept_between_runs() {
+fn data_survives_a_stop() {
     let scratch = Scratch::new();
     let server = Server::start(scratch.options()).unwrap();
     execute(
@@ -25,7 +25,7 @@ fn data_is_kept_between_runs() {
     );
     let first = server.pid();
     server.stop().unwrap();
-    assert!(!alive(first), "stopped, but process {first} is still there");
+    assert!(!alive(first), "process {first} still exists after a stop");
     assert!(
         !scratch.path().join("pgdata/postmaster.pid").exists(),
         "not a clean stop"
@@ -35,10 +35,7 @@ fn data_is_kept_between_runs() {
     assert_eq!(ask(&server, "select n::text from kept"), "42");
     let second = server.pid();
     drop(server);
-    assert!(
-        !alive(second),
-        "dropped, but process {second} is still there"
-    );
+    assert!(!alive(second), "process {second} still exists after a drop");
     assert!(
         !scratch.path().join("pgdata/postmaster.pid").exists(),
         "not a clean stop"
@@ -46,7 +43,7 @@ fn data_is_kept_between_runs() {
 }
 
 #[test]
-fn settings_are_durable_and_local() {
+fn the_server_is_durable_and_listens_on_loopback_only() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options
@@ -72,7 +69,7 @@ fn settings_are_durable_and_local() {
 }
 
 #[test]
-fn a_given_max_connections_wins() {
+fn a_given_max_connections_overrides_the_default() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options
@@ -86,7 +83,7 @@ fn a_given_max_connections_wins() {
 }
 
 #[test]
-fn the_socket_is_where_it_says_even_for_a_long_folder() {
+fn a_long_data_folder_has_its_socket_in_socket_dir() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options.data_dir = scratch.path().join("x".repeat(120));
@@ -97,13 +94,13 @@ fn the_socket_is_where_it_says_even_for_a_long_folder() {
     server.stop().unwrap();
     assert!(
         !socket_dir.exists(),
-        "{} is left over",
+        "{} still exists",
         socket_dir.display()
     );
 }
 
 #[test]
-fn root_lends_the_folder_to_another_user() {
+fn root_runs_the_server_as_another_user() {
     let scratch = Scratch::new();
     let server = Server::start(scratch.options()).unwrap();
     let owner = fs::metadata(format!("/proc/{}", server.pid()))
@@ -117,7 +114,7 @@ fn root_lends_the_folder_to_another_user() {
 }
 
 #[test]
-fn the_terminals_signals_pass_it_by() {
+fn the_server_has_its_own_process_group() {
     let scratch = Scratch::new();
     let server = Server::start(scratch.options()).unwrap();
     let postmaster = Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
@@ -125,7 +122,7 @@ fn the_terminals_signals_pass_it_by() {
 }
 
 #[test]
-fn stopping_does_not_wait_for_clients() {
+fn a_stop_does_not_wait_for_clients() {
     let scratch = Scratch::new();
     let server = Server::start(scratch.options()).unwrap();
     block_on(async {
@@ -163,7 +160,7 @@ fn restart_keeps_the_port() {
 }
 
 #[test]
-fn installations_are_newest_first_and_usable() {
+fn installations_are_usable_and_sorted_newest_first() {
     let found = find_installations();
     assert!(
         found.is_sorted_by(|a, b| a.version >= b.version),

@@ -1,5 +1,5 @@
-//! The embedded server against the real PostgreSQL of this machine, and against one fetched from the network.
-//! It never sleeps to wait for anything, and leaves nothing running.
+//! Tests of the embedded server with the PostgreSQL of this machine and with one fetched from the network. They never sleep
+//! to wait for an event, and leave no process running.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Starts that must fail, with an error that says what is the matter.
+//! Starts that must fail with an error that names the cause.
 
 use std::fs;
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn folder_in_use() {
+fn a_folder_in_use_is_refused() {
     let scratch = Scratch::new();
     let server = Server::start(scratch.options()).unwrap();
     let (error, text) = refused(scratch.options());
@@ -37,7 +37,7 @@ fn folder_in_use() {
 }
 
 #[test]
-fn a_file_in_the_folders_place() {
+fn a_file_in_place_of_the_folder_is_refused() {
     let scratch = Scratch::new();
     let file = scratch.path().join("file");
     fs::write(&file, "").unwrap();
@@ -48,9 +48,9 @@ fn a_file_in_the_folders_place() {
     }
 }
 
-/// Root may write anywhere; there the server's user is the one who is kept out.
+/// Root may write to any folder; for root the test blocks the user of the server instead.
 #[test]
-fn folder_not_writable() {
+fn a_folder_that_is_not_writable_is_refused() {
     let scratch = Scratch::new();
     let (parent, folder) = (
         scratch.path().join("closed"),
@@ -64,7 +64,7 @@ fn folder_not_writable() {
     if is_root() {
         let parent = fs::canonicalize(&parent).unwrap();
         assert!(
-            matches!(error, Error::Unreachable { barrier, .. } if barrier == parent),
+            matches!(error, Error::Unreachable { blocked_at, .. } if blocked_at == parent),
             "{text}"
         );
     } else {
@@ -77,7 +77,7 @@ fn folder_not_writable() {
 }
 
 #[test]
-fn another_major_version() {
+fn a_cluster_of_another_major_version_is_refused() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join("pgdata")).unwrap();
     fs::write(scratch.path().join("pgdata/PG_VERSION"), "7\n").unwrap();
@@ -99,7 +99,7 @@ fn another_major_version() {
 }
 
 #[test]
-fn port_taken() {
+fn a_port_in_use_is_refused() {
     let scratch = Scratch::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().port();
@@ -116,7 +116,7 @@ fn port_taken() {
 }
 
 #[test]
-fn a_place_full_of_other_things() {
+fn a_cluster_folder_with_other_files_is_refused() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join("pgdata")).unwrap();
     fs::write(scratch.path().join("pgdata/holiday.jpg"), "").unwrap();
@@ -125,7 +125,7 @@ fn a_place_full_of_other_things() {
 }
 
 #[test]
-fn somebody_elses_cluster() {
+fn a_foreign_cluster_is_refused() {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("PG_VERSION"), "15\n").unwrap();
     let (error, text) = refused(scratch.options());
@@ -133,7 +133,7 @@ fn somebody_elses_cluster() {
 }
 
 #[test]
-fn a_setting_that_the_server_does_not_know() {
+fn an_unknown_setting_is_refused_with_the_end_of_the_log() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options
@@ -143,13 +143,13 @@ fn a_setting_that_the_server_does_not_know() {
     assert!(matches!(error, Error::StartFailed { .. }), "{text}");
     assert!(
         text.contains("no_such_setting"),
-        "the log's end is missing: {text}"
+        "the end of the log is missing: {text}"
     );
     Server::start(scratch.options()).unwrap();
 }
 
 #[test]
-fn unsafe_settings_and_useless_binaries() {
+fn reserved_settings_and_folders_without_binaries_are_refused() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options

@@ -1,4 +1,4 @@
-//! What the tests share: a folder that the server's user can reach, and SQL. It never hides a failure.
+//! Helpers of the tests: a temporary data folder that the user of the server can reach, and SQL. They panic on any failure.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use paceline_postgres::{Options, Server};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
-/// A data folder that is removed with the value.
+/// A data folder that is removed on drop.
 pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
@@ -53,7 +53,7 @@ pub(crate) fn execute(server: &Server, sql: &str) {
     });
 }
 
-/// The one value of a query, as text.
+/// Runs a query and returns its only value as text.
 pub(crate) fn ask(server: &Server, sql: &str) -> String {
     block_on(async {
         connect(&server.url("postgres"))

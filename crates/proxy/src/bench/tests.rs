@@ -32,12 +32,12 @@ fn line(round: usize, rate: f64) -> String {
     let docs = include_str!("../../../../docs/lab.md");
     let (_, example) = docs.split_once("```json\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
-    let mut records = paceline_lab::read_lines(&example.replace('\n', " ")).unwrap();
+    let mut records = paceline_bench::read_lines(&example.replace('\n', " ")).unwrap();
     let mut record = records.remove(0);
     record.round = round;
     match &mut record.result {
-        paceline_lab::RunResult::Ran(ran) => ran.rate = rate,
-        paceline_lab::RunResult::Failed { .. } => panic!("the example ran"),
+        paceline_bench::RunResult::Ran(ran) => ran.rate = rate,
+        paceline_bench::RunResult::Failed { .. } => panic!("the example ran"),
     }
     record.to_line().unwrap() + "\n"
 }
@@ -112,7 +112,7 @@ fn the_first_record_that_could_not_be_written_is_not_forgotten() {
         stand: Vec::new(),
         unwritten: None,
     };
-    let record = paceline_lab::read_lines(&line(1, 1_000.0))
+    let record = paceline_bench::read_lines(&line(1, 1_000.0))
         .unwrap()
         .remove(0);
     kept.file = Some(File::open(&file).unwrap());

@@ -12,8 +12,8 @@ use super::machine::Machine;
 use super::records::{Compare, RecordsArguments, Report};
 use crate::config::{Config, Host, SslMode, Upstream};
 use clap::{Args, Subcommand, ValueEnum};
-use paceline_lab::{
-    Calibration, Choice, Order, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
+use paceline_bench::{
+    Calibration, Choice, Plan, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
 };
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) enum LabCommand {
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// What to run; without targets, those of the stand.
-    pub(crate) order: Order,
+    pub(crate) order: Plan,
     /// Where the embedded PostgreSQL keeps its data, if no target is named.
     pub(crate) stand: Option<PathBuf>,
     /// Run once before all, if the stand is measured by a user's own script.
@@ -318,7 +318,7 @@ impl RunArguments {
             setup: None,
             json: self.json,
             html: self.html,
-            order: Order {
+            order: Plan {
                 targets,
                 choices,
                 warmup: self.warmup.unwrap_or(or(1, 2)),
@@ -380,8 +380,8 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
     Ok(Arc::new(Target {
         name: name.to_owned(),
         host: match host {
-            Host::Tcp(host) => paceline_lab::Host::Tcp(host),
-            Host::Unix(folder) => paceline_lab::Host::Unix(folder),
+            Host::Tcp(host) => paceline_bench::Host::Tcp(host),
+            Host::Unix(folder) => paceline_bench::Host::Unix(folder),
         },
         port,
         password: password.map(|secret| secret.reveal().to_owned()),

@@ -1,7 +1,7 @@
 //! Why the lab cannot carry out an order.
 
 use super::without_password;
-use paceline_lab::ScriptError;
+use paceline_bench::ScriptError;
 use thiserror::Error;
 
 /// What is wrong with the command line of `paceline bench`, or with a script that it names.

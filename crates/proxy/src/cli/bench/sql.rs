@@ -4,7 +4,7 @@ use super::super::CliError;
 use super::super::machine::Machine;
 use super::{Bench, BenchError, RunArguments};
 use clap::Args;
-use paceline_lab::{Choice, Script};
+use paceline_bench::{Choice, Script};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

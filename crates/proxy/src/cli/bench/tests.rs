@@ -26,7 +26,8 @@ fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
         .choices
         .iter()
         .map(|choice| (choice.scenario.name, choice.work.name()));
-    let first = paceline_lab::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
+    let first =
+        paceline_bench::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
     assert_eq!(chosen.collect::<Vec<_>>(), first);
     assert_eq!((order.rounds, order.duration), (1, Duration::from_secs(3)));
     assert_eq!(order.command, "paceline bench");

@@ -1,0 +1,444 @@
+//! The sequence of runs: every variant, with every number of clients, in rounds. Within a round the targets take turns, so
+//! that other load on the machine affects all of them. Every second round runs the targets in reverse, so that no target
+//! always follows the same one. An [`Observer`] receives the progress and the records.
+
+mod unreachable;
+
+use crate::connection::{Connection, Failure};
+use crate::groups;
+use crate::interrupt::{Interrupt, TimeLimit};
+use crate::load::{self, Arrivals, LoadOptions, Measured, RunStatus};
+use crate::machine::{Machine, ServerFacts};
+use crate::record::{
+    self, CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult,
+};
+use crate::script::{self, Script};
+use crate::server_stats::StatsReadings;
+use crate::statement::Protocol;
+use crate::target::Target;
+use crate::work::{Prepared, Work};
+use crate::workload::{Outcome, Scenario, Sizes, schema};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use unreachable::UnreachableTargets;
+
+/// Interval between two reports of a run.
+const TICK: Duration = Duration::from_millis(200);
+/// Limit for reading the counters of the server after a run.
+const COST: TimeLimit = TimeLimit {
+    limit: Duration::from_secs(10),
+    interrupted: Duration::from_secs(5),
+};
+/// Limit for a check, which may read tables of the sources' sizes.
+const CHECK: TimeLimit = TimeLimit {
+    limit: Duration::from_secs(300),
+    interrupted: Duration::from_secs(30),
+};
+/// Limit for dropping the tables.
+const CLEAN_UP: TimeLimit = TimeLimit {
+    limit: Duration::from_secs(30),
+    interrupted: Duration::from_secs(15),
+};
+/// Pause before a check is repeated.
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
+
+/// The runs of a bench.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The targets, in the order in which the first round runs them.
+    pub targets: Vec<Arc<Target>>,
+    /// The work of the clients.
+    pub choices: Vec<Choice>,
+    /// Time before each measurement begins.
+    pub warmup: Duration,
+    /// Measured time of each run.
+    pub duration: Duration,
+    /// Number of rounds.
+    pub rounds: usize,
+    /// Turns per second of all active clients together; `None`: each client begins its next turn when it has the answer.
+    pub rate: Option<f64>,
+    /// Pause of each client between turns.
+    pub think: Duration,
+    /// Sizes of tables, protocol and seed.
+    pub sizes: Sizes,
+    /// Number of threads of the load.
+    pub threads: usize,
+    /// Keep the tables after the last run.
+    pub keep_tables: bool,
+    /// The command line that repeats the bench, without passwords.
+    pub command: String,
+}
+
+/// The work of the clients, and the numbers of clients to run it with.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The scenario of the work; all scripts share one.
+    pub scenario: Scenario,
+    /// The work of the clients.
+    pub work: Work,
+    /// Numbers of clients, one run for each.
+    pub clients: Vec<usize>,
+}
+
+impl Choice {
+    /// A script, run with these numbers of clients, or with the default number if there are none.
+    pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
+        let clients = match clients {
+            [] => script::SCENARIO.clients,
+            given => given,
+        };
+        Self {
+            scenario: script::SCENARIO,
+            work: Work::Script(script),
+            clients: clients.to_vec(),
+        }
+    }
+}
+
+/// A run, as an observer sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The work.
+    pub choice: &'a Choice,
+    /// The target.
+    pub target: &'a Arc<Target>,
+    /// Number of clients.
+    pub clients: usize,
+    /// Number of the round, counted from 1.
+    pub round: usize,
+    /// Number of the run, counted from 1.
+    pub number: usize,
+    /// Number of runs in total.
+    pub of: usize,
+    /// Minimum duration of this run and the later ones.
+    pub left: Duration,
+}
+
+/// The stage of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum Stage {
+    /// The bench creates the tables.
+    Preparing,
+    /// The clients connect; contains how many are connected.
+    Connecting(usize),
+    /// The clients work.
+    Running {
+        /// Turns per second since the last report.
+        rate: f64,
+        /// Mean latency of these turns.
+        latency: Duration,
+        /// Number of failed turns since the run began.
+        failed: u64,
+        /// Time since the run began.
+        elapsed: Duration,
+    },
+    /// The bench compares the tables with the answers that clients received.
+    Checking,
+}
+
+/// Receives progress and records.
+pub trait Observer {
+    /// Called when a run reaches another stage, and every 200 ms while it stays in a stage.
+    fn on_stage(&mut self, run: &Run<'_>, stage: Stage);
+
+    /// Called when a run has ended.
+    fn on_end(&mut self, record: &Record);
+}
+
+/// Executes `plan`. A run that fails is recorded as well; the other runs continue.
+pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observer) {
+    let machine = Machine::this();
+    let runs = runs(plan);
+    let of = runs.len();
+    let mut unreachable = UnreachableTargets::default();
+    for (number, (choice, clients, round, target)) in (1..).zip(&runs) {
+        if interrupt.is_set() {
+            break;
+        }
+        let each = plan.warmup + plan.duration;
+        let run = Run {
+            choice,
+            target,
+            clients: *clients,
+            round: *round,
+            number,
+            of,
+            left: each * u32::try_from(of + 1 - number).unwrap_or(u32::MAX),
+        };
+        let at = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut server = ServerFacts::default();
+        let ran = execute(
+            plan,
+            &run,
+            interrupt,
+            observer,
+            &mut server,
+            &mut unreachable,
+        )
+        .await;
+        let result = match ran {
+            Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
+            Ok(None) => break,
+            Err(failure) => RunResult::Failed {
+                why: failure.to_string(),
+            },
+        };
+        observer.on_end(&Record {
+            version: record::VERSION,
+            at_unix_seconds: at.unwrap_or_default().as_secs(),
+            scenario: choice.scenario.name.to_owned(),
+            variant: choice.work.name().to_owned(),
+            target: target.name.clone(),
+            address: target.to_string(),
+            clients: *clients,
+            round: *round,
+            conditions: plan.conditions(),
+            result,
+            machine: machine.clone(),
+            server,
+        });
+    }
+    let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
+    if plan.choices.iter().any(on_own_schema) {
+        clean_up(plan, &unreachable, interrupt).await;
+    }
+}
+
+/// All runs, in the order in which they execute.
+fn runs(plan: &Plan) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
+    let mut runs = Vec::new();
+    for choice in &plan.choices {
+        for &clients in &choice.clients {
+            for round in 1..=plan.rounds {
+                let run = |target| (choice, clients, round, target);
+                match round % 2 {
+                    0 => runs.extend(plan.targets.iter().rev().map(run)),
+                    _ => runs.extend(plan.targets.iter().map(run)),
+                }
+            }
+        }
+    }
+    runs
+}
+
+/// Creates the tables, runs the load and checks the tables. Returns `None` if the run was interrupted before it began.
+async fn execute<'a>(
+    plan: &Plan,
+    run: &Run<'a>,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+    server: &mut ServerFacts,
+    unreachable: &mut UnreachableTargets<'a>,
+) -> Result<Option<Ran>, Failure> {
+    unreachable.refuse(run.target)?;
+    observer.on_stage(run, Stage::Preparing);
+    let work = tokio::select! {
+        work = prepare(plan, run, server, unreachable) => work?,
+        () = interrupt.requested() => return Ok(None),
+    };
+
+    let status = Arc::new(RunStatus::new(interrupt.clone()));
+    let load = plan.load(run.clients, &work);
+    let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
+    let measured = tokio::select! {
+        measured = load::run(work.clients(), run.target, &load, &status) => measured?,
+        () = report(observer, run, &status) => unreachable!("report never returns"),
+        () = readings.watch(run.target, &status, &load) => unreachable!("watch never returns"),
+        () = groups::watch(run.target, &status, &mut samples) => unreachable!("watch never returns"),
+    };
+    if status.started.get().is_none() {
+        return Ok(None);
+    }
+    let cost = async { Ok(readings.cost(run.target, &status).await) };
+    let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
+    observer.on_stage(run, Stage::Checking);
+    let check = check(&work, run.target, measured.outcome, interrupt).await;
+    // Scripts use other tables than those that were counted.
+    let own = run.choice.work.is_on_own_schema();
+    cost.dead_rows = cost.dead_rows.filter(|_| own);
+    Ok(Some(Ran {
+        seconds: measured.lasted.as_secs_f64(),
+        units: measured.done,
+        rate: measured.rate(),
+        latency: Latency::of(&measured),
+        errors: errors(&measured),
+        check,
+        cost,
+        groups: samples,
+        interrupted: interrupt.is_set(),
+        open_loop: plan.rate.map(|_| OpenLoop {
+            offered: measured.offered,
+            behind: measured.behind,
+        }),
+    }))
+}
+
+/// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
+/// close idle connections.
+async fn prepare<'a>(
+    plan: &Plan,
+    run: &Run<'a>,
+    server: &mut ServerFacts,
+    unreachable: &mut UnreachableTargets<'a>,
+) -> Result<Prepared, Failure> {
+    let opened = Connection::open(run.target).await;
+    let mut conn = opened.inspect_err(|failure| unreachable.note(run.target, failure))?;
+    *server = ServerFacts::of(&mut conn).await?;
+    wait_for_old_sessions(&mut conn).await;
+    let work = run.choice.work.prepare(&plan.sizes, &mut conn).await?;
+    conn.close().await;
+    Ok(work)
+}
+
+/// Waits while sessions of an earlier run are ending: thousands of them use the processor during the next run.
+async fn wait_for_old_sessions(conn: &mut Connection) {
+    /// A number of sessions that has no measurable cost.
+    const FEW: i64 = 100;
+    const PAUSE: Duration = Duration::from_millis(500);
+    const LIMIT: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + LIMIT;
+    let mut before = i64::MAX;
+    loop {
+        let sessions = "SELECT count(*) FROM pg_catalog.pg_stat_activity";
+        match conn.number(sessions).await {
+            Ok(now) if now > FEW && now < before && Instant::now() < deadline => before = now,
+            // Some servers that speak the protocol have no such view.
+            _ => return,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Compares the tables with the answers that clients received. If the connection is lost, tries once more. A check that
+/// cannot be made does not hold. Returns `None` for a script, whose expected result is unknown.
+async fn check(
+    work: &Prepared,
+    target: &Target,
+    outcome: Outcome,
+    interrupt: &Interrupt,
+) -> Option<CheckResult> {
+    let Prepared::Workload(workload) = work else {
+        return None;
+    };
+    let attempt = async || {
+        let mut conn = Connection::open(target).await?;
+        let check = workload.check(&mut conn, outcome).await?;
+        conn.close().await;
+        Ok::<_, Failure>(check)
+    };
+    let attempts = async {
+        match attempt().await {
+            Err(failure) if failure.may_pass() => {
+                tokio::time::sleep(CHECK_PAUSE).await;
+                attempt().await
+            }
+            done => done,
+        }
+    };
+    let (holds, says) = match CHECK.with(interrupt, attempts).await {
+        Ok(check) => (check.holds, check.says),
+        Err(failure) => (false, format!("it could not be made: {failure}")),
+    };
+    Some(CheckResult { holds, says })
+}
+
+fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {
+    let errors = measured.errors.iter();
+    errors
+        .map(|(kind, (count, first))| {
+            let (count, first) = (*count, first.clone());
+            (kind.clone(), Errors { count, first })
+        })
+        .collect()
+}
+
+/// Reports the progress to `observer`. Never returns.
+async fn report(observer: &mut dyn Observer, run: &Run<'_>, status: &RunStatus) {
+    let (mut done, mut micros, mut at) = (0, 0, Instant::now());
+    loop {
+        let stage = match status.started.get() {
+            None => Stage::Connecting(status.connected.load(Ordering::Relaxed)),
+            Some(started) => {
+                let now = Instant::now();
+                let new_done = status.done.load(Ordering::Relaxed);
+                let new_micros = status.micros.load(Ordering::Relaxed);
+                let (turns, took) = (new_done - done, new_micros.saturating_sub(micros));
+                let stage = Stage::Running {
+                    rate: turns as f64 / (now - at).as_secs_f64().max(0.001),
+                    latency: Duration::from_micros(took.checked_div(turns).unwrap_or_default()),
+                    failed: status.failed.load(Ordering::Relaxed),
+                    elapsed: now - *started,
+                };
+                (done, micros, at) = (new_done, new_micros, now);
+                stage
+            }
+        };
+        observer.on_stage(run, stage);
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Drops the schema, or leaves its tables for the next run. A target that does not answer keeps it until the next run.
+async fn clean_up(plan: &Plan, unreachable: &UnreachableTargets<'_>, interrupt: &Interrupt) {
+    for target in &plan.targets {
+        let work = async {
+            unreachable.refuse(target)?;
+            let mut conn = Connection::open(target).await?;
+            if plan.keep_tables {
+                schema::leave(&mut conn).await?
+            } else {
+                schema::drop(&mut conn).await?
+            }
+            conn.close().await;
+            Ok(())
+        };
+        let _: Result<(), Failure> = CLEAN_UP.with(interrupt, work).await;
+    }
+}
+
+impl Plan {
+    /// The number of clients of the largest run.
+    pub fn most_clients(&self) -> usize {
+        let all = self.choices.iter().flat_map(|choice| &choice.clients);
+        all.copied().max().unwrap_or_default()
+    }
+
+    fn load(&self, clients: usize, work: &Prepared) -> LoadOptions {
+        LoadOptions {
+            clients,
+            threads: self.threads,
+            shared_connections: work.shared_connections(),
+            warmup: self.warmup,
+            duration: self.duration,
+            arrivals: match self.rate {
+                Some(rate) => Arrivals::Open {
+                    rate: rate / work.active_clients(clients).max(1) as f64,
+                },
+                None => Arrivals::Closed { think: self.think },
+            },
+            seed: self.sizes.seed,
+        }
+    }
+
+    fn conditions(&self) -> Conditions {
+        let protocol = match self.sizes.protocol {
+            Protocol::Simple => "simple",
+            Protocol::Extended => "extended",
+            Protocol::Prepared => "prepared",
+        };
+        Conditions {
+            warmup_seconds: self.warmup.as_secs_f64(),
+            duration_seconds: self.duration.as_secs_f64(),
+            rate: self.rate,
+            think_seconds: self.think.as_secs_f64(),
+            protocol: protocol.to_owned(),
+            rows: self.sizes.rows,
+            full: self.sizes.full,
+            seed: self.sizes.seed,
+            threads: self.threads,
+            stand: Vec::new(),
+            command: self.command.clone(),
+        }
+    }
+}

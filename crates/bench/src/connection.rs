@@ -1,0 +1,399 @@
+//! The connection of a client. The lab has its own implementation, so that it does not measure a driver. It logs in, sends
+//! statements and passes rows to the caller one by one; it stores no rows unless the caller does.
+
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use crate::statement::{Statement, Value};
+use crate::target::Target;
+use bytes::BytesMut;
+use paceline_wire::auth::{Credential, Login, Progress};
+use paceline_wire::backend::{self, Field, Status, tag};
+use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::scram::{self, Keys};
+use paceline_wire::startup::Startup;
+use paceline_wire::{Frame, Frames, Header, WireError, frontend};
+use std::io;
+use std::time::Duration;
+use stream::Stream;
+
+/// Limit for closing a connection.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// Limit for a login; a busy server may take long.
+const CONNECT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Why a statement has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Failure {
+    /// The target returned an error; the connection remains usable.
+    #[error("{message} (SQLSTATE {sqlstate})")]
+    Refused {
+        /// SQLSTATE (PostgreSQL documentation, appendix A).
+        sqlstate: String,
+        /// Primary message of the target.
+        message: String,
+    },
+    /// The target rejected the login. No work was begun.
+    #[error("not admitted: {message} (SQLSTATE {sqlstate})")]
+    NotAdmitted {
+        /// SQLSTATE (PostgreSQL documentation, appendix A).
+        sqlstate: String,
+        /// Primary message of the target.
+        message: String,
+    },
+    /// No server answers at the address.
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// The connection was lost before the answer arrived. The client does not know whether the statement was executed.
+    #[error("the connection was lost: {0}")]
+    Lost(String),
+}
+
+impl Failure {
+    /// The name in counts of errors: the SQLSTATE or a word.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Refused { sqlstate, .. } | Self::NotAdmitted { sqlstate, .. } => sqlstate,
+            Self::Unreachable(_) => "unreachable",
+            Self::Lost(_) => "lost",
+        }
+    }
+
+    /// Whether the statement may have been executed although it failed: this connection was lost, or the one between a
+    /// pooler and its server (class 08), or the server terminated it (57P).
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::Refused { sqlstate, .. } => {
+                sqlstate.starts_with("08") || sqlstate.starts_with("57P")
+            }
+            Self::NotAdmitted { .. } | Self::Unreachable(_) => false,
+            Self::Lost(_) => true,
+        }
+    }
+
+    /// Whether a new connection may succeed soon: this one was lost, or the server was full or starting.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_in_doubt() || matches!(self, Self::NotAdmitted { .. })
+    }
+
+    /// The same failure during a login: no statement was sent, so none may have been executed.
+    fn at_login(self) -> Self {
+        match self {
+            Self::Refused { sqlstate, message } => Self::NotAdmitted { sqlstate, message },
+            Self::Lost(why) => Self::Unreachable(format!("{why}, before the login had ended")),
+            other => other,
+        }
+    }
+
+    fn lost(error: &io::Error) -> Self {
+        Self::Lost(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the target closed it".to_owned(),
+            _ => error.to_string(),
+        })
+    }
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+/// The end of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Number of rows.
+    pub(crate) rows: u64,
+    /// Number of rows in the last command tag (`UPDATE 3`).
+    pub(crate) affected: u64,
+}
+
+/// Rows in text format.
+pub(crate) type Rows = Vec<Vec<Option<String>>>;
+
+/// A connection after a successful login.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    out: BytesMut,
+    /// The beginning of an incomplete message.
+    input: BytesMut,
+    /// By number of the statement: whether this connection has prepared it.
+    prepared: Vec<bool>,
+    status: Status,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
+        match tokio::time::timeout(CONNECT_LIMIT, Self::open_without_limit(target)).await {
+            Ok(opened) => opened.map_err(Failure::at_login),
+            Err(_) => Err(Failure::Unreachable(format!(
+                "no answer for {} s",
+                CONNECT_LIMIT.as_secs()
+            ))),
+        }
+    }
+
+    async fn open_without_limit(target: &Target) -> Result<Self, Failure> {
+        let stream = Stream::connect(target).await;
+        let mut conn = Self {
+            stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
+            out: BytesMut::new(),
+            input: BytesMut::new(),
+            prepared: Vec::new(),
+            status: Status::Idle,
+        };
+        let parameters = [
+            ("user", &target.user),
+            ("database", &target.database),
+            ("application_name", &"paceline bench".to_owned()),
+        ];
+        let startup = Startup {
+            minor: 0,
+            parameters: parameters.map(|(n, v)| (n.to_owned(), v.clone())).to_vec(),
+        };
+        startup.write(&mut conn.out);
+        conn.log_in(target).await?;
+        Ok(conn)
+    }
+
+    async fn log_in(&mut self, target: &Target) -> Result<(), Failure> {
+        let password = target.password.as_deref();
+        let credential = password.map_or(Credential::None, Credential::Password);
+        let mut random = [0; scram::NONCE_LEN];
+        let filled = getrandom::fill(&mut random);
+        filled.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let mut login = Login::new(&target.user, credential, random);
+        loop {
+            let mut request = None;
+            let mut on_frame = |frame: Frame<'_>| {
+                if frame.tag == tag::AUTHENTICATION {
+                    request = Some(frame.body().to_vec());
+                }
+                frame.tag == tag::AUTHENTICATION
+            };
+            let ready = self.exchange(&mut on_frame).await?;
+            let Some(body) = request.filter(|_| !ready) else {
+                return Ok(());
+            };
+            let rejected = |error: WireError| Failure::Unreachable(error.to_string());
+            let progress = login.handle(&body, &mut self.out).map_err(rejected)?;
+            if let Progress::WantsKeys(stretch) = progress {
+                let keys = Keys::derive(password.unwrap_or_default().as_bytes(), &stretch);
+                login.give(&keys, &mut self.out).map_err(rejected)?;
+            }
+        }
+    }
+
+    /// Sends the contents of `out` and passes every message to `on_frame`. Stops when `on_frame` returns true
+    /// (`Ok(false)`) or when the target is ready (`Ok(true)`). Returns an error of the target when the target is ready
+    /// again or has closed the connection.
+    async fn exchange(
+        &mut self,
+        on_frame: &mut impl FnMut(Frame<'_>) -> bool,
+    ) -> Result<bool, Failure> {
+        let written = self.stream.write_all(&mut self.out).await;
+        written.map_err(|error| Failure::lost(&error))?;
+        let Self {
+            stream,
+            input,
+            status,
+            ..
+        } = self;
+        let mut refused = None;
+        loop {
+            let read = stream.read(|bytes| feed(input, bytes, status, &mut refused, on_frame));
+            match read.await {
+                Ok(read) => match (read?, refused.take()) {
+                    (AnswerState::Incomplete, error) => refused = error,
+                    (AnswerState::Ready | AnswerState::Stopped, Some(error)) => return Err(error),
+                    (AnswerState::Ready, None) => return Ok(true),
+                    (AnswerState::Stopped, None) => return Ok(false),
+                },
+                // After a FATAL error the server closes the connection.
+                Err(error) => return Err(refused.unwrap_or_else(|| Failure::lost(&error))),
+            }
+        }
+    }
+
+    /// Whether a transaction is open.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.status != Status::Idle
+    }
+
+    /// Runs a query string and returns the rows of its last statement that returns rows.
+    pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows, Failure> {
+        Ok(self.table(sql).await?.1)
+    }
+
+    /// Like [`Self::query`], but also returns the names of the columns.
+    pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows), Failure> {
+        frontend::write_query(&mut self.out, sql);
+        let (mut columns, mut rows, mut broken) = (Vec::new(), Rows::new(), None);
+        let mut on_frame = |frame: Frame<'_>| {
+            let read = match frame.tag {
+                tag::ROW_DESCRIPTION => backend::read_fields(frame.body()).map(|fields| {
+                    rows.clear();
+                    let name = |field: Field| String::from_utf8_lossy(&field.name).into_owned();
+                    columns = fields.into_iter().map(name).collect();
+                }),
+                tag::DATA_ROW => backend::row_values(frame.body())
+                    .map(|values| rows.push(values.into_iter().map(text).collect())),
+                _ => Ok(()),
+            };
+            broken = broken.take().or(read.err());
+            false
+        };
+        self.exchange(&mut on_frame).await?;
+        broken.map_or(Ok((columns, rows)), |error: WireError| Err(error.into()))
+    }
+
+    /// Runs a query that returns one number.
+    pub(crate) async fn number(&mut self, sql: &str) -> Result<i64, Failure> {
+        let rows = self.query(sql).await?;
+        let value = rows
+            .first()
+            .and_then(|row| row.first()?.as_deref()?.parse().ok());
+        value.ok_or_else(|| Failure::Refused {
+            sqlstate: "22023".to_owned(),
+            message: format!("no number came for: {sql}"),
+        })
+    }
+
+    /// Runs `statement` once. Passes the body of each row to `on_row` (see [`backend::row_values`]).
+    pub(crate) async fn run(
+        &mut self,
+        statement: &Statement,
+        values: &[Value<'_>],
+        mut on_row: impl FnMut(&[u8]),
+    ) -> Result<Answer, Failure> {
+        let known = self.prepared.get(statement.number) == Some(&true);
+        statement.write(values, known, &mut self.out);
+        let (mut answer, mut parsed) = (Answer::default(), false);
+        let mut on_frame = |frame: Frame<'_>| {
+            match frame.tag {
+                tag::DATA_ROW => {
+                    answer.rows += 1;
+                    on_row(frame.body());
+                }
+                tag::COMMAND_COMPLETE => {
+                    answer.affected = backend::affected_rows(frame.body()).unwrap_or_default();
+                }
+                tag::PARSE_COMPLETE => parsed = true,
+                _ => {}
+            }
+            false
+        };
+        let done = self.exchange(&mut on_frame).await;
+        // The statement remains prepared even if its execution fails.
+        if parsed && statement.is_kept() {
+            self.note_prepared(statement.number);
+        }
+        done.map(|_| answer)
+    }
+
+    fn note_prepared(&mut self, number: usize) {
+        let len = self.prepared.len().max(number + 1);
+        self.prepared.resize(len, false);
+        if let Some(known) = self.prepared.get_mut(number) {
+            *known = true;
+        }
+    }
+
+    /// Terminates the connection as a client does, without waiting for the target.
+    pub(crate) async fn terminate(mut self) {
+        frontend::write_terminate(&mut self.out);
+        // If the message cannot be sent, the target sees the end of the connection.
+        let _ = self.stream.write_all(&mut self.out).await;
+    }
+
+    /// Terminates the connection and waits, within a limit, until the target has closed it.
+    pub(crate) async fn close(mut self) {
+        frontend::write_terminate(&mut self.out);
+        let goodbye = async {
+            // If the message cannot be sent, the target sees the end of the connection.
+            if self.stream.write_all(&mut self.out).await.is_ok() {
+                while self.stream.read(|_| ()).await.is_ok() {}
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_LIMIT, goodbye).await;
+    }
+}
+
+/// The state of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnswerState {
+    Incomplete,
+    Stopped,
+    Ready,
+}
+
+/// Passes the complete messages in `input` and `bytes` to `on_frame` and leaves the remainder in `input`. Only a message
+/// that is split between two reads is copied.
+fn feed(
+    input: &mut BytesMut,
+    bytes: &[u8],
+    status: &mut Status,
+    refused: &mut Option<Failure>,
+    on_frame: &mut impl FnMut(Frame<'_>) -> bool,
+) -> Result<AnswerState, WireError> {
+    let mut feed = AnswerState::Incomplete;
+    let mut take = |frame: Frame<'_>| {
+        match frame.tag {
+            tag::ERROR_RESPONSE => *refused = Some(refusal(frame.body())),
+            tag::READY_FOR_QUERY => {
+                *status = Status::read(frame.body())?;
+                feed = AnswerState::Ready;
+            }
+            _ if on_frame(frame) => feed = AnswerState::Stopped,
+            _ => {}
+        }
+        Ok(())
+    };
+    let bytes = complete(input, bytes)?;
+    let mut split = Frames::new(input);
+    if let Some(frame) = split.next_frame()? {
+        take(frame)?;
+        input.clear();
+    }
+    let mut frames = Frames::new(bytes);
+    while let Some(frame) = frames.next_frame()? {
+        take(frame)?;
+    }
+    input.extend_from_slice(frames.rest());
+    Ok(feed)
+}
+
+/// Completes the message in `input` from `bytes`, as far as possible; returns the remaining bytes.
+fn complete<'a>(input: &mut BytesMut, mut bytes: &'a [u8]) -> Result<&'a [u8], WireError> {
+    while !input.is_empty() {
+        let wanted = Header::read(input)?.map_or(HEADER_LEN, |header| header.len);
+        let missing = wanted.saturating_sub(input.len());
+        if missing == 0 || bytes.is_empty() {
+            break;
+        }
+        let (taken, rest) = bytes.split_at(missing.min(bytes.len()));
+        input.extend_from_slice(taken);
+        bytes = rest;
+    }
+    Ok(bytes)
+}
+
+fn refusal(body: &[u8]) -> Failure {
+    let field = |code| {
+        backend::error_field(body, code)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Failure::Refused {
+        sqlstate: field(b'C'),
+        message: field(b'M'),
+    }
+}
+
+fn text(value: Option<&[u8]>) -> Option<String> {
+    value.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}

@@ -1,0 +1,58 @@
+//! The benchmark of Paceline: runs the five scenarios and scripts of users against any server that speaks PostgreSQL's
+//! protocol, several targets in turn, and checks that no work was lost. The documentation calls it the lab.
+//!
+//! It never touches a table outside of its own schema `paceline_lab`, except in a script of a user. It never compares
+//! figures of different runs without saying so, and it never reports a rate without the result of the check; for a script,
+//! it says that there is no check.
+
+#![warn(clippy::missing_errors_doc)]
+
+mod bench;
+mod calibrate;
+mod circumstances;
+mod compare;
+mod connection;
+mod demo;
+mod descriptors;
+mod groups;
+mod interrupt;
+mod load;
+mod machine;
+mod power_law;
+mod progress;
+mod record;
+mod report;
+mod script;
+mod server_stats;
+mod session;
+mod show;
+mod statement;
+mod summary;
+mod table;
+mod target;
+mod validity;
+mod work;
+mod workload;
+
+pub use bench::{Choice, Observer, Plan, Run, Stage, bench};
+pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};
+pub use compare::{Comparison, compare};
+pub use connection::Failure;
+pub use demo::{Demo, PACELINE_SETTINGS};
+pub use descriptors::allow as allow_clients;
+pub use groups::GroupSample;
+pub use interrupt::Interrupt;
+pub use machine::{Machine, ServerFacts};
+pub use progress::Progress;
+pub use record::{
+    CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult, VERSION, read_lines,
+};
+pub use report::report;
+pub use script::{Script, ScriptError};
+pub use server_stats::Cost;
+pub use statement::Protocol;
+pub use summary::{Cell, Figures, Row, Spread, summarize};
+pub use table::{all_hold, table};
+pub use target::{Host, Target};
+pub use work::Work;
+pub use workload::{SCENARIOS, Scenario, Sizes, Variant};

@@ -1,0 +1,217 @@
+//! Measured time and late turns, with clients that need no server.
+
+use super::*;
+use crate::interrupt::Interrupt;
+use crate::session::Session;
+use crate::target::Host;
+use crate::workload::{Client, Pending, Turn};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Far longer than any test.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The turns of all clients. A client without further turns stops the run when all others have finished.
+#[derive(Default)]
+struct Script {
+    /// By client.
+    turns: Vec<Vec<Turn>>,
+    /// When each client began its last turn.
+    last_turns: Mutex<Vec<Instant>>,
+    stop: Interrupt,
+}
+
+struct Actor {
+    script: Arc<Script>,
+    turns: std::vec::IntoIter<Turn>,
+}
+
+impl Client for Actor {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async move {
+            let turn = self.turns.next();
+            let last_turns = &self.script.last_turns;
+            if turn.is_none() {
+                while last_turns.lock().unwrap().len() + 1 < self.script.turns.len() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if turn.is_none_or(|turn| turn == Turn::Finished) {
+                last_turns.lock().unwrap().push(Instant::now());
+            }
+            if turn.is_none() {
+                self.script.stop.set();
+            }
+            Ok(turn.unwrap_or(Turn::Idle))
+        })
+    }
+
+    fn connects_itself(&self) -> bool {
+        true
+    }
+}
+
+/// One client in a closed loop.
+fn load() -> LoadOptions {
+    LoadOptions {
+        clients: 1,
+        threads: 1,
+        shared_connections: None,
+        warmup: Duration::ZERO,
+        duration: HOUR,
+        arrivals: Arrivals::Closed {
+            think: Duration::ZERO,
+        },
+        seed: 1,
+    }
+}
+
+fn measure(clients: Arc<MakeClient>, load: &LoadOptions, status: &Arc<RunStatus>) -> Measured {
+    let nowhere = Arc::new(Target {
+        name: "nowhere".to_owned(),
+        host: Host::Unix("/nowhere".into()),
+        port: 1,
+        user: "nobody".to_owned(),
+        password: None,
+        database: "nothing".to_owned(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let run = run(clients, &nowhere, load, status);
+    runtime.unwrap().block_on(run).unwrap()
+}
+
+/// The results, when the run began, and when the last client began its last turn.
+fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
+    let script = Arc::new(Script {
+        turns: turns.iter().map(|turns| turns.to_vec()).collect(),
+        ..Script::default()
+    });
+    let load = LoadOptions {
+        clients: turns.len(),
+        threads,
+        ..load()
+    };
+    let status = Arc::new(RunStatus::new(script.stop.clone()));
+    let of_clients = Arc::clone(&script);
+    let clients: Arc<MakeClient> = Arc::new(move |number, _| {
+        Box::new(Actor {
+            script: Arc::clone(&of_clients),
+            turns: of_clients.turns[number].clone().into_iter(),
+        })
+    });
+    let measured = measure(clients, &load, &status);
+    let last_turns = script.last_turns.lock().unwrap();
+    let last = last_turns.iter().max();
+    let started = *status.started.get().unwrap();
+    (measured, started, *last.unwrap())
+}
+
+#[test]
+fn the_measured_time_ends_when_all_work_is_done() {
+    let scripts: [&[Turn]; 2] = [
+        &[Turn::Done, Turn::Done, Turn::Idle, Turn::Finished],
+        &[Turn::Done, Turn::Finished],
+    ];
+    for threads in [1, 2] {
+        let (measured, started, last) = act(&scripts, threads);
+        assert_eq!((measured.done, measured.outcome.acknowledged), (3, 3));
+        assert!(measured.lasted > Duration::ZERO);
+        // The turn in which a client finds no more work does not count.
+        assert!(started + measured.lasted <= last, "{:?}", measured.lasted);
+    }
+}
+
+#[test]
+fn the_measured_time_continues_while_a_client_works() {
+    // The second client continues until it is stopped.
+    let scripts: [&[Turn]; 2] = [&[Turn::Done, Turn::Finished], &[Turn::Done]];
+    for threads in [1, 2] {
+        let (measured, started, last) = act(&scripts, threads);
+        assert_eq!(measured.done, 2);
+        assert!(started + measured.lasted >= last, "{:?}", measured.lasted);
+        assert!(measured.lasted < HOUR);
+    }
+}
+
+/// A client whose turn takes longer than the run.
+struct Slow(Duration);
+
+impl Client for Slow {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Turn::Done)
+        })
+    }
+
+    fn connects_itself(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn turns_that_were_due_without_an_answer_are_counted() {
+    let load = LoadOptions {
+        duration: Duration::from_millis(50),
+        arrivals: Arrivals::Open { rate: 1_000.0 },
+        ..load()
+    };
+    let turn = load.duration;
+    let status = Arc::new(RunStatus::new(Interrupt::default()));
+    let measured = measure(Arc::new(move |_, _| Box::new(Slow(turn))), &load, &status);
+    // The first turn ended too late, and the others never began.
+    assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
+    assert!(measured.behind > 10, "{measured:?}");
+    assert_eq!(measured.offered, measured.behind);
+    assert_eq!(measured.latency.len(), measured.behind);
+    // The oldest turn has the age of the run, the youngest was due at its end.
+    assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
+}
+
+#[test]
+fn each_thread_has_a_client_and_a_connection() {
+    let threads = |threads, clients, shared_connections| {
+        let load = LoadOptions {
+            threads,
+            clients,
+            shared_connections,
+            ..load()
+        };
+        load.threads()
+    };
+    assert_eq!(threads(4, 100, None), 4);
+    assert_eq!(threads(4, 3, None), 3);
+    assert_eq!(threads(64, 100, Some(32)), 32);
+    assert_eq!(threads(2, 0, Some(32)), 1);
+}
+
+/// A client whose login is rejected.
+struct Outcast;
+
+impl Client for Outcast {
+    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
+        Box::pin(async {
+            Err(Failure::NotAdmitted {
+                sqlstate: "53300".to_owned(),
+                message: "too many clients".to_owned(),
+            })
+        })
+    }
+
+    fn connects_itself(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_rejected_client_pauses_before_it_tries_again() {
+    let load = LoadOptions {
+        duration: Duration::from_millis(50),
+        ..load()
+    };
+    let status = Arc::new(RunStatus::new(Interrupt::default()));
+    let measured = measure(Arc::new(|_, _| Box::new(Outcast)), &load, &status);
+    // It tries immediately, and again after each pause within the run.
+    assert!((1..=3).contains(&measured.errors["53300"].0));
+    assert_eq!(measured.outcome.unknown, 0);
+}

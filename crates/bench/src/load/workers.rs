@@ -1,0 +1,335 @@
+//! A thread of the load and the clients that it runs.
+
+use super::arrivals::Schedule;
+use super::measured::Measured;
+use super::options::{LoadOptions, MakeClient, Start};
+use super::status::RunStatus;
+use crate::connection::Failure;
+use crate::interrupt::TimeLimit;
+use crate::session::{Pool, Session};
+use crate::target::Target;
+use crate::workload::{Client, Turn};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+
+/// Maximum number of concurrent logins per thread: the listen queue of a server is short.
+const LOGINS_MAX: usize = 64;
+/// Limit for the last answers when the time is over.
+const GRACE: Duration = Duration::from_secs(60);
+/// Limit for the last answers when the run was stopped.
+const GRACE_STOPPED: Duration = Duration::from_secs(5);
+/// Pause of a client after it could not connect.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+/// A thread of the load.
+pub(super) struct Worker {
+    pub(super) clients: Arc<MakeClient>,
+    pub(super) target: Arc<Target>,
+    pub(super) options: LoadOptions,
+    pub(super) status: Arc<RunStatus>,
+    /// The numbers of the clients of this thread.
+    pub(super) numbers: Vec<usize>,
+    /// Number of connections that these clients share; `None` gives each its own.
+    pub(super) shared: Option<usize>,
+    pub(super) started: watch::Receiver<Start>,
+}
+
+impl Worker {
+    /// Connects all clients, reports that to `at_start`, waits for the start signal and runs the clients to the end.
+    pub(super) fn run(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                // The receiver is gone if the run was interrupted.
+                let _ = at_start.send(Err(Failure::Unreachable(error.to_string())));
+                return Measured::nothing();
+            }
+        };
+        tokio::task::LocalSet::new().block_on(&runtime, self.work(at_start))
+    }
+
+    async fn work(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+        let pool = self
+            .shared
+            .map(|connections| Rc::new(Pool::new(connections)));
+        let connected = tokio::select! {
+            connected = self.connect(pool.as_ref()) => connected,
+            () = self.status.stop.requested() => return Measured::nothing(),
+        };
+        let clients = match connected {
+            Ok(clients) => clients,
+            Err(failure) => {
+                let _ = at_start.send(Err(failure));
+                return Measured::nothing();
+            }
+        };
+        let _ = at_start.send(Ok(()));
+        let mut started = self.started.clone();
+        let start = started.wait_for(|start| *start != Start::Wait).await;
+        let Ok(Start::At(start)) = start.map(|start| *start) else {
+            return Measured::nothing();
+        };
+        let measured = Rc::new(RefCell::new(Measured::nothing()));
+        let window = Window {
+            begin: start + self.options.warmup,
+            end: start + self.options.warmup + self.options.duration,
+            status: Arc::clone(&self.status),
+        };
+        let (mut tasks, mut schedules) = (JoinSet::new(), Vec::new());
+        for client in clients {
+            let rng = StdRng::seed_from_u64(client.seed);
+            let schedule = Schedule::new(self.options.arrivals, start, rng);
+            let schedule = Rc::new(RefCell::new(schedule));
+            schedules.push(Rc::clone(&schedule));
+            tasks.spawn_local(client.run(schedule, window.clone(), Rc::clone(&measured)));
+        }
+        let grace = TimeLimit {
+            limit: self.options.warmup + self.options.duration + GRACE,
+            interrupted: GRACE_STOPPED,
+        };
+        let mut idle = Vec::new();
+        let finished = tokio::select! {
+            finished = wait_for_clients(&mut tasks, start, &mut idle) => finished,
+            () = grace.elapsed(&self.status.stop) => None,
+        };
+        let mut measured = measured.replace(Measured::nothing());
+        // If no work was left, the time after the last unit does not count.
+        measured.lasted = window.measured_time(finished);
+        for _ in 0..tasks.len() {
+            measured.outcome.unknown += 1;
+            let waited = "no answer, though the run had ended";
+            measured.record_failure(&Failure::Lost(waited.to_owned()));
+        }
+        tasks.abort_all();
+        window.count_behind(&schedules, &mut measured);
+        close(idle, pool).await;
+        measured
+    }
+
+    async fn connect(&self, pool: Option<&Rc<Pool>>) -> Result<Vec<ClientTask>, Failure> {
+        let permits = Rc::new(Semaphore::new(LOGINS_MAX));
+        let mut tasks = JoinSet::new();
+        for &number in &self.numbers {
+            let mut rng = StdRng::seed_from_u64(self.options.seed);
+            // Each client has its own generator, so that its random numbers do not depend on the speed of the others.
+            let seed = rng.random::<u64>() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let client = ClientTask {
+                client: (self.clients)(number, StdRng::seed_from_u64(seed)),
+                session: Session::new(Arc::clone(&self.target), pool.cloned()),
+                seed: !seed,
+            };
+            let (permits, status) = (Rc::clone(&permits), Arc::clone(&self.status));
+            tasks.spawn_local(async move {
+                // Fails only if the semaphore is closed, which never happens.
+                let _permit = permits.acquire().await;
+                let client = client.connect().await;
+                status.connected.fetch_add(1, Ordering::Relaxed);
+                client
+            });
+        }
+        let mut clients = Vec::with_capacity(self.numbers.len());
+        while let Some(joined) = tasks.join_next().await {
+            match joined {
+                Ok(client) => clients.push(client?),
+                Err(error) => return Err(Failure::Lost(error.to_string())),
+            }
+        }
+        Ok(clients)
+    }
+}
+
+/// Closes the remaining connections after all clients have ended.
+async fn close(idle: Vec<Session>, pool: Option<Rc<Pool>>) {
+    let mut tasks = JoinSet::new();
+    for mut session in idle {
+        tasks.spawn_local(async move { session.close().await });
+    }
+    tasks.join_all().await;
+    if let Some(pool) = pool {
+        pool.close().await;
+    }
+}
+
+/// The measured time of a run.
+#[derive(Debug, Clone)]
+struct Window {
+    begin: Instant,
+    end: Instant,
+    status: Arc<RunStatus>,
+}
+
+impl Window {
+    /// The end of the measured time; earlier than [`Self::end`] if the run was stopped.
+    fn actual_end(&self) -> Instant {
+        let stopped = self.status.stop.at();
+        stopped.map_or(self.end, |at| at.min(self.end))
+    }
+
+    /// The length of the measured time, given when all work was `finished`, if it was.
+    fn measured_time(&self, finished: Option<Instant>) -> Duration {
+        let end = self.actual_end();
+        let last = finished.map_or(end, |finished| finished.min(end));
+        last.saturating_duration_since(self.begin)
+    }
+
+    /// Counts the turns that were due but not answered at the end. Their latency is at least their age at that time.
+    fn count_behind(&self, schedules: &[Rc<RefCell<Schedule>>], measured: &mut Measured) {
+        let end = self.actual_end();
+        if end <= self.begin {
+            return;
+        }
+        for schedule in schedules {
+            while let Some(due) = schedule.borrow_mut().next_behind(end) {
+                measured.offered += u64::from(due >= self.begin);
+                measured.behind += 1;
+                measured.record_latency(end - due);
+            }
+        }
+    }
+
+    /// Records a completed turn.
+    fn record_done(&self, now: Instant, took: Duration, measured: &RefCell<Measured>) {
+        self.status.done(took);
+        let mut measured = measured.borrow_mut();
+        measured.outcome.acknowledged += 1;
+        if now >= self.begin && now < self.actual_end() {
+            measured.record(took);
+        }
+    }
+
+    /// Waits until a turn is due. Returns `None` if the time is over or the run was stopped.
+    async fn wait(&self, due: Instant) -> Option<Instant> {
+        let now = Instant::now();
+        if now >= self.actual_end() {
+            return None;
+        }
+        if now >= due {
+            return Some(now);
+        }
+        let until = due.min(self.end);
+        tokio::select! {
+            () = tokio::time::sleep_until(until.into()) => (due < self.end).then(Instant::now),
+            () = self.status.stop.requested() => None,
+        }
+    }
+}
+
+/// Why a client takes no more turns.
+enum ClientEnd {
+    /// The time is over, or the run was stopped.
+    OutOfTime,
+    /// No work is left. Contains when the client completed its last unit, if it completed any.
+    Finished(Option<Instant>),
+    /// The client only stays connected until the others have ended.
+    Idle(Session),
+}
+
+/// Waits until all clients have ended. If all clients with work finished it, returns when the last unit was completed.
+async fn wait_for_clients(
+    tasks: &mut JoinSet<ClientEnd>,
+    start: Instant,
+    idle: &mut Vec<Session>,
+) -> Option<Instant> {
+    let mut last = Some(start);
+    while let Some(end) = tasks.join_next().await {
+        match end {
+            Ok(ClientEnd::Finished(own)) => {
+                last = last.map(|others| own.map_or(others, |own| others.max(own)));
+            }
+            Ok(ClientEnd::Idle(session)) => idle.push(session),
+            Ok(ClientEnd::OutOfTime) | Err(_) => last = None,
+        }
+    }
+    last
+}
+
+/// A client and its connection.
+struct ClientTask {
+    client: Box<dyn Client>,
+    session: Session,
+    /// Seed for the times of its turns.
+    seed: u64,
+}
+
+impl ClientTask {
+    async fn connect(mut self) -> Result<Self, Failure> {
+        if !self.client.connects_itself() {
+            self.session.connection().await?;
+            self.session.release();
+        }
+        Ok(self)
+    }
+
+    /// Takes turns until the client ends.
+    async fn run(
+        mut self,
+        schedule: Rc<RefCell<Schedule>>,
+        window: Window,
+        measured: Rc<RefCell<Measured>>,
+    ) -> ClientEnd {
+        let mut done = None;
+        let end = loop {
+            let due = schedule.borrow().due();
+            let Some(begun) = window.wait(due).await else {
+                break ClientEnd::OutOfTime;
+            };
+            let turn = self.client.turn(&mut self.session).await;
+            let mut now = Instant::now();
+            match turn {
+                Ok(Turn::Done) => {
+                    done = Some(now);
+                    let took = now - schedule.borrow().counts_from(begun);
+                    window.record_done(now, took, &measured);
+                }
+                Ok(Turn::Idle) => {}
+                Ok(Turn::StayConnected) => {
+                    schedule.borrow_mut().end();
+                    return ClientEnd::Idle(self.session);
+                }
+                Ok(Turn::Finished) => {
+                    schedule.borrow_mut().end();
+                    break ClientEnd::Finished(done);
+                }
+                Err(failure) => {
+                    window.status.failed.fetch_add(1, Ordering::Relaxed);
+                    self.fail(&failure, &measured).await;
+                    now = Instant::now();
+                }
+            }
+            self.session.release();
+            // A turn that was answered too late stays in the schedule and counts as behind.
+            if now >= window.actual_end() {
+                break ClientEnd::OutOfTime;
+            }
+            measured.borrow_mut().offered += u64::from(due >= window.begin);
+            schedule.borrow_mut().answered(now);
+        };
+        self.session.close().await;
+        end
+    }
+
+    async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {
+        {
+            let mut measured = measured.borrow_mut();
+            measured.record_failure(failure);
+            measured.outcome.unknown += u64::from(failure.is_in_doubt());
+        }
+        self.session.recover(failure).await;
+        if matches!(
+            failure,
+            Failure::Unreachable(_) | Failure::NotAdmitted { .. }
+        ) {
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+}

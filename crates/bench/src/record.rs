@@ -1,0 +1,242 @@
+//! The record of one run: a line of `results.jsonl`. All output is made from records.
+
+use crate::groups::GroupSample;
+use crate::load::Measured;
+use crate::machine::{Machine, ServerFacts};
+use crate::server_stats::Cost;
+use crate::show;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Add;
+
+/// The version of the format. Records of other versions are rejected.
+pub const VERSION: u32 = 1;
+
+/// One run of one variant with a number of clients against one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
+    /// When the run began, in seconds since 1970.
+    pub at_unix_seconds: u64,
+    /// Name of the scenario on the command line.
+    pub scenario: String,
+    /// Name of the variant.
+    pub variant: String,
+    /// Name of the target.
+    pub target: String,
+    /// Address of the target, without a password.
+    pub address: String,
+    /// Number of concurrent clients.
+    pub clients: usize,
+    /// Number of the round, counted from 1; targets alternate round by round.
+    pub round: usize,
+    /// The parameters of the run.
+    pub conditions: Conditions,
+    /// The result of the run.
+    pub result: RunResult,
+    /// The machine that ran the load.
+    pub machine: Machine,
+    /// The server behind the target.
+    pub server: ServerFacts,
+}
+
+/// The parameters of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Time before the measurement began.
+    pub warmup_seconds: f64,
+    /// Requested time of the measurement.
+    pub duration_seconds: f64,
+    /// Turns per second of all clients together; `None` for a closed loop.
+    pub rate: Option<f64>,
+    /// Pause of each client between turns.
+    pub think_seconds: f64,
+    /// `simple`, `extended` or `prepared`.
+    pub protocol: String,
+    /// Requested number of rows.
+    pub rows: Option<u64>,
+    /// Whether the tables had the sizes of the sources.
+    pub full: bool,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// Number of threads of the load.
+    pub threads: usize,
+    /// Settings of the Paceline of the demonstration. Empty if targets were named, and in older records.
+    #[serde(default)]
+    pub stand: Vec<String>,
+    /// The command line, without passwords.
+    pub command: String,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum RunResult {
+    /// The run was executed.
+    Ran(Box<Ran>),
+    /// The run could not be executed.
+    Failed {
+        /// The error message.
+        why: String,
+    },
+}
+
+/// The figures of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Measured time; less than requested if the run was interrupted or no work was left.
+    pub seconds: f64,
+    /// Number of completed units of work.
+    pub units: u64,
+    /// Units per second.
+    pub rate: f64,
+    /// Latencies of the units.
+    pub latency: Latency,
+    /// Failed turns by SQLSTATE (or `lost`, `unreachable`).
+    pub errors: BTreeMap<String, Errors>,
+    /// The result of the check; `None` for a script, which has no check.
+    pub check: Option<CheckResult>,
+    /// Cost per unit.
+    pub cost: Cost,
+    /// Sizes of groups during the run; empty if the target forms none.
+    pub groups: Vec<GroupSample>,
+    /// Whether the run was stopped early.
+    pub interrupted: bool,
+    /// Late turns; `None` for a closed loop.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoop>,
+}
+
+/// Turns at a fixed rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Number of turns that were due within the measured time.
+    pub offered: u64,
+    /// Number of turns that were due but not answered at the end of the measured time. The latencies contain their age at
+    /// that time, which is the minimum of their latency.
+    pub behind: u64,
+}
+
+impl Add for OpenLoop {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            behind: self.behind + other.behind,
+        }
+    }
+}
+
+/// Formats `5 of 100 due had no answer at the end`.
+impl fmt::Display for OpenLoop {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (behind, offered) = (show::count(self.behind), show::count(self.offered));
+        write!(out, "{behind} of {offered} due had no answer at the end")
+    }
+}
+
+/// Latencies in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Maximum.
+    pub max: u64,
+}
+
+/// Failures of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// Number of failures.
+    pub count: u64,
+    /// Message of the first failure.
+    pub first: String,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// Whether nothing was lost and nothing was done twice.
+    pub holds: bool,
+    /// The result in one sentence, with the figures.
+    pub says: String,
+}
+
+impl Latency {
+    pub(crate) fn of(measured: &Measured) -> Self {
+        let latency = &measured.latency;
+        let at = |quantile| latency.value_at_quantile(quantile);
+        if latency.is_empty() {
+            return Self::default();
+        }
+        Self {
+            mean: latency.mean(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: latency.max(),
+        }
+    }
+}
+
+impl Ran {
+    /// The result of the check if it does not hold.
+    pub fn broken(&self) -> Option<&str> {
+        let broken = self.check.as_ref().filter(|check| !check.holds);
+        broken.map(|check| check.says.as_str())
+    }
+}
+
+impl Record {
+    /// The figures, if the run was executed.
+    pub fn ran(&self) -> Option<&Ran> {
+        match &self.result {
+            RunResult::Ran(ran) => Some(ran),
+            RunResult::Failed { .. } => None,
+        }
+    }
+
+    /// Formats the record as a line of `results.jsonl`, without the line break.
+    ///
+    /// # Errors
+    /// None for a record of this crate.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+/// Reads `results.jsonl`; skips empty lines.
+///
+/// # Errors
+/// The number of the first line that is not a record, and the reason.
+pub fn read_lines(text: &str) -> Result<Vec<Record>, (usize, String)> {
+    let lines = (1..).zip(text.lines());
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(
+            |(number, line)| match serde_json::from_str::<Record>(line) {
+                Ok(record) if record.version == VERSION => Ok(record),
+                Ok(record) => Err((
+                    number,
+                    format!(
+                        "version {} of the format; {VERSION} is read",
+                        record.version
+                    ),
+                )),
+                Err(error) => Err((number, error.to_string())),
+            },
+        )
+        .collect()
+}

@@ -1,0 +1,239 @@
+//! Scripts of users in the language of pgbench: `\set`, `\sleep`, SQL statements that end with `;`, variables as `:name`
+//! (PostgreSQL documentation, pgbench, "Custom Scripts"). Anything else is an error with its line number.
+
+mod client;
+mod expression;
+mod model;
+mod scan;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use client::Program;
+pub use model::Script;
+
+use crate::connection::Failure;
+use crate::session::Session;
+use crate::statement::Protocol;
+use crate::target::Target;
+use crate::workload::Scenario;
+use expression::Expression;
+use model::{Operand, Piece, Step};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use scan::{Fault, Item, Scanner, Token};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The scenario of all scripts in results.
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "sql",
+    title: "SQL script",
+    about: "every client runs the script again and again",
+    unit: "runs",
+    variants: &[],
+    clients: &[64],
+    clients_full: &[64],
+    rows: None,
+};
+
+/// Why a script cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct ScriptError {
+    /// Name of the script.
+    pub file: String,
+    /// Line number, counted from 1.
+    pub line: usize,
+    /// The error.
+    pub what: String,
+}
+
+impl Script {
+    /// Parses `text`. `definitions` are names and values of variables, as given by `--define`.
+    ///
+    /// # Errors
+    /// The first line with an error.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        definitions: &[(String, String)],
+    ) -> Result<Self, ScriptError> {
+        let mut reader = Reader::new(definitions);
+        reader.read(text).map_err(|(line, what)| ScriptError {
+            file: name.to_owned(),
+            line,
+            what,
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            steps: reader.steps,
+            presets: reader.presets,
+            client_id: reader.client_id,
+        })
+    }
+
+    /// Runs the script once.
+    ///
+    /// # Errors
+    /// The error of the first statement that fails; no further statement runs.
+    pub async fn run_once(self: &Arc<Self>, target: &Arc<Target>) -> Result<(), Failure> {
+        let mut session = Session::new(Arc::clone(target), None);
+        let program = Arc::new(Program::new(self, Protocol::Simple));
+        let mut client = program.client(0, StdRng::seed_from_u64(0));
+        let done = client.turn(&mut session).await;
+        session.close().await;
+        done.map(drop)
+    }
+}
+
+/// Parses a script from top to bottom. A variable is known from the line that sets it.
+struct Reader {
+    names: HashMap<String, Operand>,
+    presets: Vec<i64>,
+    client_id: Option<usize>,
+    steps: Vec<Step>,
+}
+
+impl Reader {
+    fn new(definitions: &[(String, String)]) -> Self {
+        let mut reader = Self {
+            names: HashMap::new(),
+            presets: Vec::new(),
+            client_id: None,
+            steps: Vec::new(),
+        };
+        let client_id = reader.variable("client_id");
+        reader.client_id = Some(client_id);
+        for (name, value) in definitions {
+            reader.define(name, value);
+        }
+        reader
+    }
+
+    fn define(&mut self, name: &str, value: &str) {
+        // A definition overrides the built-in value.
+        if name == "client_id" {
+            self.client_id = None;
+        }
+        match value.parse() {
+            Ok(number) => {
+                let variable = self.variable(name);
+                if let Some(preset) = self.presets.get_mut(variable) {
+                    *preset = number;
+                }
+            }
+            Err(_) => {
+                let value = Operand::Text(value.to_owned());
+                self.names.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// The number of a variable; creates the variable if it does not exist.
+    fn variable(&mut self, name: &str) -> usize {
+        if let Some(Operand::Number(variable)) = self.names.get(name) {
+            return *variable;
+        }
+        let variable = self.presets.len();
+        self.presets.push(0);
+        self.names
+            .insert(name.to_owned(), Operand::Number(variable));
+        variable
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), Fault> {
+        let mut scanner = Scanner::new(text);
+        while let Some((line, item)) = scanner.next_item()? {
+            let step = match item {
+                Item::Command(command) => {
+                    self.command(line, &command).map_err(|what| (line, what))?
+                }
+                Item::Sql(tokens) => self.sql(tokens)?,
+            };
+            self.steps.push(step);
+        }
+        if self.steps.iter().any(|step| matches!(step, Step::Sql(_))) {
+            Ok(())
+        } else {
+            Err((scanner.line(), "there is no statement in it".to_owned()))
+        }
+    }
+
+    fn sql(&self, tokens: Vec<Token>) -> Result<Step, Fault> {
+        let piece = |token| match token {
+            Token::Text(text) => Ok(Piece::Text(text)),
+            Token::Variable { line, name } => match self.names.get(&name) {
+                Some(operand) => Ok(Piece::Value(operand.clone())),
+                None => Err((line, unknown(&name))),
+            },
+        };
+        let pieces = tokens.into_iter().map(piece);
+        pieces.collect::<Result<_, _>>().map(Step::Sql)
+    }
+
+    /// Parses a command after a backslash.
+    fn command(&mut self, line: usize, text: &str) -> Result<Step, String> {
+        let text = text.trim();
+        let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match name {
+            "set" => self.set(line, rest.trim()),
+            "sleep" => self.sleep(line, rest.trim()),
+            _ => Err(format!(
+                "\\{name} is not understood; there is \\set and \\sleep"
+            )),
+        }
+    }
+
+    fn set(&mut self, line: usize, rest: &str) -> Result<Step, String> {
+        let (name, text) = rest
+            .split_once(char::is_whitespace)
+            .ok_or("write \\set NAME EXPRESSION")?;
+        if scan::name(name) != Some(name) {
+            return Err(format!(
+                "{name:?} is no name of a variable: letters, digits and underscores, no digit first"
+            ));
+        }
+        let to = self.expression(text)?;
+        let variable = self.variable(name);
+        Ok(Step::Set { line, variable, to })
+    }
+
+    fn sleep(&self, line: usize, rest: &str) -> Result<Step, String> {
+        let end = rest
+            .find(|c: char| c.is_whitespace() || c.is_ascii_alphabetic() && !rest.starts_with(':'))
+            .unwrap_or(rest.len());
+        let (time, unit) = rest.split_at(end);
+        let unit = match unit.trim() {
+            "us" => Duration::from_micros(1),
+            "ms" => Duration::from_millis(1),
+            "s" | "" => Duration::from_secs(1),
+            other => return Err(format!("{other:?} is no unit of time: us, ms or s")),
+        };
+        match self.expression(time)? {
+            time @ (Expression::Number(_) | Expression::Variable(_)) => {
+                Ok(Step::Sleep { line, time, unit })
+            }
+            _ => Err(
+                "write \\sleep NUMBER [us|ms|s], or a variable in place of the number".to_owned(),
+            ),
+        }
+    }
+
+    fn expression(&self, text: &str) -> Result<Expression, String> {
+        expression::parse(text, &|name| match self.names.get(name) {
+            Some(Operand::Number(variable)) => Ok(*variable),
+            Some(Operand::Text(text)) => {
+                Err(format!("{name} is {text:?}, which is no whole number"))
+            }
+            None => Err(unknown(name)),
+        })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!(
+        "nothing has set the variable {name}; \\set it further up, or add --define {name}=VALUE"
+    )
+}

@@ -1,0 +1,337 @@
+//! Summarises the records of several rounds: medians and ranges, target beside target. Tables, the report and comparisons
+//! show only these.
+
+use crate::circumstances;
+use crate::groups::GroupSample;
+use crate::record::{Errors, Latency, OpenLoop, Ran, Record};
+use crate::script;
+use crate::workload::{SCENARIOS, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The same work with the same number of clients, target beside target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Name of the scenario on the command line.
+    pub scenario: String,
+    /// Name of the variant.
+    pub variant: String,
+    /// The parameters that distinguish this row from other rows of the same work, such as `protocol: simple`; empty if
+    /// there are none.
+    pub parameters: String,
+    /// Number of concurrent clients.
+    pub clients: usize,
+    /// A cell per target, in the order in which the targets first ran.
+    pub cells: Vec<Cell>,
+}
+
+/// The results of a target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Name of the target.
+    pub target: String,
+    /// The figures, if at least one round has any.
+    pub figures: Option<Figures>,
+    /// A reason for each round without figures.
+    pub failed: Vec<String>,
+}
+
+/// Figures over all rounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figures {
+    /// Number of rounds.
+    pub rounds: usize,
+    /// Units of work per second.
+    pub rate: Spread,
+    /// Median of the latency in microseconds, over the rounds. `None` if no round completed a unit, as for the other
+    /// percentiles.
+    pub p50: Option<Spread>,
+    /// 95th percentile.
+    pub p95: Option<Spread>,
+    /// 99th percentile.
+    pub p99: Option<Spread>,
+    /// 99.9th percentile.
+    pub p999: Option<Spread>,
+    /// Bytes of write-ahead log per unit.
+    pub wal_bytes: Option<f64>,
+    /// Dead row versions per unit.
+    pub dead_rows: Option<f64>,
+    /// Microseconds of processor time per unit.
+    pub cpu_micros: Option<f64>,
+    /// Mean size of a group, if the target formed groups.
+    pub group: Option<f64>,
+    /// Sizes of groups over the time of one round: of those with groups, the one whose rate is nearest to the median.
+    pub groups: Vec<GroupSample>,
+    /// Failed turns in all rounds by SQLSTATE.
+    pub errors: BTreeMap<String, Errors>,
+    /// The result of the first check that does not hold, otherwise of the last check; `None` if there is no check.
+    pub check: Option<String>,
+    /// Whether all checks hold.
+    pub holds: bool,
+    /// The results of all checks that do not hold.
+    pub broken: Vec<String>,
+    /// Number of rounds that were stopped early.
+    pub interrupted: usize,
+    /// Number of rounds in which no work was left before the time was over.
+    pub ended_early: usize,
+    /// Whether turns had a fixed rate; then the latency says more than the rate.
+    pub open_loop: bool,
+    /// Late turns of all rounds that recorded them.
+    pub turns: Option<OpenLoop>,
+}
+
+/// The median over the rounds, and their range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The middle value; the mean of the two middle ones if their number is even.
+    pub median: f64,
+    /// Minimum.
+    pub min: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// A row under construction.
+struct RowBuilder<'a> {
+    row: Row,
+    /// The parameters that separate rows.
+    separating: Vec<(&'static str, String)>,
+    /// Name and rounds of each target.
+    targets: Vec<(String, Vec<&'a Record>)>,
+}
+
+/// Summarises records in the order in which they appear. Only records with the same parameters are combined. If rows of
+/// the same work have different parameters, each row names its own.
+pub fn summarize(records: &[Record]) -> Vec<Row> {
+    let addresses = addresses(records);
+    let mut rows: Vec<RowBuilder<'_>> = Vec::new();
+    for record in records {
+        let target = match addresses.get(record.target.as_str()) {
+            Some(addresses) if addresses.len() > 1 => {
+                format!("{} at {}", record.target, record.address)
+            }
+            _ => record.target.clone(),
+        };
+        let separating = circumstances::separating(&record.conditions);
+        let mut known = rows.iter_mut();
+        match known.find(|known| known.is_of(record) && known.separating == separating) {
+            Some(known) => known.add(target, record),
+            None => rows.push(RowBuilder {
+                row: Row::of(record),
+                separating,
+                targets: vec![(target, vec![record])],
+            }),
+        }
+    }
+    let parameters: Vec<String> = rows
+        .iter()
+        .map(|row| row.parameters_unlike(&rows))
+        .collect();
+    let rows = rows.into_iter().zip(parameters);
+    rows.map(|(builder, parameters)| Row {
+        parameters,
+        cells: builder.cells(),
+        ..builder.row
+    })
+    .collect()
+}
+
+/// The addresses of each target. The demonstration uses other ports each time; its addresses count as the same.
+fn addresses(records: &[Record]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut addresses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for record in records {
+        let address = if record.conditions.stand.is_empty() {
+            record.address.as_str()
+        } else {
+            "the demonstration"
+        };
+        addresses.entry(&record.target).or_default().insert(address);
+    }
+    addresses
+}
+
+impl<'a> RowBuilder<'a> {
+    fn is_of(&self, record: &Record) -> bool {
+        self.row.clients == record.clients && self.is_same_work(&record.scenario, &record.variant)
+    }
+
+    fn is_same_work(&self, scenario: &str, variant: &str) -> bool {
+        self.row.scenario == scenario && self.row.variant == variant
+    }
+
+    fn add(&mut self, target: String, record: &'a Record) {
+        let mut known = self.targets.iter_mut();
+        match known.find(|(known, _)| *known == target) {
+            Some((_, rounds)) => rounds.push(record),
+            None => self.targets.push((target, vec![record])),
+        }
+    }
+
+    /// The parameters in which this row differs from other `rows` of the same work.
+    fn parameters_unlike(&self, rows: &[Self]) -> String {
+        let (scenario, variant) = (&self.row.scenario, &self.row.variant);
+        let same_work = || {
+            rows.iter()
+                .filter(|row| row.is_same_work(scenario, variant))
+        };
+        let differs = |separating: &&(&str, String)| {
+            same_work().any(|row| !row.separating.contains(separating))
+        };
+        let differing = self.separating.iter().filter(differs);
+        let differing: Vec<String> = differing
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        differing.join(", ")
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let cells = self.targets.iter();
+        cells
+            .map(|(target, rounds)| Cell::of(target, rounds))
+            .collect()
+    }
+}
+
+impl Row {
+    /// The definition of the scenario; `None` if this version does not know it.
+    pub(crate) fn definition(&self) -> Option<&'static Scenario> {
+        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
+        known.find(|known| known.name == self.scenario)
+    }
+
+    fn of(record: &Record) -> Self {
+        Self {
+            scenario: record.scenario.clone(),
+            variant: record.variant.clone(),
+            parameters: String::new(),
+            clients: record.clients,
+            cells: Vec::new(),
+        }
+    }
+
+    /// Name of the variant, with the parameters that distinguish it from others of the same name.
+    pub fn label(&self) -> String {
+        match self.parameters.as_str() {
+            "" => self.variant.clone(),
+            parameters => format!("{} ({parameters})", self.variant),
+        }
+    }
+
+    /// The ratio of the cell's rate to that of the first target.
+    pub fn times(&self, cell: &Cell) -> Option<f64> {
+        let base = self.cells.first()?.figures.as_ref()?.rate.median;
+        let rate = cell.figures.as_ref()?.rate.median;
+        (base > 0.0).then(|| rate / base)
+    }
+}
+
+impl Cell {
+    fn of(target: &str, rounds: &[&Record]) -> Self {
+        let figures = || rounds.iter().map(|record| record.figures());
+        let ran: Vec<&Ran> = figures().filter_map(Result::ok).collect();
+        Self {
+            target: target.to_owned(),
+            figures: Figures::of(&ran).map(|figures| Figures {
+                open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
+                ended_early: rounds.iter().filter(|record| record.ended_early()).count(),
+                ..figures
+            }),
+            failed: figures().filter_map(Result::err).collect(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(ran: &[&Ran]) -> Option<Self> {
+        let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
+        let latency = |of: fn(&Latency) -> u64| {
+            let done = ran.iter().filter(|ran| ran.units > 0);
+            Spread::of(done.map(|ran| of(&ran.latency) as f64).collect())
+        };
+        let known = |of: fn(&Ran) -> Option<f64>| {
+            Some(Spread::of(ran.iter().filter_map(|ran| of(ran)).collect())?.median)
+        };
+        let broken: Vec<String> = ran
+            .iter()
+            .filter_map(|ran| ran.broken().map(str::to_owned))
+            .collect();
+        let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
+        let check = broken.first().or(last.map(|check| &check.says));
+        let rate = all(|ran| ran.rate)?;
+        Some(Self {
+            rounds: ran.len(),
+            rate,
+            p50: latency(|latency| latency.p50),
+            p95: latency(|latency| latency.p95),
+            p99: latency(|latency| latency.p99),
+            p999: latency(|latency| latency.p999),
+            wal_bytes: known(|ran| ran.cost.wal_bytes),
+            dead_rows: known(|ran| ran.cost.dead_rows),
+            cpu_micros: known(|ran| ran.cost.cpu_micros),
+            group: known(mean_group),
+            groups: groups_of_the_middle(ran, rate.median),
+            errors: errors(ran),
+            check: check.cloned(),
+            holds: broken.is_empty(),
+            broken,
+            interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
+            ended_early: 0,
+            open_loop: false,
+            turns: ran
+                .iter()
+                .filter_map(|ran| ran.open_loop)
+                .reduce(|a, b| a + b),
+        })
+    }
+
+    /// Number of failed turns in all rounds.
+    pub fn failed_turns(&self) -> u64 {
+        self.errors.values().map(|errors| errors.count).sum()
+    }
+}
+
+fn groups_of_the_middle(ran: &[&Ran], median: f64) -> Vec<GroupSample> {
+    let distance = |ran: &Ran| (ran.rate - median).abs();
+    let with_groups = ran.iter().filter(|ran| !ran.groups.is_empty());
+    let middle = with_groups.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    middle.map_or_else(Vec::new, |ran| ran.groups.clone())
+}
+
+fn errors(ran: &[&Ran]) -> BTreeMap<String, Errors> {
+    let mut all: BTreeMap<String, Errors> = BTreeMap::new();
+    for (kind, errors) in ran.iter().flat_map(|ran| &ran.errors) {
+        all.entry(kind.clone())
+            .and_modify(|known| known.count += errors.count)
+            .or_insert_with(|| errors.clone());
+    }
+    all
+}
+
+fn mean_group(ran: &Ran) -> Option<f64> {
+    let means: Vec<f64> = ran.groups.iter().map(|sample| sample.mean).collect();
+    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+}
+
+impl Spread {
+    /// Computes the spread of at least one value.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let (&min, &max) = (values.first()?, values.last()?);
+        let (low, high) = (
+            values.get((values.len() - 1) / 2)?,
+            values.get(values.len() / 2)?,
+        );
+        Some(Self {
+            median: f64::midpoint(*low, *high),
+            min,
+            max,
+        })
+    }
+
+    /// The range as a fraction of the median.
+    pub fn width(&self) -> f64 {
+        match self.median {
+            median if median > 0.0 => (self.max - self.min) / median,
+            _ => 0.0,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A target: the address of a server, and the name under which tables and charts show it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A server, a pooler or Paceline.
+#[derive(Clone)]
+pub struct Target {
+    /// Name in all results, such as `direct`.
+    pub name: String,
+    /// The host.
+    pub host: Host,
+    /// The TCP port; for a Unix socket the number at the end of its name.
+    pub port: u16,
+    /// The user.
+    pub user: String,
+    /// The password, for servers that require one.
+    pub password: Option<String>,
+    /// The database in which the lab creates its schema.
+    pub database: String,
+}
+
+/// The host of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// A host name or IP address (IPv6 without brackets).
+    Tcp(String),
+    /// The folder that contains `.s.PGSQL.PORT`.
+    Unix(PathBuf),
+}
+
+impl Target {
+    /// Whether the target runs on this machine, so that its processor time can be read.
+    pub(crate) fn is_local(&self) -> bool {
+        match &self.host {
+            Host::Unix(_) => true,
+            Host::Tcp(host) => {
+                host == "localhost"
+                    || host
+                        .parse::<std::net::IpAddr>()
+                        .is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+}
+
+/// Formats the address without the password: `127.0.0.1:5432/app as alice`.
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Tcp(host) if host.contains(':') => write!(out, "[{host}]")?,
+            Host::Tcp(host) => out.write_str(host)?,
+            Host::Unix(folder) => write!(out, "{}", folder.display())?,
+        }
+        write!(out, ":{}/{} as {}", self.port, self.database, self.user)
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={self}", self.name)
+    }
+}

@@ -1,0 +1,28 @@
+//! The workloads: the five scenarios, a file or folder each, and what they share.
+
+mod bench_lock;
+mod client;
+mod edges;
+mod hot_row;
+mod keyed_read;
+mod queue;
+mod scenario;
+pub(crate) mod schema;
+mod storm;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(crate) use client::{Client, Pending, Turn};
+pub(crate) use scenario::{Outcome, Workload};
+pub use scenario::{Scenario, Sizes, Variant};
+
+/// The scenarios, in the order in which they run.
+pub const SCENARIOS: [Scenario; 5] = [
+    hot_row::SCENARIO,
+    queue::SCENARIO,
+    edges::SCENARIO,
+    storm::SCENARIO,
+    keyed_read::SCENARIO,
+];

@@ -1,0 +1,123 @@
+//! The table on the terminal: remarks besides the figures.
+
+use crate::sample::{Changed, ran, rounds};
+use paceline_bench::{Record, RunResult, report, summarize, table};
+
+/// The line that contains `part`.
+fn line(records: &[Record], part: &str) -> String {
+    let table = table(records, false);
+    let line = table.lines().find(|line| line.contains(part));
+    line.unwrap_or_else(|| panic!("no {part:?} in: {table}"))
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn rounds_that_did_not_run_are_reported_beside_others() {
+    let mut records = rounds("direct", 8, 1_000.0);
+    assert!(table(&records, false).contains("every check holds"));
+    records.push(ran("direct", 8, 4, 1.0).refused("53300: too many"));
+    records.push(ran("direct", 8, 5, 1.0).refused("53300: too many"));
+    records.push(ran("direct", 8, 6, 1.0).refused("away"));
+    let many = "did not run (2 rounds): 53300: too many";
+    assert_eq!(line(&records, "53300"), many);
+    assert_eq!(line(&records, "away"), "did not run: away");
+    let verdict = "the checks that were made hold, but 3 runs did not run";
+    assert_eq!(line(&records, "the checks that"), verdict);
+    assert!(!table(&records, false).contains("every check holds"));
+}
+
+#[test]
+fn failed_turns_are_reported_with_the_most_frequent_message() {
+    let record = ran("direct", 8, 1, 1_000.0)
+        .with_errors("40001", 2, "could not serialize")
+        .with_errors("57014", 40, "canceling statement");
+    let text = "42 turns failed, most of them: canceling statement";
+    assert_eq!(line(&[record], "turns failed"), text);
+}
+
+#[test]
+fn a_run_that_ended_early_is_reported() {
+    let mut early = ran("direct", 8, 1, 1_000.0);
+    let mut stopped = ran("paceline", 8, 1, 1_000.0);
+    for (record, interrupted) in [(&mut early, false), (&mut stopped, true)] {
+        if let RunResult::Ran(ran) = &mut record.result {
+            (ran.seconds, ran.interrupted) = (4.0, interrupted);
+        }
+    }
+    let records = [early, stopped];
+    assert!(line(&records, "ended early").starts_with("1 round ended early"));
+    assert_eq!(line(&records, "interrupted"), "1 round interrupted");
+}
+
+#[test]
+fn the_table_names_the_machine_and_settings_for_commits() {
+    let text = "processor Some Processor at 3.2 GHz, cores 8, PostgreSQL 15.18, fsync on";
+    assert_eq!(line(&rounds("direct", 8, 1_000.0), "fsync"), text);
+}
+
+#[test]
+fn records_with_different_parameters_have_separate_rows() {
+    type Change = fn(&mut Record);
+    let changes: [(Change, &str, &str); 5] = [
+        (
+            |record| record.conditions.rate = Some(500.0),
+            "hinted (load: closed loop)",
+            "hinted (load: open loop, 500 units/s)",
+        ),
+        (
+            |record| record.conditions.think_seconds = 0.01,
+            "hinted (pause between turns: none)",
+            "hinted (pause between turns: 10 ms)",
+        ),
+        (
+            |record| record.conditions.protocol = "simple".to_owned(),
+            "hinted (protocol: prepared)",
+            "hinted (protocol: simple)",
+        ),
+        (
+            |record| record.conditions.rows = Some(7),
+            "hinted (rows: as the scenario has)",
+            "hinted (rows: 7)",
+        ),
+        (
+            |record| record.conditions.full = true,
+            "hinted (sizes: small)",
+            "hinted (sizes: full)",
+        ),
+    ];
+    for (change, one, other) in changes {
+        let mut records = rounds("direct", 8, 1_000.0);
+        assert!(table(&records, false).contains("  hinted, 8 clients"));
+        records.extend(rounds("direct", 8, 9_000.0).into_iter().map(|mut record| {
+            change(&mut record);
+            record
+        }));
+        let rows = summarize(&records);
+        let ways: Vec<String> = rows.iter().map(|row| row.label()).collect();
+        assert_eq!(ways, [one, other]);
+        line(&records, one);
+        line(&records, other);
+        let page = report(&records);
+        assert!(page.contains(one) && page.contains(other));
+    }
+}
+
+#[test]
+fn targets_with_the_same_name_and_other_addresses_are_distinguished() {
+    let mut records = rounds("direct", 8, 1_000.0);
+    records.push(ran("direct", 8, 4, 9_000.0));
+    records[3].address = "10.0.0.5:5432/app as app".to_owned();
+    let targets = |records: &[Record]| {
+        let cells = summarize(records).remove(0).cells;
+        cells.into_iter().map(|cell| cell.target)
+    };
+    let text: Vec<String> = targets(&records).collect();
+    assert_eq!(text.len(), 2, "{text:?}");
+    assert_eq!(text[1], "direct at 10.0.0.5:5432/app as app");
+    // The demonstration uses other ports each time.
+    for record in &mut records {
+        record.conditions.stand = vec!["default_pool_size=4".to_owned()];
+    }
+    assert!(targets(&records).eq(["direct".to_owned()]));
+}
