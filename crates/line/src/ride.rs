@@ -17,42 +17,35 @@ mod journal;
 mod keep;
 mod listening;
 mod long;
+mod moved;
 mod named;
+mod names;
+mod not_yet;
 mod outward;
+mod policy;
 mod portals;
+mod question;
 mod reading;
+mod refusal;
 mod repeat;
+mod repetition;
 mod sequences;
 mod shape;
+mod state;
 mod whole_session;
 
-use crate::analysis::Shape;
-use crate::server::{ServerSide, StatementKey};
-use crate::session::Session;
-use crate::settings::SettingsBook;
-use crate::show::Console;
+use crate::server::StatementKey;
 use crate::strategy::Underway;
-use crate::template::{Template, Templates};
 use crate::unit::Form;
-use bytes::{Bytes, BytesMut};
-use change::Unseen;
+use bytes::BytesMut;
 use expect::Expect;
-use expectations::Expectations;
-use foldhash::{HashMap, HashMapExt};
-use idle::InForce;
 pub use inward::MESSAGES_MAX;
-use journal::Journal;
-pub use keep::{Keeping, StatePolicy};
-use listening::Listens;
-pub use listening::{ListenMode, ListenNeed};
-use named::Moved;
-use paceline_sql::{Hints, PinReason, SequenceUse};
+pub use not_yet::{ListenNeed, NotYet};
+use paceline_sql::{Hints, PinReason};
 use paceline_wire::backend::Status;
-use portals::Portal;
-use repeat::Repeat;
-pub use shape::NotYet;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+pub use policy::{Keeping, ListenMode, StatePolicy};
+use state::Body;
+pub use state::{Desk, Ride, Wrap};
 
 #[cfg(test)]
 mod tests;
@@ -62,162 +55,6 @@ pub const OWED_MAX: usize = 16 * 1024;
 
 /// Accepted statements that a ride keeps before its caller should take them.
 const ACCEPTED_MAX: usize = 1_024;
-
-/// What a ride works with.
-pub struct Desk<'a> {
-    /// The client's session.
-    pub session: &'a mut Session,
-    /// The far end of the server connection.
-    pub server: &'a mut ServerSide,
-    /// All templates.
-    pub templates: &'a Templates,
-    /// All settings.
-    pub book: &'a SettingsBook,
-    /// What Paceline itself answers.
-    pub console: &'a dyn Console,
-    /// Does this template call functions that may change the session in ways its text does not tell?
-    pub taints: &'a dyn Fn(&Template) -> bool,
-    /// What becomes of state that cannot follow its client.
-    pub state: &'a StatePolicy,
-    /// What the client's query is, if somebody has found out already; its text goes to the server as it is.
-    pub known: Option<&'a Arc<Template>>,
-}
-
-/// How a hinted unit that is not in a transaction gets one, so that it can be undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrap {
-    /// Not at all.
-    No,
-    /// `BEGIN` goes first: the number of rows decides between COMMIT and ROLLBACK.
-    Begin,
-    /// It changes one row or none, and must change one: if it changed none there is nothing to undo.
-    OneRow,
-}
-
-/// A client on a server connection.
-#[derive(Debug)]
-pub struct Ride {
-    expect: Expectations,
-    /// Transaction status that the server reported last.
-    status: Status,
-    /// Status before the unit that is under way.
-    status_before: Status,
-    /// The server takes CopyData from the client.
-    copy_in: bool,
-    /// The copy under way has a Sync in it: the server skips it if it reads it before the copy ends, else it answers it.
-    sync_in_copy: bool,
-    /// The client's unit has begun and not ended: the server keeps its implicit transaction open.
-    mid_unit: bool,
-    /// After an error the server skips what the client says, up to its next Sync.
-    skipping: bool,
-    /// Rest of a message from the server whose body nobody inspects.
-    body: Body,
-    /// What the unit under way has shown so far.
-    unit: Progress,
-    /// Statements bound to portals.
-    portals: HashMap<Box<[u8]>, Portal>,
-    /// Settings that the transaction may still undo.
-    journal: Journal,
-    /// What the client keeps this server for beyond its transaction.
-    kept: Vec<PinReason>,
-    /// That it keeps this server has been noted.
-    noted: bool,
-    /// The client keeps this server whatever it does (`pool_mode` session).
-    stays: bool,
-    /// Its text has prepared a statement that cannot move.
-    prepares: bool,
-    /// What the client was warned of.
-    warned: Vec<PinReason>,
-    /// What may have changed the session since it was idle, unseen.
-    unseen: Unseen,
-    /// Settings that the server has reported since the session was idle, as they were before.
-    reported: BTreeMap<String, Option<String>>,
-    /// Settings that the text has set since the session was idle.
-    touched: Vec<String>,
-    /// Settings that the server is to be asked for when the session is idle.
-    asked: Vec<String>,
-    /// `RESET ALL` has been carried out since the session was idle.
-    resets_all: bool,
-    /// `idle_session_timeout`.
-    idle_timeout: InForce,
-    /// See [`Ride::first_unit_describes`].
-    first_describes: bool,
-    /// A statement is being described, whose columns the client knows.
-    describing: bool,
-    /// Its columns, for the message that comes again.
-    just_described: Option<Shape>,
-    /// May the ride's first unit be carried out once more?
-    repeat: Repeat,
-    /// The wrap of the ride's first unit.
-    wrap: Wrap,
-    /// What the ride's first unit may do with sequences, while it is under way.
-    first_uses: Option<SequenceUse>,
-    /// See [`Ride::has_strange_numbers`].
-    strange_numbers: bool,
-    /// The server said that it ends the connection.
-    fatal: bool,
-    saw_error: bool,
-    /// SQLSTATEs of errors that the client was told of and nobody has taken.
-    errors: Vec<[u8; 5]>,
-    accepted: Vec<StatementKey>,
-    /// What is about to go to the server fails if another session is in this database.
-    exclusive: Option<String>,
-    /// Bytes of answers that reached the client.
-    forwarded: u64,
-    /// What the shared LISTEN has to do with it.
-    listens: Listens,
-    /// What the messages of the server have cost in the call under way, in messages.
-    work: usize,
-}
-
-/// The rest of a body that passes unseen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
-    Forward(usize),
-    Swallow(usize),
-}
-
-/// What is known of the unit under way: since the last ReadyForQuery.
-#[derive(Debug, Default)]
-struct Progress {
-    /// An ErrorResponse came.
-    failed: bool,
-    /// It may have begun a transaction block, of which the server tells at its end.
-    may_have_begun: bool,
-    /// The client may have let go of what it keeps.
-    lets_go: bool,
-    /// Settings that the session began with, and a RESET took away on the server.
-    taken_away: BTreeSet<String>,
-    /// Where the text that went to the server differs from the client's.
-    moved: Option<Moved>,
-    /// What it prepares by a query, where that passes as it is.
-    prepares: Option<(Box<[u8]>, Arc<Template>)>,
-    /// The name that the client has tried to give a statement, if that was refused.
-    refused_name: Box<[u8]>,
-    /// What the server reported since then: the client is told the last of it.
-    statuses: Vec<(String, Bytes)>,
-    /// Hints of the last statement that completed.
-    hints: Hints,
-    /// A statement that failed wants its transaction rolled back.
-    rolls_back: bool,
-    /// Rows its last statement touched.
-    rows: Option<u64>,
-    /// The answer from its last CommandComplete on, kept until the transaction has ended as hinted.
-    held: BytesMut,
-    /// Paceline is ending the transaction.
-    ending: Option<Ending>,
-}
-
-/// How Paceline ends a hinted transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// With COMMIT.
-    Commit,
-    /// With ROLLBACK.
-    Rollback,
-    /// Into the failed state.
-    Fail,
-}
 
 impl Ride {
     /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
@@ -313,48 +150,6 @@ impl Ride {
         };
         ride.forwarded = underway.answer.len() as u64;
         (ride, underway.answer)
-    }
-
-    fn expecting<const N: usize>(expect: [Expect; N], wrap: Wrap) -> Self {
-        Self {
-            expect: expect.into(),
-            status: Status::Idle,
-            status_before: Status::Idle,
-            copy_in: false,
-            sync_in_copy: false,
-            mid_unit: false,
-            skipping: false,
-            body: Body::Forward(0),
-            unit: Progress::default(),
-            portals: HashMap::new(),
-            journal: Journal::default(),
-            kept: Vec::new(),
-            noted: false,
-            stays: false,
-            prepares: false,
-            warned: Vec::new(),
-            unseen: Unseen::default(),
-            reported: BTreeMap::new(),
-            touched: Vec::new(),
-            asked: Vec::new(),
-            resets_all: false,
-            describing: false,
-            just_described: None,
-            idle_timeout: InForce::Off,
-            first_describes: false,
-            repeat: Repeat::default(),
-            wrap,
-            first_uses: None,
-            strange_numbers: false,
-            fatal: false,
-            saw_error: false,
-            errors: Vec::new(),
-            accepted: Vec::new(),
-            exclusive: None,
-            forwarded: 0,
-            listens: Listens::default(),
-            work: 0,
-        }
     }
 
     /// From now on the client keeps its server until it leaves.

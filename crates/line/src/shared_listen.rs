@@ -25,6 +25,7 @@
 mod listener;
 mod marker;
 mod rounds;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -36,99 +37,13 @@ pub use marker::Marker;
 use paceline_sql::Listening;
 use paceline_wire::{Frame, WireError, backend};
 pub use rounds::STEPS_MAX;
-use rounds::{Request, Round, Wants};
+pub use state::{
+    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Step,
+    Ticket,
+};
+use state::{ChannelState, Request, Wants};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// Maximum number of channels of one client.
-pub const CLIENT_CHANNELS_MAX: usize = 10_000;
-
-/// Maximum number of channels of all clients of a database. PostgreSQL looks through all of them for each notification.
-pub const DATABASE_CHANNELS_MAX: usize = 100_000;
-
-/// Names a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenerId(u64);
-
-/// Names a request that is answered when a round is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(u64);
-
-/// What goes to the server in a round; each is answered by one ReadyForQuery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// `LISTEN` or `UNLISTEN` of a channel.
-    Query(String),
-    /// Nothing but a `Sync`.
-    Sync,
-}
-
-/// Why a client may not listen on more channels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
-    /// It has [`CLIENT_CHANNELS_MAX`].
-    OfClient,
-    /// All clients of the database have [`DATABASE_CHANNELS_MAX`].
-    OfDatabase,
-    /// It is the channel of markers.
-    Reserved,
-}
-
-/// The shared `LISTEN` of a database.
-#[derive(Debug)]
-pub struct SharedListen {
-    /// The channel of markers.
-    marker: Arc<str>,
-    /// There is a connection, which listens on the channel of markers.
-    connected: bool,
-    listeners: HashMap<ListenerId, Listener>,
-    channels: HashMap<Arc<str>, Channel>,
-    /// Channels that are [`ChannelState::Queued`].
-    to_listen: VecDeque<Arc<str>>,
-    /// Channels on which nobody may listen any more.
-    to_unlisten: BTreeSet<Arc<str>>,
-    /// Listeners by the server process that carries out their transaction.
-    served_by: HashMap<u32, ListenerId>,
-    /// Requests for the next rounds.
-    waiting: Vec<Request>,
-    /// The round that was sent last.
-    round: Option<Round>,
-    /// The process whose notifications came last, and its listener, which holds them.
-    run: Option<(u32, ListenerId)>,
-    /// Listeners that have something to read, of whom nobody has been told.
-    woken: HashSet<ListenerId>,
-    last_id: u64,
-}
-
-#[derive(Debug, Default)]
-struct Channel {
-    state: ChannelState,
-    listeners: HashSet<ListenerId>,
-    /// Listeners that may listen on it when their transaction commits, or the round is answered.
-    reserved: HashMap<ListenerId, usize>,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum ChannelState {
-    /// The shared connection does not listen on it.
-    #[default]
-    Off,
-    /// A LISTEN is to be sent.
-    Queued,
-    /// A LISTEN is under way.
-    Asked,
-    /// It does.
-    On,
-}
-
-impl Channel {
-    fn is_wanted(&self) -> bool {
-        !self.listeners.is_empty() || !self.reserved.is_empty()
-    }
-}
-
-/// A request that is answered: with the server's `ErrorResponse` if it refused a channel.
-pub type Answer = (Ticket, Result<(), Bytes>);
 
 impl SharedListen {
     /// `marker`: the channel of markers.

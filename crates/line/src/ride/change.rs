@@ -1,9 +1,9 @@
 //! What the client's statements change in its session, as they complete.
 
-use super::keep::Keeping;
-use super::{Desk, Expect, Progress, Ride};
-use crate::ride::inward::Pass;
-use crate::ride::repeat::Repeat;
+use super::expect::Expect;
+use super::policy::Keeping;
+use super::repetition::Repeat;
+use super::state::{Desk, Pass, Progress, Ride, Unseen};
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
@@ -18,18 +18,6 @@ use std::sync::Arc;
 
 /// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
 const PORTALS_KEPT_MAX: usize = 64;
-
-/// What may have changed the session since it was idle, without the text telling how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unseen {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// Functions were called.
-    Called,
-    /// The text itself may have done anything.
-    Anything,
-}
 
 /// The server is to be asked what this setting has become.
 pub(super) fn asks(asked: &mut Vec<String>, name: &str) {

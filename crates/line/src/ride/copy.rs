@@ -1,6 +1,7 @@
 //! COPY FROM STDIN (chapter "COPY Operations"): while it lasts the server skips every Sync that it reads.
 
-use super::{Desk, Expect, Ride};
+use super::expect::Expect;
+use super::state::{Desk, Ride};
 
 impl Ride {
     /// The server reads CopyData now: it has skipped or will skip Syncs up to the end of the copy.

@@ -1,14 +1,24 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
 use super::changes::Changes;
-use super::keep::{Question, Refusal};
-use super::shape::Described;
+use super::question::Question;
+use super::refusal::Refusal;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
 use paceline_sql::{Hints, SessionChange};
 use paceline_wire::backend::{self, tag};
 use paceline_wire::frame;
+
+/// A statement that is described to its client.
+#[derive(Debug, Clone)]
+pub(super) struct Described {
+    pub(super) name: Box<[u8]>,
+    /// [`Analysis::parse`](crate::analysis::Analysis::parse), as the name may have become another statement's.
+    pub(super) parse: u64,
+    /// `None`: it is the unnamed statement.
+    pub(super) key: Option<StatementKey>,
+}
 
 /// An answer that is due.
 #[derive(Debug)]

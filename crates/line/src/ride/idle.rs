@@ -1,7 +1,8 @@
 //! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
 //! shown its own value: that is in force on the server as long as the client's transaction lasts.
 
-use super::{Desk, Expect, Ride};
+use super::expect::Expect;
+use super::state::{Desk, InForce, Ride};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
 use crate::template::{Template, Unparsed};
 use bytes::BytesMut;
@@ -11,18 +12,6 @@ use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, tag};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Is the client's value in force on its server?
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum InForce {
-    /// No.
-    #[default]
-    Off,
-    /// It was, and may be still.
-    Perhaps,
-    /// Yes, by Paceline.
-    Yes,
-}
 
 impl Ride {
     /// A statement is about to be sent that may show it.

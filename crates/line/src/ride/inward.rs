@@ -1,11 +1,12 @@
 //! From the server to the client.
 
+use super::expect::Expect;
 use super::listening::write_notification;
-use super::outward::TAKEN;
-use super::{Body, Desk, Ending, Expect, Progress, Ride, Wrap};
+use super::names::TAKEN;
+use super::state::{Body, Desk, Ending, Pass, Progress, Ride, Wrap};
 use crate::server::NAME_PREFIX;
 use crate::strategy::{is_stale_plan, not_exactly};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::Hints;
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError, frontend};
@@ -15,16 +16,6 @@ pub const MESSAGES_MAX: usize = 512;
 
 /// Names of statements that are looked at for the cost of one message.
 const NAMES_PER_MESSAGE: usize = 8;
-
-/// What happens to a message of the server.
-pub(super) enum Pass {
-    Forward,
-    Swallow,
-    /// The client is told this instead.
-    Instead(Bytes),
-    /// PinReason until the transaction has ended as the hint wants.
-    Hold,
-}
 
 /// Rows and copied data: their bodies are nobody's business.
 fn is_unseen(header: Header) -> bool {

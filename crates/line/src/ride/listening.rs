@@ -5,13 +5,14 @@
 //! statement may have sent some (triggers, functions, views that call functions), so that ReadyForQuery is kept until the shared
 //! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
 
-use super::keep::Refusal;
-use super::{Desk, NotYet, Ride};
+use super::not_yet::{ListenNeed, NotYet};
+use super::policy::ListenMode;
+use super::refusal::Refusal;
+use super::state::{Desk, Ride};
 use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use bytes::{BufMut, Bytes, BytesMut};
-use foldhash::HashSet;
 use paceline_sql::{
     Effect, Listening, Named, PinReason, SessionChange, listening_changes, replace_listening,
 };
@@ -21,44 +22,6 @@ use std::borrow::Cow;
 
 /// OIDs from this one on are those of objects that users have created.
 const FIRST_OID_OF_USERS: u32 = 16_384;
-
-/// How clients listen (`listen_mode`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ListenMode {
-    /// It is state of their session.
-    #[default]
-    Session,
-    /// By one connection for all.
-    Shared,
-}
-
-/// What the shared connection must do before a message of the client is sent to its server.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ListenNeed {
-    /// Listen on these channels.
-    pub channels: Vec<String>,
-    /// The transaction changes on what its client listens.
-    pub changes: bool,
-}
-
-/// The state of a ride.
-#[derive(Debug, Default)]
-pub(super) struct Listens {
-    /// The shared connection knows that the server carries out the client's transaction.
-    is_known: bool,
-    /// … and that it changes on what its client listens …
-    changes: bool,
-    /// … and listens on these channels for it.
-    reserved: HashSet<String>,
-    /// The shared connection could not.
-    refused: Option<Bytes>,
-    /// A statement of the transaction may have notified.
-    notifies: bool,
-    /// ReadyForQuery, until notifications have been received.
-    ready: Option<Bytes>,
-    /// `DISCARD ALL` has been carried out.
-    unlistens_all: bool,
-}
 
 impl Ride {
     /// LISTEN of this client goes to the shared connection.

@@ -1,7 +1,9 @@
 //! Long messages: the ride takes the beginning, and the rest is relayed as it comes.
 
-use super::keep::Refusal;
-use super::{Desk, Expect, NotYet, Ride};
+use super::expect::Expect;
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{Desk, Ride};
 use crate::session::Session;
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;

@@ -1,10 +1,12 @@
 //! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
 //! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
 
-use super::expect::Says;
-use super::keep::{Keeping, Refusal};
-use super::outward::foreign;
-use super::{Desk, Expect, Ride};
+use super::expect::{Expect, Says};
+use super::moved::Moved;
+use super::names::foreign;
+use super::policy::Keeping;
+use super::refusal::Refusal;
+use super::state::{Desk, Ride};
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
@@ -17,50 +19,6 @@ use std::sync::Arc;
 
 /// There is none of that name, anywhere.
 const NO_PORTAL: &[u8] = b"paceline: refused";
-
-/// A text went to the server with another length up to some place in it. In characters, as errors count them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moved {
-    /// Where what is not the client's ends, on the server.
-    from: i64,
-    /// Where the text ends there. An error beyond it is in the text of the statement that is executed, which is sent in its place.
-    to: i64,
-    /// So much further on it is in the client's text.
-    by: i64,
-}
-
-impl Moved {
-    /// `new` stands in the text in place of what is at `at`.
-    fn renamed(text: &str, at: &Range<usize>, new: &str) -> Self {
-        let new = characters(Some(new));
-        let by = characters(text.get(at.clone())) - new;
-        // Without arguments nothing but the statement can be wrong.
-        let arguments = text.get(at.end..).is_some_and(|rest| rest.contains('('));
-        let end = if arguments {
-            characters(Some(text)) - by
-        } else {
-            0
-        };
-        Self {
-            from: characters(text.get(..at.start)) + new,
-            to: end,
-            by,
-        }
-    }
-
-    /// The place in the client's text of a place in the server's, both from 1.
-    pub(super) fn back(self, position: i64) -> i64 {
-        match position > self.from && position <= self.to {
-            true => position + self.by,
-            false => position,
-        }
-    }
-}
-
-fn characters(text: Option<&str>) -> i64 {
-    let count = text.map_or(0, |text| text.chars().count());
-    i64::try_from(count).unwrap_or_default()
-}
 
 impl Ride {
     /// Carries out a query that is about a statement's name. False: the query goes out as it is.

@@ -1,54 +1,25 @@
 //! From the client to the server.
 
-use super::expect::Says;
-use super::keep::Refusal;
+use super::expect::{Described, Expect, Says};
 use super::listening::list_of_channels;
 use super::named::in_its_place;
-use super::shape::{Described, NotYet};
-use super::{Desk, Expect, Ride};
-use crate::analysis::{Analysis, Shape};
-use crate::server::{NAME_PREFIX, StatementKey};
+use super::names::{Known, TAKEN, foreign};
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{Desk, Ride};
+use crate::analysis::Analysis;
+use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
-use paceline_sql::{Effect, Named, PinReason, SequenceUse, SessionChange};
+use paceline_sql::{Named, PinReason, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Stands on servers for each name that a client uses already and tries to give once more.
-pub(super) const TAKEN: &str = "paceline_taken";
-
-/// A statement of the client, as the server knows it.
-#[derive(Default)]
-pub(super) struct Known {
-    pub(super) name: Vec<u8>,
-    /// If it is shared with other clients.
-    pub(super) key: Option<StatementKey>,
-    /// What it does, if the client has prepared it.
-    pub(super) template: Option<Arc<Template>>,
-    /// Its columns, if the client was told of them.
-    pub(super) told: Option<Shape>,
-}
-
-impl Known {
-    /// Its effect is unknown.
-    pub(super) fn is_unread(&self) -> bool {
-        let template = self.template.as_ref();
-        template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
-    }
-
-    /// PostgreSQL plans no such statement (`FETCH`, `SHOW`): its columns are those of each execution, and no error says that they
-    /// are others than before.
-    pub(super) fn is_utility(&self) -> bool {
-        let template = self.template.as_ref();
-        template.is_some_and(|template| template.effect() == Some(&Effect::Other))
-    }
-}
 
 impl Ride {
     /// Takes a message of the client and writes what goes to the server.
@@ -496,15 +467,6 @@ impl Ride {
             self.expect.push_back(Expect::OwnClose { closed: None });
         }
     }
-}
-
-/// A client's own name, made different from the names that Paceline gives.
-pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
-    let mut name = name.to_vec();
-    if name.starts_with(NAME_PREFIX.as_bytes()) {
-        name.push(b' ');
-    }
-    name
 }
 
 impl Desk<'_> {

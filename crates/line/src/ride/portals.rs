@@ -1,6 +1,8 @@
 //! Portals: statements with values bound to them, and their execution.
 
-use super::{Desk, Expect, NotYet, Ride};
+use super::expect::Expect;
+use super::not_yet::NotYet;
+use super::state::{Desk, Portal, Ride};
 use crate::server::StatementKey;
 use crate::template::Template;
 use bytes::BytesMut;
@@ -9,20 +11,6 @@ use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, BindValues};
 use paceline_wire::reader::Reader;
 use std::sync::Arc;
-
-/// A statement with its values.
-#[derive(Debug)]
-pub(super) struct Portal {
-    pub(super) template: Arc<Template>,
-    /// The statement's name.
-    pub(super) statement: Box<[u8]>,
-    /// Under which the server has it. `None`: it is the unnamed one.
-    pub(super) key: Option<StatementKey>,
-    /// What it sets, where a value decides.
-    sets: Vec<SessionChange>,
-    /// It was executed here, not by a server; PostgreSQL executes such a portal once.
-    pub(super) done: bool,
-}
 
 impl Ride {
     /// Carries out the client's `Execute`.

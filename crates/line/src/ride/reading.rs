@@ -1,7 +1,7 @@
 //! Texts of which the server may make other tokens than the parser here, because a backslash or a character means
 //! something else under its settings. What such a text does is not known.
 
-use super::{Desk, Ride};
+use super::state::{Desk, Ride};
 use crate::analysis::Analysis;
 use crate::template::Template;
 use std::sync::Arc;

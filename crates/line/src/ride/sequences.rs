@@ -2,7 +2,8 @@
 //! That goes out in front of the first statement of its tenancy, in the same packet, because within a transaction the client's own
 //! numbers must stay.
 
-use super::{Desk, Expect, Ride};
+use super::expect::Expect;
+use super::state::{Desk, Ride};
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};

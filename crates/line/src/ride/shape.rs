@@ -2,43 +2,17 @@
 //! the statement on a server that has prepared it anew, that server describes it. If the columns are others, the client is told
 //! what PostgreSQL tells whose plan has other columns now; drivers recover from that.
 
-use super::outward::Known;
-use super::{Desk, Expect, Ride};
+use super::expect::{Described, Expect};
+use super::names::Known;
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{Desk, Ride};
 use crate::analysis::Shape;
-use crate::ride::keep::Refusal;
 use crate::server::StatementKey;
-use crate::template::Unparsed;
 use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::frontend::{self, Target};
 use paceline_wire::{Frame, frame};
-
-/// Why a message of the client cannot be taken now. It comes again.
-#[derive(Debug)]
-pub enum NotYet {
-    /// A text must be parsed elsewhere first. Nothing has been written.
-    Unparsed(Unparsed),
-    /// The server describes a statement first.
-    Describing,
-    /// The shared connection must do this first.
-    Listening(super::ListenNeed),
-}
-
-impl From<Unparsed> for NotYet {
-    fn from(unparsed: Unparsed) -> Self {
-        Self::Unparsed(unparsed)
-    }
-}
-
-/// A statement that is described to its client.
-#[derive(Debug, Clone)]
-pub(super) struct Described {
-    name: Box<[u8]>,
-    /// [`Analysis::parse`](crate::analysis::Analysis::parse), as the name may have become another statement's.
-    parse: u64,
-    /// `None`: it is the unnamed statement.
-    key: Option<StatementKey>,
-}
 
 impl Described {
     /// The client's statement of that name, which the server has by this key. `None`: there is none.

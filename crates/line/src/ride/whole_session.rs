@@ -1,8 +1,9 @@
 //! A client that keeps its server connection for its whole session (`pool_mode` session): its statements have its own names
 //! there, and its messages about them pass as they came. What is noted of them is only what their execution may change.
 
+use super::expect::Expect;
 use super::expect::Says;
-use super::{Desk, Expect, Ride};
+use super::state::{Desk, Ride};
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Named;

@@ -1,6 +1,8 @@
 //! Requests, and the rounds that answer them.
 
-use super::{Answer, Channel, ChannelState, ListenerId, SharedListen, Step, Ticket};
+use super::state::{
+    Answer, Channel, ChannelState, ListenerId, Request, Round, SharedListen, Step, Ticket, Wants,
+};
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use paceline_sql::Listening;
@@ -9,43 +11,6 @@ use std::sync::Arc;
 /// Maximum number of channels that a round begins or ends to listen on. What these cost PostgreSQL depends on how many channels there
 /// are, and a client that waits for its own notifications waits for the round under way.
 pub const STEPS_MAX: usize = 32;
-
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) ticket: Ticket,
-    pub(super) listener: ListenerId,
-    pub(super) wants: Wants,
-}
-
-#[derive(Debug)]
-pub(super) enum Wants {
-    /// To have received what was committed before.
-    CatchUp,
-    /// To listen from the answer on, outside a transaction.
-    Listen(Arc<str>),
-    /// To have these channels listened on, for a transaction.
-    Reserve(Vec<Arc<str>>),
-}
-
-impl Wants {
-    pub(super) fn channels(&self) -> &[Arc<str>] {
-        match self {
-            Self::CatchUp => &[],
-            Self::Listen(channel) => std::slice::from_ref(channel),
-            Self::Reserve(channels) => channels,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Round {
-    pub(super) requests: Vec<Request>,
-    /// The channel of each step.
-    steps: Vec<Option<Arc<str>>>,
-    answered: usize,
-    /// What the server refused.
-    refused: HashMap<Arc<str>, Bytes>,
-}
 
 impl SharedListen {
     pub(super) fn request(&mut self, listener: ListenerId, wants: Wants) -> Ticket {
