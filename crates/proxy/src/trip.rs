@@ -18,11 +18,9 @@ use fares::Fares;
 use owed::Owed;
 use paceline_line::learned::Learned;
 use paceline_line::line::{Departure, Entry, Keys, Landing, Strategy};
-use paceline_line::strategy::{
-    self, Again, Batch, Dealt, Invalidation, PlannedRequest, Underway, Verdict,
-};
+use paceline_line::request::{Request, Underway};
+use paceline_line::strategy::{self, Again, Batch, Dealt, Invalidation, PlannedRequest, Verdict};
 use paceline_line::tally::{Fallback, Served};
-use paceline_line::unit::Request;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::pin::pin;

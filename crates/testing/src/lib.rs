@@ -1,7 +1,15 @@
-//! Seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
+//! What unit tests of several crates share: messages, messages as text, and seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
 //! `0x`) repeats a run.
 
-#![allow(clippy::panic, reason = "a test that cannot run says so")]
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot run says so"
+)]
+
+pub mod messages;
+pub mod read_out;
 
 use proptest::test_runner::{Config, RngSeed};
 use std::hash::{BuildHasher, RandomState};

@@ -5,8 +5,8 @@ use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
 use paceline_line::line::{Entry, Keys, Ticket};
+use paceline_line::request::Underway;
 use paceline_line::strategy::PlannedRequest;
-use paceline_line::strategy::Underway;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 

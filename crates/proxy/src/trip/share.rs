@@ -6,8 +6,9 @@ use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_line::line::{Entry, Strategy};
+use paceline_line::request::Underway;
 use paceline_line::strategy::share::ANSWER_BYTES_MAX;
-use paceline_line::strategy::{Again, Dealt, Underway, Verdict};
+use paceline_line::strategy::{Again, Dealt, Verdict};
 use paceline_line::tally::Fallback;
 use std::io;
 

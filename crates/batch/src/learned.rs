@@ -1,0 +1,211 @@
+//! What was learned of a template from the catalog, and how its units travel because of it.
+
+use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
+use crate::strategy::{GroupPlan, PlannedRequest, STATEMENT_MAX, Silence, chain, pipeline, share};
+use paceline_relay::request::Request;
+use paceline_sql::{Effect, SequenceUse};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// A group is meant to take no longer than its members' `statement_timeout` divided by this.
+const GROUP_PART_OF_TIMEOUT: u32 = 4;
+
+/// What is known of a template in one database, under one set of settings.
+#[derive(Debug)]
+pub struct Learned {
+    /// How its units travel together in one statement, or why they do not.
+    pub plan: Result<Arc<dyn GroupPlan>, String>,
+    /// The facts that a chain with its requests relies on, or why no chain has them.
+    pub silence: Result<Arc<Silence>, String>,
+    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
+    /// its units travel alone, if it is a read.
+    pub plain_read: Result<(), String>,
+    /// Calls functions that may change the session.
+    pub taints: bool,
+    /// What it may do with sequences.
+    pub sequences: SequenceUse,
+    /// It may read the last number of a sequence where its text does not say so, as far as the catalog tells: in a group it would
+    /// be another member's.
+    pub reads_numbers: bool,
+    /// Calls a function that the configuration declares: it travels as if it carried the hint.
+    pub declared: bool,
+    /// The time-outs that are in force under these settings.
+    pub timeouts: Timeouts,
+}
+
+/// What a user allows (configuration of the database and user).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Hinted statements may travel together (`hotspot`).
+    pub hotspot: bool,
+    /// Un-hinted autocommit statements too (`hotspot_for_autocommit`).
+    pub for_autocommit: bool,
+    /// Rows are locked once for a whole group: fold; else chain only (`hotspot_lock_type`).
+    pub lock_type: bool,
+    /// Plain reads may travel together: short ones in a pipeline, others with those that ask the same.
+    pub pipeline: bool,
+}
+
+/// How a unit travels, and whether a hint or switch would have let it travel with others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Travel {
+    /// For the line.
+    pub slip: Slip,
+    /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
+    pub would_group: bool,
+}
+
+impl Travel {
+    /// How a unit travels about whose template nothing is known yet: alone, and in its place.
+    pub fn unlearned(unit: &Request, policy: Policy) -> Self {
+        match unit.template.effect() {
+            Some(Effect::Write) => alone_or(None).in_its_place(unit, policy),
+            _ => Self::default(),
+        }
+    }
+
+    /// A write whose row is not known keeps its place among those that travel together.
+    fn in_its_place(mut self, unit: &Request, policy: Policy) -> Self {
+        self.slip.barrier = policy.for_autocommit || policy.hotspot;
+        self.slip.table = table_of(unit);
+        self
+    }
+}
+
+/// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
+fn table_of(unit: &Request) -> Option<Table> {
+    let statement = unit.template.statement.as_ref()?;
+    if statement.effect == Effect::Read {
+        return None;
+    }
+    let [name] = statement.relations.as_slice() else {
+        return None;
+    };
+    let mut hasher = DefaultHasher::new();
+    name.name.hash(&mut hasher);
+    Some(Table(hasher.finish()))
+}
+
+impl Learned {
+    /// Nothing may be assumed of it, for this reason.
+    pub fn refused(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            plan: Err(why.clone()),
+            silence: Err(why.clone()),
+            plain_read: Err(why),
+            taints: true,
+            sequences: SequenceUse::ANY,
+            reads_numbers: true,
+            declared: false,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// How `unit` travels; notes in it what its group will have to know of it.
+    pub fn travel(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
+        unit.taints = self.taints && unit.template.calls_functions();
+        unit.sequences = self.sequences;
+        match unit.template.effect() {
+            Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
+                self.travel_write(unit, policy)
+            }
+            Some(Effect::Read)
+                if policy.pipeline
+                    && self.plain_read.is_ok()
+                    && unit.template.hints().target_affect_row.is_none() =>
+            {
+                alone_or(match unit.template.pace.is_short() {
+                    true => Some(pipeline::fits(unit)),
+                    false => share::fits(unit),
+                })
+            }
+            Some(Effect::Write) => self.travel_write(unit, policy),
+            _ => Travel::default(),
+        }
+    }
+
+    /// By a hint or by a declaration, does the user want it to travel with others?
+    fn is_asked(&self, unit: &Request, policy: Policy) -> bool {
+        policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
+    }
+
+    /// A SELECT whose functions may write: one of the user's own, whatever it is declared as in the catalog.
+    fn writes(&self, unit: &Request) -> bool {
+        self.declared || (self.taints && unit.template.calls_functions())
+    }
+
+    fn travel_write(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
+        if self.timeouts.transaction.is_some() {
+            // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
+            return alone_or(None).in_its_place(unit, policy);
+        }
+        let asked = self.is_asked(unit, policy);
+        let silence = self.silence.as_ref().ok();
+        let silence = silence.filter(|_| asked && !self.reads_numbers && self.outlasts_chains());
+        let chain = silence.and_then(|_| chain::fits(unit));
+        unit.silence = silence.cloned();
+        // In a chain, or alone, consumers of a queue need not wait for one another.
+        let plan = self.plan.as_ref().ok();
+        let plan = plan.filter(|plan| policy.lock_type || plan.strategy() == Strategy::Fold);
+        let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
+        let Some((plan, (company, keys))) = together else {
+            return alone_or(chain).in_its_place(unit, policy);
+        };
+        if !asked && !policy.for_autocommit {
+            return Travel {
+                would_group: true,
+                ..Travel::default()
+            };
+        }
+        let group = match policy.lock_type {
+            true => Some(company),
+            false => chain,
+        };
+        let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
+        unit.plan = Some(Arc::clone(plan));
+        Travel {
+            slip: Slip {
+                group,
+                table: table_of(unit).filter(|_| in_one),
+                // Which rows an insert meets is not known.
+                barrier: keys == Keys::Unknown,
+                keys,
+                probe: Some(company).filter(|_| plan.probe().is_some()),
+                locks: in_one && plan.lock().is_some(),
+                timeouts: self.timeouts,
+                size_max: self.size_max(unit),
+            },
+            would_group: false,
+        }
+    }
+
+    /// A chain replaces its members' `statement_timeout`: a shorter one would be exceeded unnoticed.
+    fn outlasts_chains(&self) -> bool {
+        let limit = self.timeouts.statement;
+        limit.is_none_or(|limit| limit >= STATEMENT_MAX)
+    }
+
+    /// Most units in a group so that none of them times out because of the others.
+    fn size_max(&self, unit: &Request) -> Option<usize> {
+        let limit = self.timeouts.statement?;
+        Some(
+            unit.template
+                .pace
+                .most_within(limit / GROUP_PART_OF_TIMEOUT),
+        )
+    }
+}
+
+fn alone_or(group: Option<GroupId>) -> Travel {
+    Travel {
+        slip: Slip {
+            group,
+            ..Slip::default()
+        },
+        would_group: false,
+    }
+}

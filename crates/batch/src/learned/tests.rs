@@ -1,0 +1,183 @@
+//! How units travel because of what was learned of them, and of what the user allows.
+
+use super::{Learned, Policy, Travel};
+use crate::line::{Keys, Strategy, Timeouts};
+use crate::testing::folding::{INT4, INT8, silence, single, table};
+use crate::testing::travelling::Travelling;
+use paceline_relay::session::Session;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::client::query;
+use std::time::Duration;
+
+const ALLOWED: Policy = Policy {
+    hotspot: true,
+    for_autocommit: false,
+    lock_type: true,
+    pipeline: true,
+};
+
+/// Of a text about which the catalog told nothing that would let it travel with others.
+fn learned() -> Learned {
+    Learned {
+        plan: Err("no shape".to_owned()),
+        silence: Ok(silence(&Templates::default())),
+        plain_read: Err("not plain".to_owned()),
+        taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
+        declared: false,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// How a text travels that is known to be short.
+fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
+    let (templates, none) = (Templates::default(), SettingsBook::default().none());
+    let mut unit = single(&mut Session::new(none), &templates, query(text));
+    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+    learned.travel(&mut unit, policy)
+}
+
+fn strategy(travel: &Travel) -> Option<Strategy> {
+    travel.slip.group.map(|group| group.strategy)
+}
+
+/// Its own limit would be exceeded unnoticed.
+#[test]
+fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
+    for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
+        let limited = Learned {
+            timeouts: Timeouts {
+                statement: Some(Duration::from_millis(limit)),
+                ..Timeouts::default()
+            },
+            ..learned()
+        };
+        let text = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+        let travel = travel(text, &limited, ALLOWED);
+        assert_eq!(strategy(&travel), group, "{limit} ms");
+    }
+}
+
+#[test]
+fn hinted_writes_go_by_chain_and_keep_their_place() {
+    let known = learned();
+    let hinted = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        ALLOWED,
+    );
+    assert_eq!(strategy(&hinted), Some(Strategy::Chain));
+    assert!(hinted.slip.barrier && hinted.slip.table.is_some());
+    let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
+    assert_eq!((strategy(&bare), bare.slip.barrier), (None, true));
+    let noisy = Learned {
+        silence: Err("triggers".to_owned()),
+        ..learned()
+    };
+    let alone = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &noisy,
+        ALLOWED,
+    );
+    assert_eq!((strategy(&alone), alone.slip.barrier), (None, true));
+    let hotspot = Policy {
+        hotspot: false,
+        ..ALLOWED
+    };
+    let off = travel(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        hotspot,
+    );
+    assert_eq!(strategy(&off), None);
+}
+
+#[test]
+fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
+    let plain = Learned {
+        plain_read: Ok(()),
+        ..learned()
+    };
+    let writes = Learned {
+        taints: true,
+        ..learned()
+    };
+    let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
+    assert_eq!(
+        strategy(&travel(hinted, &plain, ALLOWED)),
+        Some(Strategy::Pipeline)
+    );
+    let chained = travel(hinted, &writes, ALLOWED);
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
+    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    let bare = travel("SELECT f(1)", &writes, ALLOWED);
+    assert_eq!(bare, Travel::default());
+}
+
+#[test]
+fn declared_functions_need_no_hint() {
+    let declared = Learned {
+        declared: true,
+        ..learned()
+    };
+    let chained = travel("SELECT f(1) FROM t", &declared, ALLOWED);
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
+    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: true,
+        ..ALLOWED
+    };
+    assert_eq!(travel("SELECT f(1)", &declared, off), Travel::default());
+}
+
+/// Where only chains are allowed, consumers of a queue do not wait for one another.
+#[test]
+fn consumers_that_share_no_statement_have_no_queue() {
+    for hint in ["", "/*+ COMMIT_ON_SUCCESS */"] {
+        let text = format!(
+            "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+        );
+        let queue = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+        let mut pops = Travelling::taking(&text, &queue, &[INT4], Vec::new());
+        let mut unit = pops.texts(&["7"]);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        let known = Learned {
+            plan: Ok(pops.plan.clone()),
+            ..learned()
+        };
+        let policy = Policy {
+            for_autocommit: true,
+            ..ALLOWED
+        };
+        let taken = known.travel(&mut unit, policy);
+        assert_eq!(strategy(&taken), Some(Strategy::Take));
+        assert!(taken.slip.keys != Keys::Unknown && unit.plan.take().is_some());
+        let chains_only = Policy {
+            lock_type: false,
+            ..policy
+        };
+        let chained = known.travel(&mut unit, chains_only);
+        let chain = (!hint.is_empty()).then_some(Strategy::Chain);
+        assert_eq!(
+            (strategy(&chained), &chained.slip.keys),
+            (chain, &Keys::Unknown)
+        );
+        assert!(chained.slip.barrier && unit.plan.is_none());
+    }
+}
+
+/// PostgreSQL ends the connection of a transaction that takes too long: the other members would take part in it.
+#[test]
+fn no_write_travels_with_others_under_a_transaction_timeout() {
+    let hinted = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+    let mut known = learned();
+    known.timeouts.transaction = Some(Duration::from_secs(1));
+    let limited = travel(hinted, &known, ALLOWED);
+    assert_eq!((strategy(&limited), limited.slip.barrier), (None, true));
+    known.timeouts.transaction = None;
+    let unlimited = travel(hinted, &known, ALLOWED);
+    assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
+}

@@ -1,0 +1,13 @@
+//! The line in which requests wait for a server connection, and the groups in which they leave it: one file per strategy, what the
+//! catalog analysis says of a template, and what is counted.
+//!
+//! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time are arguments, bytes are results.
+
+pub mod learned;
+pub mod line;
+pub mod prospect;
+pub mod strategy;
+pub mod tally;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,176 @@
+//! How units of a template will travel if they must wait, and why not together: for people, who read it in
+//! `SHOW GROUPS` and from `paceline explain`. It decides nothing; [`Learned::travel`] does, unit by unit.
+
+#[cfg(test)]
+mod tests;
+
+use crate::learned::{Learned, Policy};
+use crate::line::Strategy;
+use crate::strategy::share::ANSWER_BYTES_MAX;
+use paceline_relay::template::Template;
+use paceline_sql::Effect;
+use std::fmt;
+
+/// What is known of a template, or assumed.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlook<'a> {
+    /// How its units travel together in one statement, or why they do not.
+    pub plan: Result<Strategy, &'a str>,
+    /// They may be chained, or why not.
+    pub silence: Result<(), &'a str>,
+    /// A read that may be pipelined and shared, or why not.
+    pub plain_read: Result<(), &'a str>,
+    /// It calls functions of the user's own that may write.
+    pub taints: bool,
+    /// It calls a function that the configuration declares.
+    pub declared: bool,
+}
+
+impl<'a> From<&'a Learned> for Outlook<'a> {
+    fn from(learned: &'a Learned) -> Self {
+        let plan = learned.plan.as_ref();
+        Self {
+            plan: plan.map(|plan| plan.strategy()).map_err(String::as_str),
+            silence: match &learned.silence {
+                Ok(_) => Ok(()),
+                Err(why) => Err(why),
+            },
+            plain_read: match &learned.plain_read {
+                Ok(()) => Ok(()),
+                Err(why) => Err(why),
+            },
+            taints: learned.taints,
+            declared: learned.declared,
+        }
+    }
+}
+
+/// What a unit that must wait may expect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prospect {
+    /// Company.
+    Together(Strategy),
+    /// Company, as soon as the template is known to be short.
+    OnceShort(Strategy),
+    /// None, for this reason.
+    Alone(String),
+}
+
+const NO_HINT: &str = "it has no hint, and hotspot_for_autocommit is off";
+const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
+const DECLARED_OFF: &str = "its declaration does not count: hotspot is off";
+const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
+const PIPELINE_OFF: &str = "pipeline is off";
+/// What makes a read one that travels alone, unless something else is known.
+pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
+const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
+const SHARE: &str =
+    "share, with those that ask the very same; pipeline, once it is known to be short";
+const TWINS: &str = "it is not known to be short: only those that ask the very same travel with it";
+const TOO_LONG: &str = "its answers are longer than 8 MiB";
+const NEITHER: &str = "it is neither a read nor a write";
+
+impl Prospect {
+    /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
+    pub fn of(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
+        let asked = hinted || outlook.declared;
+        let of_write = || Self::of_write(template, outlook, policy, hinted);
+        let writes = outlook.declared || (outlook.taints && template.calls_functions());
+        match template.effect() {
+            Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
+            Some(Effect::Read) => match outlook.plain_read {
+                Ok(()) => Self::of_plain_read(template, policy),
+                Err(_) if outlook.declared => Self::alone(DECLARED_OFF),
+                Err(_) if asked && writes => Self::alone(HOTSPOT_OFF),
+                Err(why) => Self::alone(why),
+            },
+            Some(Effect::Write) => of_write(),
+            _ => Self::alone(NEITHER),
+        }
+    }
+
+    fn of_plain_read(template: &Template, policy: Policy) -> Self {
+        if !policy.pipeline {
+            Self::alone(PIPELINE_OFF)
+        } else if template.hints().target_affect_row.is_some() {
+            Self::alone(TARGET)
+        } else if template.pace.is_short() {
+            Self::Together(Strategy::Pipeline)
+        } else if template.pace.last_bytes() > ANSWER_BYTES_MAX {
+            Self::alone(TOO_LONG)
+        } else {
+            Self::Together(Strategy::Share)
+        }
+    }
+
+    fn of_write(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
+        let target = template.hints().target_affect_row;
+        let asked = hinted || outlook.declared;
+        let counts = asked && policy.hotspot;
+        let may_chain = counts && target.is_none() && !template.is_parsed_alone();
+        let or_chain = |why: &str| match (may_chain, outlook.silence) {
+            (true, Ok(())) => Self::once_short(template, Strategy::Chain),
+            (true, Err(also)) if also != why => Self::Alone(format!("{why}; no chain: {also}")),
+            _ => Self::alone(why),
+        };
+        match outlook.plan {
+            // A SELECT has no plan that its shape could give it: what it misses is the chain.
+            Err(_) if counts && target.is_some() && template.effect() == Some(&Effect::Read) => {
+                Self::alone(TARGET)
+            }
+            Err(why) => or_chain(why),
+            Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
+            Ok(_) if !counts && !policy.for_autocommit => match (hinted, outlook.declared) {
+                (true, _) => Self::alone(HOTSPOT_OFF),
+                (false, true) => Self::alone(DECLARED_OFF),
+                (false, false) => Self::alone(NO_HINT),
+            },
+            Ok(strategy) if policy.lock_type => Self::Together(strategy),
+            Ok(_) => or_chain(CHAINS_ONLY),
+        }
+    }
+
+    fn once_short(template: &Template, strategy: Strategy) -> Self {
+        match template.pace.is_short() {
+            true => Self::Together(strategy),
+            false => Self::OnceShort(strategy),
+        }
+    }
+
+    fn alone(why: &str) -> Self {
+        Self::Alone(why.to_owned())
+    }
+
+    /// Why they travel alone even if they must wait; `None`: they do not.
+    pub fn why_alone(self) -> Option<String> {
+        match self {
+            Self::Together(Strategy::Share) => Some(TWINS.to_owned()),
+            Self::Together(_) => None,
+            Self::OnceShort(_) => Some(NOT_SHORT.to_owned()),
+            Self::Alone(why) => Some(why),
+        }
+    }
+}
+
+const NOT_SHORT: &str = "it is not known to be short";
+
+/// Can a group tell whether its members touched so many rows?
+fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
+    match target {
+        None => true,
+        Some(rows) => rows == 1 && strategy == Strategy::Fold,
+    }
+}
+
+impl fmt::Display for Prospect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Together(Strategy::Share) => out.write_str(SHARE),
+            Self::Together(strategy) => out.write_str(strategy.name()),
+            Self::OnceShort(strategy) => {
+                write!(out, "{}, once it is known to be short", strategy.name())
+            }
+            Self::Alone(why) => write!(out, "solo: {why}"),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is told of a template is what happens to its units.
+
+use super::*;
+use crate::strategy::{GroupPlan, PlannedRequest};
+use crate::testing::folding::{Folding, INT4, INT8, silence, single, table};
+use crate::testing::travelling::Travelling;
+use paceline_relay::session::Session;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::client::query;
+use std::sync::Arc;
+
+fn folding(hints: &str) -> (Learned, PlannedRequest) {
+    let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
+    let text = format!("UPDATE {hints} t SET n = n - $1 WHERE id = $2");
+    let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
+    let unit = folding.texts(&["1", "7"]);
+    let plan = Arc::clone(&folding.plan);
+    (learned(Ok(plan), false), unit)
+}
+
+fn taking(hints: &str) -> (Learned, PlannedRequest) {
+    let table = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+    let text = format!(
+        "DELETE {hints} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+    );
+    let mut taking = Travelling::taking(&text, &table, &[INT4], Vec::new());
+    let unit = taking.texts(&["1"]);
+    let plan = taking.plan.clone();
+    (learned(Ok(plan), false), unit)
+}
+
+/// A unit about whose template nothing but this is known.
+fn refused(text: &str, plain_read: bool) -> (Learned, PlannedRequest) {
+    let mut session = Session::new(SettingsBook::default().none());
+    let unit = single(&mut session, &Templates::default(), query(text));
+    (learned(Err("of its shape".to_owned()), plain_read), unit)
+}
+
+fn learned(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Learned {
+    Learned {
+        plan,
+        silence: Ok(silence(&Templates::default())),
+        plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
+        taints: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
+        declared: false,
+        timeouts: crate::line::Timeouts::default(),
+    }
+}
+
+fn policies() -> impl Iterator<Item = Policy> {
+    (0..16).map(|bits| Policy {
+        hotspot: bits & 1 > 0,
+        for_autocommit: bits & 2 > 0,
+        lock_type: bits & 4 > 0,
+        pipeline: bits & 8 > 0,
+    })
+}
+
+fn prospect((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Prospect {
+    let hinted = unit.template.hints().commit_on_success;
+    Prospect::of(&unit.template, learned.into(), policy, hinted)
+}
+
+fn strategy((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Option<Strategy> {
+    let group = learned.travel(&mut unit.clone(), policy).slip.group;
+    group.map(|id| id.strategy)
+}
+
+const HINTS: [&str; 4] = [
+    "",
+    "/*+ COMMIT_ON_SUCCESS */",
+    "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */",
+    "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */",
+];
+
+#[test]
+fn what_is_told_is_what_happens() {
+    let writes = HINTS.iter().flat_map(|hints| {
+        let other = format!("DELETE {hints} FROM t WHERE n = 1");
+        let moment = format!("DELETE {hints} FROM t WHERE at < timestamptz E'now'");
+        let others = [other, moment].map(|text| refused(&text, false));
+        [folding(hints), taking(hints)].into_iter().chain(others)
+    });
+    let reads = [true, false].map(|plain| refused("SELECT n FROM t WHERE id = 1", plain));
+    let calls = HINTS.iter().flat_map(|hints| {
+        let calls = ["place_order(1)", "place_order(timestamptz E'now')"];
+        let calls = calls.map(|call| format!("SELECT {hints} {call}"));
+        let known = [(true, true), (true, false), (false, false)];
+        let cases = calls.map(|call| {
+            known.map(|(taints, declared)| {
+                let (mut learned, unit) = refused(&call, false);
+                (learned.taints, learned.declared) = (taints, declared);
+                (learned, unit)
+            })
+        });
+        cases.into_iter().flatten()
+    });
+    for case in writes.chain(reads).chain(calls) {
+        let early: Vec<_> = policies().map(|policy| prospect(&case, policy)).collect();
+        for (policy, told) in policies().zip(&early) {
+            let happens = strategy(&case, policy);
+            match told {
+                Prospect::Together(strategy) => assert_eq!(happens, Some(*strategy)),
+                other => assert_eq!(happens, None, "{other:?} {policy:?}"),
+            }
+        }
+        (0..3).for_each(|_| case.1.template.pace.record(1, 1));
+        for (policy, told) in policies().zip(early) {
+            let happens = strategy(&case, policy);
+            match told {
+                Prospect::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
+                // Shared until it was known to be short.
+                Prospect::Together(Strategy::Share) => {
+                    assert_eq!(happens, Some(Strategy::Pipeline));
+                }
+                Prospect::Together(strategy) | Prospect::OnceShort(strategy) => {
+                    assert_eq!(happens, Some(strategy), "{policy:?}");
+                    assert_eq!(prospect(&case, policy), Prospect::Together(strategy));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reason_names_the_switch() {
+    let cautious = Policy {
+        hotspot: true,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: true,
+    };
+    let told = |case, policy| prospect(&case, policy).to_string();
+    assert_eq!(
+        told(folding(""), cautious),
+        "solo: it has no hint, and hotspot_for_autocommit is off"
+    );
+    assert_eq!(told(folding(HINTS[1]), cautious), "fold");
+    let off = Policy {
+        hotspot: false,
+        ..cautious
+    };
+    assert_eq!(
+        told(folding(HINTS[1]), off),
+        "solo: its hint does not count: hotspot is off"
+    );
+    let chains = Policy {
+        for_autocommit: true,
+        lock_type: false,
+        ..cautious
+    };
+    assert_eq!(
+        told(folding(""), chains),
+        "solo: hotspot_lock_type is off: only hinted writes share a commit"
+    );
+    assert_eq!(
+        told(folding(HINTS[1]), chains),
+        "chain, once it is known to be short"
+    );
+    assert_eq!(
+        told(refused("DELETE FROM t", false), cautious),
+        "solo: of its shape"
+    );
+    assert_eq!(
+        told(refused("SELECT n FROM t", true), cautious),
+        "share, with those that ask the very same; pipeline, once it is known to be short"
+    );
+}
+
+/// Of calls that a hint or a declaration asks to travel, and of one whose function is declared and cannot be called for many.
+#[test]
+fn why_a_call_travels_alone_is_what_stands_in_its_way() {
+    let on = Policy {
+        hotspot: true,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: false,
+    };
+    let off = Policy {
+        hotspot: false,
+        ..on
+    };
+    let call = |hints: &str, taints, declared| {
+        let (mut learned, unit) = refused(&format!("SELECT {hints} f(1)"), false);
+        (learned.taints, learned.declared) = (taints, declared);
+        (learned, unit)
+    };
+    let told = |case, policy| prospect(&case, policy).to_string();
+    let chain = "chain, once it is known to be short";
+    assert_eq!(told(call("", true, true), on), chain);
+    assert_eq!(
+        told(call("", true, true), off),
+        "solo: its declaration does not count: hotspot is off"
+    );
+    assert_eq!(told(call(HINTS[1], true, false), on), chain);
+    assert_eq!(
+        told(call(HINTS[1], true, false), off),
+        "solo: its hint does not count: hotspot is off"
+    );
+    assert_eq!(
+        told(call(HINTS[2], true, true), on),
+        "solo: whether TARGET_AFFECT_ROW is met is known only after it ran"
+    );
+    let not_plain = format!("solo: {NOT_PLAIN}");
+    assert_eq!(told(call("", true, false), on), not_plain);
+    let (_, unit) = call("", true, false);
+    let cannot = (Learned::refused("its limit is no integer"), unit);
+    assert_eq!(told(cannot, on), "solo: its limit is no integer");
+}
+
+#[test]
+fn what_travels_by_its_declaration_is_told_that_this_does_not_count() {
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: false,
+        lock_type: true,
+        pipeline: true,
+    };
+    let told = |hints: &str| {
+        let (mut learned, unit) = folding(hints);
+        learned.declared = true;
+        prospect(&(learned, unit), off).to_string()
+    };
+    assert_eq!(
+        told(""),
+        "solo: its declaration does not count: hotspot is off"
+    );
+    assert_eq!(
+        told(HINTS[1]),
+        "solo: its hint does not count: hotspot is off"
+    );
+}
+
+#[test]
+fn every_reason_is_documented() {
+    let page = include_str!("../../../../docs/groups.md");
+    let reasons = [
+        NO_HINT,
+        HOTSPOT_OFF,
+        DECLARED_OFF,
+        CHAINS_ONLY,
+        PIPELINE_OFF,
+        NOT_PLAIN,
+        TARGET,
+        NOT_SHORT,
+        TOO_LONG,
+        TWINS,
+    ];
+    for reason in reasons {
+        assert!(page.contains(&format!("\n| {reason} |")), "{reason}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Chain: hinted writes, and calls of declared functions, in one implicit transaction with one commit; each member gets its
+//! own answer after it.
+//!
+//! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
+//! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
+//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Constraints that are deferred are
+//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: they neither notify nor change
+//! settings (see [`paceline_sql::chain`]), or their functions are declared. The chain compares the facts behind this at its end,
+//! when it holds locks on all tables of its members; if they have changed, PostgreSQL undoes it.
+
+use super::batch::Batch;
+use super::messages::{message, sqlstate, write_head, write_member, write_tail};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves};
+use super::plan::PlannedRequest;
+use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
+use crate::line::{GroupId, Strategy};
+use crate::tally::Fallback;
+use bytes::{BufMut, BytesMut};
+use paceline_relay::errors::is_stale_plan;
+use paceline_relay::request::{Form, Request};
+use paceline_relay::server::{Injected, ServerSide};
+use paceline_sql::chain::is_moved;
+use paceline_wire::backend::tag;
+use paceline_wire::{Frame, frontend};
+
+#[cfg(test)]
+mod tests;
+
+/// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
+const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
+
+/// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
+/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
+/// read the number that another member has drawn from a sequence.
+pub fn fits(unit: &Request) -> Option<GroupId> {
+    let template = &unit.template;
+    let targeted = template.hints().target_affect_row.is_some();
+    let fits = !targeted
+        && !template.is_parsed_alone()
+        && !template.reads_numbers()
+        && template.pace.is_short();
+    fits.then(|| GroupId {
+        strategy: Strategy::Chain,
+        template: 0,
+        settings: unit.settings.id,
+        parameter_formats: 0,
+        result_formats: 0,
+        cohort: 0,
+    })
+}
+
+/// A chain on its way.
+#[derive(Debug)]
+pub struct ChainBatch {
+    forms: Vec<Form>,
+    injected: Injected,
+    answers: Vec<BytesMut>,
+    /// So many statements of the prelude have not been answered yet.
+    prelude: usize,
+    /// What is answered now are the comparisons at the end.
+    in_checks: bool,
+    /// One of them has found a difference.
+    moved: bool,
+    /// The answer of the last member is complete, that of the next one has not begun.
+    between: bool,
+    /// Notices that came in between: they are the next member's.
+    notices: BytesMut,
+    /// SQLSTATE of the error that undid all.
+    error: Option<String>,
+}
+
+impl Batch for ChainBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match frame.tag {
+            tag::READY_FOR_QUERY => {
+                self.injected.synced(server);
+                self.settle(dealt);
+                return true;
+            }
+            tag::ERROR_RESPONSE => {
+                if is_stale_plan(frame.body()) {
+                    server.retire_all();
+                }
+                let sqlstate = sqlstate(frame.body()).to_owned();
+                let says = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
+                self.moved = self.in_checks && says;
+                self.error = Some(sqlstate);
+            }
+            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::PARAMETER_STATUS => {}
+            tag::COMMAND_COMPLETE if self.prelude > 0 => {
+                self.prelude -= 1;
+                self.between = self.prelude == 0;
+            }
+            _ if self.prelude > 0 || self.in_checks => {}
+            tag::BIND_COMPLETE if self.answers.len() == self.forms.len() => self.in_checks = true,
+            tag::BIND_COMPLETE => {
+                let form = self
+                    .forms
+                    .get(self.answers.len())
+                    .copied()
+                    .unwrap_or(Form::Simple);
+                let mut answer = std::mem::take(&mut self.notices);
+                write_head(form, &mut answer);
+                self.between = false;
+                self.answers.push(answer);
+            }
+            tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
+            tag::NO_DATA if self.current_form() == Some(Form::Simple) => {}
+            _ => {
+                self.between =
+                    matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
+                if let Some(answer) = self.answers.last_mut() {
+                    answer.put_slice(frame.bytes);
+                }
+            }
+        }
+        false
+    }
+
+    /// What was learned of the members' templates no longer holds.
+    fn invalidation(&self) -> Option<Invalidation> {
+        self.moved.then_some(Invalidation::Changed)
+    }
+
+    fn failed(&self) -> bool {
+        self.error.is_some()
+    }
+}
+
+impl ChainBatch {
+    pub(super) fn build(
+        members: &[&PlannedRequest],
+        prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let mut checks: Vec<&Silence> = Vec::new();
+        for unit in members {
+            let silence = unit.silence.as_ref()?;
+            if checks.iter().all(|known| known.id != silence.id) {
+                checks.push(silence);
+            }
+        }
+        let mut injected = Injected::default();
+        prelude.write(server, &mut injected, out);
+        for unit in members {
+            write_member(unit, server, &mut injected, out);
+        }
+        for check in checks {
+            check.write(server, &mut injected, out);
+        }
+        frontend::write_sync(out);
+        injected.push_sync();
+        server.tainted |= members.iter().any(|unit| unit.taints);
+        Some(Self {
+            forms: members.iter().map(|unit| unit.form).collect(),
+            injected,
+            answers: Vec::with_capacity(members.len()),
+            prelude: PRELUDE_STATEMENTS,
+            in_checks: false,
+            moved: false,
+            between: false,
+            notices: BytesMut::new(),
+            error: None,
+        })
+    }
+
+    fn current_form(&self) -> Option<Form> {
+        self.forms.get(self.answers.len().checked_sub(1)?).copied()
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.forms.len();
+        let Some(sqlstate) = &self.error else {
+            dealt.extend(
+                self.answers
+                    .drain(..)
+                    .enumerate()
+                    .map(|(member, mut answer)| {
+                        write_tail(&mut answer);
+                        Dealt {
+                            member,
+                            verdict: Verdict::Answer(answer.freeze()),
+                        }
+                    }),
+            );
+            return;
+        };
+        if self.moved {
+            dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
+            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
+        } else {
+            dealt.extend(halves(members, Fallback::Error));
+        }
+    }
+}

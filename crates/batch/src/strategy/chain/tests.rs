@@ -1,0 +1,353 @@
+//! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
+
+use super::{Prelude, Silence, fits};
+use crate::line::Strategy;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::tally::Fallback;
+use crate::testing::folding::{silence, single};
+use crate::testing::trip::Trip;
+use paceline_relay::server::ServerSide;
+use paceline_relay::session::Session;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
+use paceline_testing::messages::server::*;
+use std::sync::Arc;
+
+const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
+
+struct Scene {
+    templates: Templates,
+    session: Session,
+    prelude: Prelude,
+    silence: Arc<Silence>,
+    server: ServerSide,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (templates, none) = (Templates::default(), SettingsBook::default().none());
+        Self {
+            prelude: Prelude::new(&templates),
+            silence: silence(&templates),
+            templates,
+            session: Session::new(none.clone()),
+            server: ServerSide::new(none, 100),
+        }
+    }
+
+    fn unit(&mut self, messages: Wire) -> PlannedRequest {
+        let mut unit = single(&mut self.session, &self.templates, messages);
+        unit.silence = Some(Arc::clone(&self.silence));
+        unit
+    }
+
+    fn extended(&mut self, text: &str) -> PlannedRequest {
+        self.unit(
+            [
+                parse("", text),
+                bind(""),
+                describe_portal(),
+                execute(),
+                sync(),
+            ]
+            .concat(),
+        )
+    }
+
+    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
+        let trip = Trip::leave(Strategy::Chain, members, &self.prelude, &mut self.server);
+        trip.expect("a chain always travels")
+    }
+
+    /// Two by the extended protocol and a simple query between them.
+    fn three(&mut self) -> [PlannedRequest; 3] {
+        [
+            self.extended(INSERT),
+            self.unit(query("DELETE FROM t WHERE id = 7")),
+            self.extended(INSERT),
+        ]
+    }
+}
+
+/// The server's answers up to the first member's.
+fn prelude() -> Wire {
+    [
+        parsed(),
+        notice("SET CONSTRAINTS can only be used in transaction blocks"),
+        bound(),
+        complete("SET CONSTRAINTS"),
+        parsed(),
+        bound(),
+        row(&["20ms", "200ms"]),
+        complete("SELECT 1"),
+    ]
+    .concat()
+}
+
+/// Nothing has changed, and all is committed.
+fn end() -> Wire {
+    [
+        parsed(),
+        bound(),
+        row(&["t"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat()
+}
+
+#[test]
+fn only_what_is_known_to_be_short_fits() {
+    let mut scene = Scene::new();
+    let unit = scene.extended(INSERT);
+    assert_eq!(fits(&unit), None, "not known to be short");
+    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+    assert_eq!(
+        fits(&unit).map(|group| group.strategy),
+        Some(Strategy::Chain)
+    );
+    unit.template.pace.record(1_000_000, 100);
+    assert_eq!(fits(&unit), None, "it has turned out long");
+    for text in [
+        "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
+    ] {
+        let unit = scene.extended(text);
+        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        assert_eq!(fits(&unit), None, "{text}");
+    }
+}
+
+#[test]
+fn functions_that_may_change_settings_taint_the_server() {
+    let mut scene = Scene::new();
+    let mut members = scene.three();
+    scene.leave(&members);
+    assert!(!scene.server.tainted);
+    members[1].taints = true;
+    scene.leave(&members);
+    assert!(scene.server.tainted);
+}
+
+#[test]
+fn all_members_stand_before_one_sync() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let sent = scene.leave(&members).sent();
+    let kinds: Vec<&str> = sent
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let expected = [
+        "Parse", "Bind", "Execute", // constraints
+        "Parse", "Bind", "Execute", // lock_timeout
+        "Parse", "Bind", "Describe", "Execute", //
+        "Parse", "Bind", "Describe", "Execute", //
+        "Parse", "Bind", "Describe", "Execute", //
+        "Parse", "Bind", "Execute", // what it relies on
+        "Sync",
+    ];
+    assert_eq!(kinds, expected);
+    assert!(sent[0].contains("SET CONSTRAINTS ALL IMMEDIATE"));
+    assert!(sent[3].contains("lock_timeout"), "{}", sent[3]);
+    assert_eq!(
+        sent[10], "Parse unnamed: DELETE FROM t WHERE id = 7",
+        "its own text"
+    );
+    assert!(sent[18].contains("paceline: moved"), "once for all");
+}
+
+#[test]
+fn each_gets_its_own_answer_after_the_commit() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    let insert = |id| {
+        [
+            bound(),
+            columns(&["id"]),
+            row(&[id]),
+            complete("INSERT 0 1"),
+        ]
+        .concat()
+    };
+    let answers = [
+        prelude(),
+        parsed(),
+        insert("1"),
+        parsed(),
+        [bound(), no_data(), complete("DELETE 1")].concat(),
+        insert("2"),
+    ];
+    assert!(
+        trip.answer(answers).is_empty(),
+        "nobody hears of it before the commit"
+    );
+    let dealt = trip.answer([end()]);
+    let expected = [
+        "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
+        "1: DELETE 1, ready I",
+        "2: parsed, bound, columns id, row 2, INSERT 0 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.is_over() && !trip.batch.failed());
+}
+
+#[test]
+fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([
+        prelude(),
+        parsed(),
+        bound(),
+        columns(&["id"]),
+        row(&["1"]),
+        complete("INSERT 0 1"),
+    ]);
+    let dealt = trip.answer([error("23505", "duplicate key"), ready('I')]);
+    assert_eq!(
+        dealt,
+        [
+            "0: again FirstHalf",
+            "1: again FirstHalf",
+            "2: again SecondHalf"
+        ]
+    );
+    assert!(trip.batch.failed());
+    // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
+    let sent = scene.leave(&members).sent();
+    assert!(
+        [0, 2].iter().all(|at| sent[*at].starts_with("Bind")),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn what_was_relied_on_has_changed_so_all_is_undone() {
+    let mut scene = Scene::new();
+    let members = [
+        scene.unit(query("DELETE FROM t")),
+        scene.unit(query("DELETE FROM s")),
+    ];
+    let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
+    let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
+    let mut trip = scene.leave(&members);
+    let answers = [
+        prelude(),
+        one(),
+        one(),
+        parsed(),
+        bound(),
+        error("22P02", moved),
+        ready('I'),
+    ];
+    let dealt = trip.answer(answers);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    // The same words from a member are its own error.
+    let mut trip = scene.leave(&members);
+    let dealt = trip.answer([
+        bound(),
+        complete("SET CONSTRAINTS"),
+        bound(),
+        complete("SELECT 1"),
+        parsed(),
+        bound(),
+        error("22P02", moved),
+        ready('I'),
+    ]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    assert!(trip.batch.invalidation().is_none());
+}
+
+#[test]
+fn who_is_not_known_to_be_silent_travels_in_no_chain() {
+    let mut scene = Scene::new();
+    let mut members = scene.three();
+    members[2].silence = None;
+    let Scene {
+        prelude, server, ..
+    } = &mut scene;
+    assert!(Trip::leave(Strategy::Chain, &members, prelude, server).is_none());
+}
+
+#[test]
+fn a_borrowed_wait_sends_each_alone() {
+    for sqlstate in ["55P03", "57014", "40P01"] {
+        let mut scene = Scene::new();
+        let members = scene.three();
+        let mut trip = scene.leave(&members);
+        let dealt = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
+        assert_eq!(
+            dealt,
+            ["0: again Alone", "1: again Alone", "2: again Alone"]
+        );
+    }
+}
+
+#[test]
+fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([parsed(), error("42501", "no"), ready('I')]);
+    let sent = scene.leave(&members).sent();
+    assert!(
+        sent[0].starts_with("Bind") && sent[2].starts_with("Parse"),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
+    let mut scene = Scene::new();
+    let members = [scene.extended("DELETE FROM t")];
+    let mut trip = scene.leave(&members);
+    let dealt = trip.answer([
+        notice("of the chain"),
+        prelude(),
+        parsed(),
+        bound(),
+        no_data(),
+        notice("of the member"),
+        complete("DELETE 1"),
+        end(),
+    ]);
+    assert_eq!(
+        dealt,
+        ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]
+    );
+}
+
+#[test]
+fn a_notice_between_two_answers_is_the_second_ones() {
+    let mut scene = Scene::new();
+    let members = [
+        scene.unit(query("DELETE FROM t")),
+        scene.unit(query("DELETE FROM s")),
+    ];
+    let mut trip = scene.leave(&members);
+    let one = [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
+    let two = [
+        parsed(),
+        notice("of the second"),
+        bound(),
+        no_data(),
+        complete("DELETE 2"),
+    ]
+    .concat();
+    let dealt = trip.answer([prelude(), one, two, end()]);
+    assert_eq!(
+        dealt,
+        [
+            "0: DELETE 1, ready I",
+            "1: notice of the second, DELETE 2, ready I"
+        ]
+    );
+}

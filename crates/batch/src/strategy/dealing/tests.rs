@@ -1,0 +1,269 @@
+//! Takes and merges without a server: who fits, what is sent, and what each member gets for what comes back.
+
+use crate::line::Strategy;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
+use crate::testing::folding::{INT4, INT8, TEXT, table};
+use crate::testing::travelling::Travelling;
+use crate::testing::trip::Trip;
+use paceline_relay::server::ServerSide;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_sql::function::FunctionFacts;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::server::*;
+use paceline_wire::Frames;
+use paceline_wire::frontend::{BindNames, BindValues, tag};
+
+/// Takes `$3` rows of lane `$1` for the worker `$2`.
+fn claims() -> Travelling {
+    let columns = [("id", INT8), ("lane", INT4), ("worker", TEXT)];
+    let queue = table(&columns, &["id"]);
+    let text = "UPDATE t SET worker = $2, lane = 0 WHERE id IN \
+        (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING id";
+    let parameters = [INT4, TEXT, INT8];
+    Travelling::taking(text, &queue, &parameters, vec![column("id", 20)])
+}
+
+/// Takes one row.
+fn pops() -> Travelling {
+    let queue = table(&[("id", INT8)], &["id"]);
+    let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
+    Travelling::taking(text, &queue, &[], Vec::new())
+}
+
+/// Reads `$2` messages of queue `$1` by a function.
+fn reads() -> Travelling {
+    let function = FunctionFacts {
+        schema: "mq".to_owned(),
+        name: "read".to_owned(),
+        limit_argument: 2,
+        limit_type: "integer".to_owned(),
+        ..FunctionFacts::default()
+    };
+    let text = "SELECT id FROM mq.read($1, $2)";
+    let fields = vec![column("id", 20)];
+    Travelling::calling(text, &function, &["id", "body"], &[TEXT, INT4], fields)
+}
+
+fn a_server() -> ServerSide {
+    ServerSide::new(SettingsBook::default().none(), 100)
+}
+
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
+    let prelude = Prelude::new(&Templates::default());
+    Trip::leave(Strategy::Take, members, &prelude, server).expect("it travels")
+}
+
+/// A row of the result.
+fn taken(number: i32, returning: &[Option<&[u8]>]) -> Wire {
+    let number = number.to_be_bytes();
+    let mut row = vec![Some(&[1][..]), Some(&number[..])];
+    row.extend_from_slice(returning);
+    values(&row)
+}
+
+/// The one row of a result in which nobody got anything.
+fn nothing(same_facts: u8) -> Wire {
+    values(&[Some(&[same_facts]), None])
+}
+
+#[test]
+fn limits_are_added_up_and_rows_know_their_consumers() {
+    let mut claims = claims();
+    let members = [
+        claims.texts(&["7", "ann", "2"]),
+        claims.texts(&["7", "bob", "1"]),
+        claims.texts(&["7", "cy", "3"]),
+    ];
+    let mut server = a_server();
+    let trip = leave(&members, &mut server);
+    let bind = Frames::new(&trip.sent).find(|f| f.tag == tag::BIND);
+    let bind = bind.expect("a Bind");
+    let rest = BindNames::read(bind.body()).expect("a Bind").rest;
+    let read = BindValues::read(rest, 0).expect("values");
+    let value = |n: usize| &rest[read.values[n].clone().expect("not NULL")];
+    assert_eq!(value(0), 6_i64.to_be_bytes());
+    assert_eq!(value(2), b"7");
+    assert_eq!(
+        &value(3)[20..],
+        [1, 1, 2, 3, 3, 3]
+            .map(|n| [0, 0, 0, 4, 0, 0, 0, n])
+            .concat()
+    );
+    assert_eq!(value(4), br#"{"ann","bob","cy"}"#);
+    assert_eq!(read.result_formats, [1, 1, 0]);
+}
+
+#[test]
+fn rows_are_dealt_in_order_until_there_are_no_more() {
+    let mut claims = claims();
+    let members = [
+        claims.texts(&["7", "ann", "2"]),
+        claims.texts(&["7", "bob", "2"]),
+        claims.texts(&["7", "cy", "2"]),
+    ];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let rows = [
+        parsed(),
+        bound(),
+        taken(1, &[Some(b"11")]),
+        taken(2, &[Some(b"12")]),
+        taken(3, &[Some(b"13")]),
+    ];
+    assert!(
+        trip.answer(rows).is_empty(),
+        "nobody hears of it before the commit"
+    );
+    let dealt = trip.answer([complete("SELECT 3"), ready('I')]);
+    let expected = [
+        "0: parsed, bound, columns id, row 11, row 12, UPDATE 2, ready I",
+        "1: parsed, bound, columns id, row 13, UPDATE 1, ready I",
+        "2: parsed, bound, columns id, UPDATE 0, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
+}
+
+#[test]
+fn without_returning_rows_are_counted() {
+    let mut pops = pops();
+    let members = [pops.texts(&[]), pops.texts(&[])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        taken(1, &[]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    let expected = [
+        "0: parsed, bound, no data, DELETE 1, ready I",
+        "1: parsed, bound, no data, DELETE 0, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
+    assert!(
+        dealt.iter().all(|line| line.contains("DELETE 0")),
+        "{dealt:?}"
+    );
+}
+
+#[test]
+fn tables_that_have_changed_void_the_plan() {
+    let mut pops = pops();
+    let members = [pops.texts(&[]), pops.texts(&[])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        nothing(0),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+}
+
+#[test]
+fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on() {
+    let mut pops = pops();
+    let members = [pops.texts(&[]), pops.texts(&[])];
+    let mut server = a_server();
+    for (error, dealt, void) in [
+        (
+            error(
+                "22P02",
+                "invalid input syntax for type boolean: \"paceline: true\"",
+            ),
+            ["0: again Alone", "1: again Alone"],
+            true,
+        ),
+        (
+            error("42501", "permission denied for table t"),
+            ["0: again Alone", "1: again Alone"],
+            true,
+        ),
+        (
+            error("55P03", "canceling statement due to lock timeout"),
+            ["0: again Alone", "1: again Alone"],
+            false,
+        ),
+        (
+            error("23503", "a foreign key"),
+            ["0: again FirstHalf", "1: again SecondHalf"],
+            false,
+        ),
+    ] {
+        let mut trip = leave(&members, &mut server);
+        assert_eq!(trip.answer([error, ready('I')]), dealt);
+        assert!(trip.batch.failed());
+        let refused = matches!(trip.batch.invalidation(), Some(Invalidation::Refused(_)));
+        assert_eq!(refused, void);
+    }
+}
+
+#[test]
+fn only_consumers_of_the_same_rows_travel_together() {
+    let mut claims = claims();
+    let plan = claims.plan.clone();
+    let mut id = |values: &[&str]| plan.fits(&claims.texts(values));
+    let (group, key) = id(&["7", "ann", "1"]).expect("it travels");
+    assert_eq!(id(&["7", "bob", "9"]), Some((group, key.clone())));
+    assert_ne!(id(&["8", "ann", "1"]), Some((group, key.clone())));
+    for limit in ["0", "-1", "1001", "all"] {
+        assert_eq!(id(&["7", "ann", limit]), None, "{limit}");
+    }
+    let text = |text: &'static str| (false, Some(text.as_bytes()));
+    let one = 1_i64.to_be_bytes();
+    let binary = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
+    assert_eq!(plan.fits(&binary), Some((group, key.clone())));
+    let one = 1_i32.to_be_bytes();
+    let shorter = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
+    assert_eq!(plan.fits(&shorter), Some((group, key.clone())));
+    let none = claims.bound(&[text("7"), text("ann"), (false, None)]);
+    assert_eq!(plan.fits(&none), None);
+}
+
+#[test]
+fn rows_of_a_function_are_dealt_like_those_of_a_table() {
+    let mut reads = reads();
+    let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        taken(1, &[Some(b"11")]),
+        taken(2, &[Some(b"12")]),
+        complete("SELECT 2"),
+        ready('I'),
+    ]);
+    let expected = [
+        "0: parsed, bound, columns id, row 11, row 12, SELECT 2, ready I",
+        "1: parsed, bound, columns id, SELECT 0, ready I",
+    ];
+    assert_eq!(dealt, expected);
+}
+
+/// `undefined_table` speaks against a statement; raised by a user's function it is a member's own error.
+#[test]
+fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
+    let mut reads = reads();
+    let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
+    let refused = || error("42P01", "relation \"mq.q_q\" does not exist");
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([parsed(), bound(), refused(), ready('I')]);
+    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    assert!(trip.batch.invalidation().is_none());
+    let mut trip = leave(&members, &mut server);
+    let dealt = trip.answer([refused(), ready('I')]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert!(trip.batch.invalidation().is_some());
+}

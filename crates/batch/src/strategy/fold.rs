@@ -1,0 +1,187 @@
+//! Fold: single-row updates of one template become one statement (see [`paceline_sql::fold`]): one lock, one new
+//! version and one commit per row, and an answer of its own for every member.
+
+mod bind;
+mod plan;
+mod sheet;
+
+pub use plan::FoldPlan;
+pub(super) use sheet::Sheet;
+
+use super::batch::Batch;
+use super::course::{Came, Course, refusal};
+use super::messages::{parameter_bits, result_bits, write_columns};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, again, is_refusal};
+use super::plan::{
+    GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten, UnmetGuards,
+};
+use super::prelude::Prelude;
+use super::row::RowKey;
+use crate::line::{GroupId, Keys, Strategy};
+use crate::tally::Fallback;
+use bytes::BytesMut;
+use paceline_relay::request::Request;
+use paceline_relay::server::{Injected, ServerSide};
+use paceline_wire::backend::tag;
+use paceline_wire::{Frame, frontend};
+use plan::Spread;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+impl GroupPlan for FoldPlan {
+    fn strategy(&self) -> Strategy {
+        Strategy::Fold
+    }
+
+    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+        if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
+            return None;
+        }
+        let carried = self.fold.carried.iter();
+        let carried = carried.map(|carried| (carried.parameter, carried.as_text));
+        let parameter_formats = parameter_bits(unit, &self.parameters, carried)?;
+        let key = self.rows.line_key(&self.rows.of(unit)?);
+        let group = GroupId {
+            strategy: Strategy::Fold,
+            template: self.template,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: result_bits(unit, &self.fields)?,
+            // Values that only PostgreSQL can compare travel with their equals in bytes.
+            cohort: if self.rows.are_opaque() {
+                key.cohort()
+            } else {
+                0
+            },
+        };
+        Some((group, Keys::One(key)))
+    }
+
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Box<dyn Batch>> {
+        Some(Box::new(FoldBatch::build(
+            self, members, prelude, server, out,
+        )?))
+    }
+
+    fn rewritten(&self) -> Rewritten<'_> {
+        Rewritten::Fold(&self.fold)
+    }
+
+    fn probe(&self) -> Option<&ProbePlan> {
+        self.probe.as_ref()
+    }
+
+    fn lock(&self) -> Option<&LockPlan> {
+        Some(&self.lock)
+    }
+
+    fn unmet_guards(&self, members: &[&PlannedRequest]) -> Option<UnmetGuards> {
+        let answer = |member: &&PlannedRequest| {
+            let mut fields = BytesMut::new();
+            write_columns(&self.fields, member.result_formats(), &mut fields);
+            let exactly_one = member.template.hints().target_affect_row == Some(1);
+            self.reply(member.form, &fields, exactly_one, None).freeze()
+        };
+        Some(UnmetGuards {
+            answers: members.iter().map(answer).collect(),
+            may_fail_unseen: self.fold.may_fail_unseen,
+        })
+    }
+
+    fn row_of(&self, unit: &Request) -> Option<RowKey> {
+        self.rows.of(unit)
+    }
+
+    fn rows(&self) -> Option<PlanRows<'_>> {
+        Some(PlanRows {
+            keys: std::slice::from_ref(&self.rows),
+            parameters: &self.parameters,
+            fingerprint: &self.fingerprint,
+        })
+    }
+}
+
+/// A fold on its way.
+#[derive(Debug)]
+pub struct FoldBatch {
+    sheet: Sheet,
+    course: Course,
+}
+
+impl Batch for FoldBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match self.course.receive(frame, server) {
+            Came::Row => self.course.facts_moved |= !self.sheet.receive_row(frame.body()),
+            Came::End => self.settle(dealt),
+            Came::Other => {}
+        }
+        frame.tag == tag::READY_FOR_QUERY
+    }
+
+    /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
+    fn invalidation(&self) -> Option<Invalidation> {
+        self.course.invalidation(|sqlstate, _| {
+            let refused = is_refusal(sqlstate) && self.sheet.spread != Spread::OneEach;
+            refused.then(|| refusal(sqlstate))
+        })
+    }
+
+    fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// One for each row that a member has changed.
+    fn rows_written(&self) -> u64 {
+        self.sheet.rows_written()
+    }
+
+    fn may_draw(&self) -> bool {
+        false
+    }
+}
+
+impl FoldBatch {
+    fn build(
+        plan: Arc<FoldPlan>,
+        members: &[&PlannedRequest],
+        limits: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let mut injected = Injected::default();
+        if plan.fold.partitioned {
+            limits.write_limits(server, &mut injected, out);
+        }
+        let sheet = Sheet::write(plan, members, server, &mut injected, out)?;
+        frontend::write_sync(out);
+        injected.push_sync();
+        Some(Self {
+            sheet,
+            course: Course::new(injected),
+        })
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        match self.course.error() {
+            Some((sqlstate, _)) => self.sheet.settle_error(sqlstate, dealt),
+            None if self.course.facts_moved => {
+                dealt.extend(again(0..self.sheet.len(), Again::Alone, Fallback::Ddl));
+            }
+            None => self.sheet.settle(dealt),
+        }
+    }
+}

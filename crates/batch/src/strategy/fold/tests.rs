@@ -1,0 +1,46 @@
+//! Folds without a server: who fits, what is sent, and what each member gets for what comes back.
+
+mod building;
+mod dealing;
+mod fitting;
+
+use crate::line::Strategy;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
+use crate::testing::folding::{Folding, INT4, INT8, table};
+use crate::testing::trip::Trip;
+use paceline_relay::server::ServerSide;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::server::column;
+
+/// `qty = qty - $1` on a bigint key, guarded, with one RETURNING column.
+fn stock() -> Folding {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    Folding::prepared(
+        "UPDATE t SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty",
+        &table,
+        &[INT4, INT8],
+        vec![column("qty", 23)],
+    )
+}
+
+/// The same without RETURNING.
+fn counter(hints: &str) -> Folding {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    let text = format!("UPDATE {hints} t SET qty = qty - $1 WHERE id = $2");
+    Folding::prepared(&text, &table, &[INT4, INT8], Vec::new())
+}
+
+fn a_server() -> ServerSide {
+    ServerSide::new(SettingsBook::default().none(), 100)
+}
+
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {
+    Trip::leave(
+        Strategy::Fold,
+        members,
+        &Prelude::new(&Templates::default()),
+        server,
+    )
+}

@@ -1,0 +1,386 @@
+//! What each member gets.
+
+use super::{a_server, counter, leave, stock};
+use crate::strategy::GroupPlan;
+use crate::strategy::Invalidation;
+use crate::strategy::PlannedRequest;
+use crate::testing::folding::{Folding, INT4, INT8, single, table};
+use crate::testing::trip::Trip;
+use paceline_relay::analysis::{Analysis, Shape};
+use paceline_relay::server::ServerSide;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::client;
+use paceline_testing::messages::server::*;
+use std::sync::Arc;
+
+const MISSED: &str =
+    "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+
+fn bit(yes: bool) -> Option<&'static [u8]> {
+    Some(if yes { &[1] } else { &[0] })
+}
+
+/// A member's row in the fold's result: its place (from 1), do constraints hold?, was it updated?, RETURNING.
+fn member(place: i32, fine: bool, hit: bool, returning: &[Option<&[u8]>]) -> Wire {
+    let place = place.to_be_bytes();
+    let mut row = vec![bit(true), Some(&place[..]), bit(fine), bit(hit)];
+    row.extend_from_slice(returning);
+    values(&row)
+}
+
+/// The one row of a fold that found nothing to do.
+fn nobody(same_facts: bool) -> Wire {
+    values(&[bit(same_facts), None, None, None])
+}
+
+fn end() -> Wire {
+    [complete("SELECT 9"), ready('I')].concat()
+}
+
+/// A group of the counter on these rows.
+fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> Trip<'a> {
+    let mut folding = counter("");
+    let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
+    leave(&members, server).expect("it travels")
+}
+
+#[test]
+fn each_member_is_answered_as_if_it_had_come_alone() {
+    let mut folding = stock();
+    let members = [
+        folding.texts(&["1", "7"]),
+        folding.texts(&["9", "8"]),
+        folding.texts(&["2", "7"]),
+    ];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [
+        parsed(),
+        bound(),
+        member(3, true, false, &[None]),
+        member(1, true, true, &[Some(b"41")]),
+        member(2, true, true, &[Some(b"39")]),
+    ];
+    assert!(
+        trip.answer(rows).is_empty(),
+        "nobody hears of it before the commit"
+    );
+    let mut dealt = trip.answer([end()]);
+    dealt.sort();
+    let expected = [
+        "0: parsed, bound, columns qty, row 41, UPDATE 1, ready I",
+        "1: parsed, bound, columns qty, UPDATE 0, ready I",
+        "2: parsed, bound, columns qty, row 39, UPDATE 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
+}
+
+#[test]
+fn the_answer_has_the_form_of_the_question() {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    let text = "UPDATE t SET qty = 1 WHERE id = 5 RETURNING qty";
+    let mut folding = Folding::simple(text, &table, &[INT4, INT4], vec![column("qty", 23)]);
+    let members = [folding.query(text)];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[Some(b"1")]),
+        end(),
+    ]);
+    assert_eq!(dealt, ["0: columns qty, row 1, UPDATE 1, ready I"]);
+}
+
+#[test]
+fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
+    let mut folding = stock();
+    let template = folding.texts(&["1", "7"]).request.template;
+    folding.session.prepare(b"p", template);
+    let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
+    let messages = [
+        client::bind_values("p", &values, &[1]),
+        client::execute(),
+        client::sync(),
+    ];
+    let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
+    unit.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
+    let mut server = a_server();
+    let mut trip = leave(&[unit], &mut server).expect("it travels");
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[Some(b"\0\0\0\x07")]),
+        end(),
+    ]);
+    assert_eq!(dealt, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
+}
+
+/// A client that was told other columns runs alone, where PostgreSQL says so.
+#[test]
+fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
+    let mut folding = stock();
+    let mut unit = folding.texts(&["1", "7"]);
+    let own = folding.plan.fields.iter();
+    let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
+    for (shape, fits) in [
+        (Some(own), true),
+        (Some(Shape::of([(&b"qty"[..], 700, -1)].into_iter())), false),
+        (None, true),
+    ] {
+        unit.analysis = Some(Analysis {
+            shape,
+            ..Analysis::default()
+        });
+        assert_eq!(folding.plan.fits(&unit).is_some(), fits, "{shape:?}");
+    }
+}
+
+#[test]
+fn described_columns_carry_the_format_that_was_bound() {
+    let mut folding = stock();
+    let unit = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
+    let mut server = a_server();
+    let mut trip = leave(&[unit], &mut server).expect("it travels");
+    let dealt = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
+    assert_eq!(
+        dealt,
+        ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]
+    );
+}
+
+#[test]
+fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
+    let mut server = a_server();
+    // Places in the batch: row 7 has 1 to 4, row 8 has 5.
+    let mut trip = group(&["7", "7", "8", "7", "7"], &mut server);
+    let dealt = trip.answer([
+        parsed(),
+        bound(),
+        member(1, true, true, &[]),
+        member(2, false, false, &[]),
+        member(5, true, true, &[]),
+        end(),
+    ]);
+    let expected = [
+        "0: parsed, bound, no data, UPDATE 1, ready I",
+        "1: again Alone",
+        "3: again Line",
+        "4: again Line",
+        "2: parsed, bound, no data, UPDATE 1, ready I",
+    ];
+    assert_eq!(dealt, expected);
+}
+
+#[test]
+fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
+    let mut server = a_server();
+    let mut one_row = group(&["7", "7"], &mut server);
+    let dealt = one_row.answer([parsed(), bound(), nobody(true), end()]);
+    let none = "parsed, bound, no data, UPDATE 0, ready I";
+    assert_eq!(dealt, [format!("0: {none}"), format!("1: {none}")]);
+    let hit = "parsed, bound, no data, UPDATE 1, ready I";
+    let mut many_rows = group(&["7", "8", "7", "9"], &mut server);
+    let dealt = many_rows.answer([parsed(), bound(), member(3, true, true, &[]), end()]);
+    let hit_1 = format!("1: {hit}");
+    assert_eq!(
+        dealt,
+        ["0: again Row", "2: again Row", &hit_1, "3: again Row"]
+    );
+    let mut one_each = group(&["7", "8"], &mut server);
+    let dealt = one_each.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
+    assert_eq!(dealt, [format!("0: {none}"), format!("1: {hit}")]);
+}
+
+#[test]
+fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8", "8"], &mut server);
+    let dealt = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Row", "2: again Row"]);
+}
+
+#[test]
+fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
+    let mut folding = counter("/*+ TARGET_AFFECT_ROW(1) */");
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [member(1, true, true, &[]), member(2, true, false, &[])];
+    let [one, two] = rows;
+    let dealt = trip.answer([parsed(), bound(), one, two, end()]);
+    let expected = [
+        "0: parsed, bound, no data, UPDATE 1, ready I".to_owned(),
+        format!("1: parsed, bound, no data, {MISSED}, ready I"),
+    ];
+    assert_eq!(dealt, expected);
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([bound(), nobody(true), end()]);
+    assert!(dealt.iter().all(|line| line.contains(MISSED)), "{dealt:?}");
+}
+
+#[test]
+fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8"], &mut server);
+    let dealt = trip.answer([parsed(), bound(), nobody(false), end()]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert!(
+        trip.batch.invalidation() == Some(Invalidation::Changed),
+        "the facts must be read again"
+    );
+    assert!(!trip.batch.failed());
+}
+
+#[test]
+fn an_error_sends_the_group_again_in_halves() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8", "7", "9", "8"], &mut server);
+    let rows = [
+        parsed(),
+        bound(),
+        member(1, true, true, &[]),
+        error("22003", "integer out of range"),
+    ];
+    assert!(trip.answer(rows).is_empty());
+    let dealt = trip.answer([ready('I')]);
+    let expected = [
+        "0: again FirstHalf",
+        "1: again FirstHalf",
+        "2: again FirstHalf",
+        "3: again SecondHalf",
+        "4: again SecondHalf",
+    ];
+    assert_eq!(dealt, expected);
+    assert!(trip.batch.failed() && trip.batch.invalidation().is_none());
+}
+
+#[test]
+fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
+    let mut server = a_server();
+    let mut trip = group(&["7", "8", "7"], &mut server);
+    let dealt = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
+    assert_eq!(
+        dealt,
+        ["0: again Alone", "1: again Alone", "2: again Alone"]
+    );
+    let invalidation = trip.batch.invalidation();
+    assert!(matches!(invalidation, Some(Invalidation::Refused(_))));
+    // The Parse did not take place.
+    let mut trip = group(&["7", "8", "7"], &mut server);
+    assert!(trip.sent()[0].starts_with("Parse"));
+    trip.answer([parsed(), bound(), nobody(true), end()]);
+}
+
+#[test]
+fn a_lock_that_one_row_does_not_get_blocks_it() {
+    let mut server = a_server();
+    let timed_out = || {
+        let text = "storniere Anfrage wegen Zeit\u{fc}berschreitung einer Sperre";
+        error("55P03", text)
+    };
+    let mut one_row = group(&["7", "7"], &mut server);
+    let dealt = one_row.answer([parsed(), bound(), timed_out(), ready('I')]);
+    assert_eq!(dealt, ["0: again Blocked", "1: again Blocked"]);
+    let mut many_rows = group(&["7", "8", "7"], &mut server);
+    let dealt = many_rows.answer([parsed(), bound(), timed_out(), ready('I')]);
+    let halves = [
+        "0: again FirstHalf",
+        "1: again FirstHalf",
+        "2: again SecondHalf",
+    ];
+    assert_eq!(dealt, halves);
+}
+
+/// The group as a whole took too long, or somebody has cancelled it: who is at fault is found in halves, at last alone.
+#[test]
+fn a_cancelled_group_goes_again_in_halves() {
+    for message in [
+        "canceling statement due to statement timeout",
+        "canceling autovacuum task",
+        "storniere Anfrage",
+    ] {
+        let mut server = a_server();
+        let mut one_row = group(&["7", "7"], &mut server);
+        let dealt = one_row.answer([parsed(), bound(), error("57014", message), ready('I')]);
+        assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    }
+}
+
+#[test]
+fn after_any_error_rows_of_one_member_each_go_like_others() {
+    for (sqlstate, message) in [
+        ("55P03", "canceling statement due to lock timeout"),
+        ("23514", "a check"),
+        ("42501", "permission denied for table t"),
+    ] {
+        let mut folding = counter("");
+        let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
+        let mut server = a_server();
+        let mut trip = leave(&members, &mut server).expect("it travels");
+        let dealt = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        assert_eq!(dealt, ["0: again Line", "1: again Line"]);
+        assert!(
+            trip.batch.invalidation().is_none(),
+            "the fold itself is not refused"
+        );
+        let again = leave(&members, &mut server).expect("it travels").sent();
+        assert!(again[0].contains("SKIP LOCKED"), "{}", again[0]);
+    }
+}
+
+/// An update of which PostgreSQL may evaluate a part even when there is no row.
+fn fails_unseen(rows: &[&str]) -> (Folding, Vec<PlannedRequest>) {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    let text = "UPDATE t SET qty = qty + (1 / $1) WHERE id = $2 AND qty > 0";
+    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let members = rows.iter().map(|row| folding.texts(&["1", row])).collect();
+    (folding, members)
+}
+
+#[test]
+fn who_may_fail_without_a_row_goes_again_alone_if_there_is_none() {
+    let (_, members) = fails_unseen(&["7", "7"]);
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let dealt = trip.answer([parsed(), bound(), nobody(true), end()]);
+    assert_eq!(
+        dealt,
+        ["0: again Alone", "1: again Alone"],
+        "the row is missing"
+    );
+}
+
+#[test]
+fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
+    let mut table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    table.extent.tree = vec![1, 2, 3];
+    let text = "UPDATE t SET qty = qty + $1 WHERE id = $2";
+    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
+    let mut server = a_server();
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let sent = trip.sent();
+    assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
+    assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 1);
+    let limits = [
+        parsed(),
+        bound(),
+        row(&["20ms", "200ms"]),
+        complete("SELECT 1"),
+    ]
+    .concat();
+    let late = error("55P03", "canceling statement due to lock timeout");
+    let dealt = trip.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
+    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let mut trip = leave(&members, &mut server).expect("it travels");
+    let rows = [member(1, true, true, &[]), member(2, true, true, &[])].concat();
+    let limits = [bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat();
+    let dealt = trip.answer([limits, bound(), rows, end()]);
+    assert!(
+        dealt.iter().all(|line| line.ends_with("UPDATE 1, ready I")),
+        "{dealt:?}"
+    );
+    assert_eq!(dealt.len(), 2);
+}

@@ -1,0 +1,231 @@
+//! Pipelines without a server: each member its own Sync, its own answer, its own error.
+
+use crate::line::Strategy;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
+use crate::testing::folding::single;
+use crate::testing::trip::{Trip, line};
+use paceline_relay::server::ServerSide;
+use paceline_relay::session::Session;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::client::{
+    bind, bind_values, describe_portal, execute, parse, query, sync,
+};
+use paceline_testing::messages::server::*;
+
+const FIRST: &str = "SELECT a FROM t WHERE id = 1";
+const SECOND: &str = "SELECT b FROM t";
+
+struct Scene {
+    templates: Templates,
+    session: Session,
+    server: ServerSide,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let none = SettingsBook::default().none();
+        Self {
+            templates: Templates::default(),
+            session: Session::new(none.clone()),
+            server: ServerSide::new(none, 100),
+        }
+    }
+
+    /// A simple query, an extended unit with everything, and one that leaves out what it can.
+    fn three(&mut self) -> [PlannedRequest; 3] {
+        let prepared = self.templates.prepared(SECOND, &[0, 0]);
+        self.session.prepare(b"p", prepared);
+        let full = [
+            parse("", SECOND),
+            bind(""),
+            describe_portal(),
+            execute(),
+            sync(),
+        ];
+        let short = [bind("p"), execute(), sync()];
+        [query(FIRST), full.concat(), short.concat()]
+            .map(|messages| single(&mut self.session, &self.templates, messages))
+    }
+
+    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
+        let prelude = Prelude::new(&self.templates);
+        let trip = Trip::leave(Strategy::Pipeline, members, &prelude, &mut self.server);
+        trip.expect("a pipeline always travels")
+    }
+}
+
+fn simple_answer() -> Wire {
+    [
+        columns(&["a"]),
+        row(&["1"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat()
+}
+
+fn full_answer() -> Wire {
+    [
+        bound(),
+        columns(&["b"]),
+        row(&["2"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]
+    .concat()
+}
+
+fn short_answer() -> Wire {
+    [bound(), row(&["2"]), complete("SELECT 1"), ready('I')].concat()
+}
+
+#[test]
+fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let sent = scene.leave(&members).sent();
+    let kinds: Vec<&str> = sent
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let expected = [
+        "Query", //
+        "Parse", "Bind", "Describe", "Execute", "Sync", //
+        "Parse", "Bind", "Execute", "Sync",
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(sent[0], format!("Query {FIRST}"), "to the letter");
+}
+
+#[test]
+fn answers_are_dealt_as_they_come() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    assert_eq!(
+        trip.answer([simple_answer()]),
+        ["0: columns a, row 1, SELECT 1, ready I"]
+    );
+    let dealt = trip.answer([parsed(), full_answer()]);
+    assert_eq!(
+        dealt,
+        ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]
+    );
+    assert!(!trip.is_over());
+    assert_eq!(
+        trip.answer([parsed(), short_answer()]),
+        ["2: bound, row 2, SELECT 1, ready I"]
+    );
+    assert!(trip.is_over() && !trip.batch.failed());
+}
+
+#[test]
+fn who_fails_is_told_its_error_alone() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    let failed = trip.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(failed, ["0: again Alone"]);
+    let dealt = trip.answer([parsed(), full_answer(), short_answer()]);
+    assert_eq!(dealt.len(), 2);
+    assert!(
+        dealt.iter().all(|line| line.contains("SELECT 1")),
+        "{dealt:?}"
+    );
+}
+
+#[test]
+fn a_parse_that_fails_is_not_taken_for_known() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([
+        simple_answer(),
+        error("42703", "no"),
+        ready('I'),
+        error("26000", "no"),
+        ready('I'),
+    ]);
+    assert!(trip.is_over());
+    let sent = scene.leave(&members[2..]).sent();
+    assert!(sent[0].starts_with("Parse"), "{sent:?}");
+}
+
+#[test]
+fn who_waits_behind_a_slow_member_may_go_elsewhere() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members);
+    trip.answer([simple_answer()]);
+    let abandoned = trip.batch.abandon().expect("reads can be abandoned");
+    let lines: Vec<String> = abandoned.iter().map(line).collect();
+    assert_eq!(lines, ["1: again Alone", "2: again Alone"]);
+    assert_eq!(
+        trip.batch.abandon().map(|dealt| dealt.len()),
+        Some(0),
+        "only once"
+    );
+    let late = trip.answer([parsed(), full_answer(), short_answer()]);
+    assert!(late.is_empty(), "they are answered elsewhere: {late:?}");
+    assert!(trip.is_over());
+}
+
+#[test]
+fn a_bind_that_fails_does_not_take_back_the_parse() {
+    let mut scene = Scene::new();
+    let members = scene.three();
+    let mut trip = scene.leave(&members[2..]);
+    let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
+    assert_eq!(dealt, ["0: again Alone"]);
+    // Now the server has the statement, and it is not parsed again, unless its client parses it.
+    let mut trip = scene.leave(&members[2..]);
+    assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
+    trip.answer([error("22P02", "no"), ready('I')]);
+    let again = scene.leave(&members[1..2]).sent();
+    assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
+}
+
+#[test]
+fn the_very_same_question_is_asked_once() {
+    let mut scene = Scene::new();
+    let [simple, full, short] = scene.three();
+    let [_, again, _] = scene.three();
+    let members = [full.clone(), simple.clone(), again, short, simple, full];
+    let mut trip = scene.leave(&members);
+    let sent = trip.sent();
+    let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
+    assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
+    let answer = "parsed, bound, columns b, row 2, SELECT 1, ready I";
+    let dealt = trip.answer([parsed(), full_answer()]);
+    assert_eq!(dealt, [0, 2, 5].map(|n| format!("{n}: {answer}")));
+    let dealt = trip.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(dealt, ["1: again Alone", "4: again Alone"]);
+    let dealt = trip.answer([parsed(), short_answer()]);
+    assert_eq!(dealt, ["3: bound, row 2, SELECT 1, ready I"]);
+    assert!(trip.is_over());
+}
+
+#[test]
+fn other_values_or_formats_are_another_question() {
+    let mut scene = Scene::new();
+    let ask = |scene: &mut Scene, value: &'static [u8], results: &[i16]| {
+        let messages = [
+            parse("", "SELECT b FROM t WHERE id = $1"),
+            bind_values("", &[(false, Some(value))], results),
+            execute(),
+            sync(),
+        ];
+        single(&mut scene.session, &scene.templates, messages.concat())
+    };
+    let members = [
+        ask(&mut scene, b"1", &[]),
+        ask(&mut scene, b"2", &[]),
+        ask(&mut scene, b"1", &[1]),
+        ask(&mut scene, b"1", &[]),
+    ];
+    let sent = scene.leave(&members).sent();
+    assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 3);
+}

@@ -1,0 +1,124 @@
+//! Whom a probe answers.
+
+use super::{Probe, Probed};
+use crate::strategy::PlannedRequest;
+use crate::testing::folding::{Folding, INT4, INT8, table};
+use bytes::BytesMut;
+use paceline_relay::server::ServerSide;
+use paceline_relay::settings::SettingsBook;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::server::*;
+use paceline_testing::read_out;
+use paceline_wire::Frames;
+
+const TAKE: &str = "UPDATE t SET qty = qty - $1 WHERE id = $2 AND qty >= $1";
+
+fn folding(text: &str) -> Folding {
+    let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
+    Folding::prepared(text, &table, &[INT4, INT8], Vec::new())
+}
+
+fn a_server() -> ServerSide {
+    ServerSide::new(SettingsBook::default().none(), 8)
+}
+
+/// Facts unchanged?, and the number of a unit that met its row.
+fn met(same: bool, number: Option<u32>) -> Wire {
+    let number = number.map(u32::to_be_bytes);
+    values(&[
+        Some(&[u8::from(same)]),
+        number.as_ref().map(|number| &number[..]),
+    ])
+}
+
+/// What a probe of these units says when the server answers so.
+fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
+    let units: Vec<&PlannedRequest> = units.iter().collect();
+    let probe = Probe::build(&units, server, &mut BytesMut::new());
+    let mut probe = probe.expect("they can be asked about");
+    let mut over = false;
+    for frame in Frames::new(&answer.concat()) {
+        assert!(!over);
+        over = probe.receive(frame, server);
+    }
+    assert!(over);
+    let word = |verdict: &Probed| match verdict {
+        Probed::Waits => "waits".to_owned(),
+        Probed::Leaves => "leaves".to_owned(),
+        Probed::Answer(answer) => read_out::to_client(answer).join(", "),
+    };
+    probe.verdicts().iter().map(word).collect()
+}
+
+#[test]
+fn who_meets_no_row_is_answered() {
+    let mut folding = folding(TAKE);
+    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
+    let answer = [
+        parsed(),
+        bound(),
+        met(true, Some(1)),
+        complete("SELECT 1"),
+        ready('I'),
+    ];
+    let said = probed(&units, &mut a_server(), &answer);
+    assert_eq!(said, ["waits", "parsed, bound, no data, UPDATE 0, ready I"]);
+}
+
+#[test]
+fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
+    let mut folding = folding(TAKE);
+    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
+    let moved = [
+        parsed(),
+        bound(),
+        met(false, None),
+        complete("SELECT 1"),
+        ready('I'),
+    ];
+    assert_eq!(
+        probed(&units, &mut a_server(), &moved),
+        ["leaves", "leaves"]
+    );
+    let failed = [error("57014", "canceling statement"), ready('I')];
+    assert_eq!(probed(&units, &mut a_server(), &failed), ["waits", "waits"]);
+    let renamed = [error("42703", "column \"qty\" does not exist"), ready('I')];
+    assert_eq!(
+        probed(&units, &mut a_server(), &renamed),
+        ["leaves", "leaves"]
+    );
+    let refused = [error("22012", "division by zero"), ready('I')];
+    let alone = probed(&units[..1], &mut a_server(), &refused);
+    assert_eq!(alone, ["leaves"]);
+}
+
+/// PostgreSQL may raise an error of it all the same: it must say so itself.
+#[test]
+fn who_might_fail_without_a_row_leaves() {
+    let mut folding = folding("UPDATE t SET qty = 100 / $1 WHERE id = $2 AND qty >= 1");
+    let units = [folding.texts(&["0", "7"])];
+    let answer = [
+        parsed(),
+        bound(),
+        met(true, None),
+        complete("SELECT 1"),
+        ready('I'),
+    ];
+    assert_eq!(probed(&units, &mut a_server(), &answer), ["leaves"]);
+}
+
+#[test]
+fn what_is_asked_has_a_key_and_the_parameters_of_each_unit() {
+    let mut folding = folding(TAKE);
+    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "8"])];
+    let units: Vec<&PlannedRequest> = units.iter().collect();
+    let mut out = BytesMut::new();
+    Probe::build(&units, &mut a_server(), &mut out).unwrap();
+    let sent = read_out::to_server(&out);
+    assert!(sent[0].contains("unnest($1::bigint[])"), "{}", sent[0]);
+    let bound = String::from_utf8_lossy(&out);
+    assert!(
+        bound.contains("{7,8}") && bound.contains("{1,5}"),
+        "{bound}"
+    );
+}

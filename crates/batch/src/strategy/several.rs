@@ -1,0 +1,397 @@
+//! Upserts of several rows each: one statement with the rows of all members (see
+//! [`paceline_sql::merge::upsert::Several`]). No two members have a row with the same key: the line sees to that, as each
+//! waits for all of its rows.
+
+use super::array::Array;
+use super::batch::Batch;
+use super::course::{Came, Course, refusal};
+use super::messages::{
+    FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
+    write_tail,
+};
+use super::outcome::Invalidation;
+use super::outcome::{Again, Dealt, Verdict, again, halves, is_refusal, why};
+use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
+use super::prelude::Prelude;
+use super::row::{RowKey, RowKeys};
+use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::tally::Fallback;
+use bytes::BytesMut;
+use foldhash::{HashMap, HashMapExt};
+use paceline_relay::request::{Form, Request};
+use paceline_relay::server::{Injected, Preparable, ServerSide};
+use paceline_relay::template::{Template, Templates};
+use paceline_sql::TableFacts;
+use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
+use paceline_wire::backend::{self, Field};
+use paceline_wire::{Frame, frontend};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// A parameter: is it in binary format, and its bytes.
+type Value<'a> = (bool, Option<&'a [u8]>);
+
+/// Longest wait for a lock that perhaps only another member needs: the shortest there is, as each row may be waited for.
+const PATIENCE: &[u8] = b"1ms";
+
+/// How the units of a template travel, as learned from the catalog.
+#[derive(Debug)]
+pub struct SeveralPlan {
+    several: Several,
+    template: u64,
+    id: u64,
+    probe: Option<ProbePlan>,
+    /// Row by row.
+    rows: Vec<RowKeys>,
+    fingerprint: String,
+    /// OIDs of the template's parameters.
+    parameters: Vec<u32>,
+    /// RETURNING columns.
+    fields: Vec<Field>,
+}
+
+impl SeveralPlan {
+    /// A plan from what PostgreSQL said of the template and its table.
+    pub fn new(
+        template: &Template,
+        several: Several,
+        table: &TableFacts,
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
+        let keys_of_row = |columns: &Vec<_>| RowKeys::new(columns, table, &parameters);
+        let rows: Vec<RowKeys> = several.keys.iter().map(keys_of_row).collect();
+        fits.then(|| Self {
+            template: template.id,
+            id: templates.new_id(),
+            probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
+            rows,
+            several,
+            fingerprint: table.fingerprint.value.clone(),
+            parameters,
+            fields,
+        })
+    }
+
+    /// Parameters that travel, and whether as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.several.shared.iter().map(|number| (*number, false));
+        let own = self.several.own.iter();
+        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
+    }
+
+    /// What members have in common: the template, and the values of DO UPDATE.
+    fn company(&self, unit: &Request) -> Option<u64> {
+        let shared = self.shared(unit)?;
+        if shared.is_empty() {
+            return Some(self.template);
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.template, shared).hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
+    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Value<'a>>> {
+        let numbers = self.several.shared.iter();
+        numbers.map(|number| unit.parameter(*number)).collect()
+    }
+
+    /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
+    /// the same: PostgreSQL has an error for that.
+    fn line_keys(&self, unit: &Request) -> Option<Arc<[Key]>> {
+        let mut distinct = BTreeSet::new();
+        let mut keys = BTreeSet::new();
+        for keys_of_row in &self.rows {
+            let row = keys_of_row.of(unit)?;
+            if keys_of_row.may_be_trimmed(&row) {
+                return None;
+            }
+            keys.insert(keys_of_row.line_key(&row));
+            if !distinct.insert(row) && self.several.changes {
+                return None;
+            }
+        }
+        Some(keys.into_iter().collect())
+    }
+}
+
+impl GroupPlan for SeveralPlan {
+    fn strategy(&self) -> Strategy {
+        Strategy::Merge
+    }
+
+    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+        if unit.template.hints().target_affect_row.is_some() {
+            return None;
+        }
+        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
+        let mut own = self.several.own.iter();
+        if !own.all(|own| unit.is_even(&own.numbers)) {
+            return None;
+        }
+        let group = GroupId {
+            strategy: Strategy::Merge,
+            template: self.company(unit)?,
+            settings: unit.settings.id,
+            parameter_formats,
+            result_formats: result_bits(unit, &self.fields)?,
+            cohort: 0,
+        };
+        Some((group, Keys::Several(self.line_keys(unit)?)))
+    }
+
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        _prelude: &Prelude,
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Box<dyn Batch>> {
+        Some(Box::new(SeveralBatch::build(self, members, server, out)?))
+    }
+
+    fn rewritten(&self) -> Rewritten<'_> {
+        Rewritten::Several(&self.several)
+    }
+
+    fn is_of_several_rows(&self) -> bool {
+        true
+    }
+
+    fn probe(&self) -> Option<&ProbePlan> {
+        self.probe.as_ref()
+    }
+
+    fn rows(&self) -> Option<PlanRows<'_>> {
+        Some(PlanRows {
+            keys: &self.rows,
+            parameters: &self.parameters,
+            fingerprint: &self.fingerprint,
+        })
+    }
+}
+
+/// A group on its way.
+#[derive(Debug)]
+pub struct SeveralBatch {
+    plan: Arc<SeveralPlan>,
+    members: Vec<Member>,
+    /// Whose row it is.
+    owners: HashMap<RowKey, usize>,
+    /// Rows that came back.
+    rows: u64,
+    /// A row came back that is nobody's.
+    strange: bool,
+    course: Course,
+}
+
+#[derive(Debug)]
+struct Member {
+    form: Form,
+    rows: u32,
+    answer: BytesMut,
+}
+
+impl Batch for SeveralBatch {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        dealt: &mut Vec<Dealt>,
+    ) -> bool {
+        match self.course.receive(frame, server) {
+            Came::Row => self.receive_row(frame.body()),
+            Came::End => {
+                self.settle(dealt);
+                return true;
+            }
+            Came::Other => {}
+        }
+        false
+    }
+
+    /// The table has changed, or the statement is refused.
+    fn invalidation(&self) -> Option<Invalidation> {
+        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
+        self.course.invalidation(refused)
+    }
+
+    fn failed(&self) -> bool {
+        self.course.error().is_some()
+    }
+
+    /// Rows that were inserted or changed.
+    fn rows_written(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl SeveralBatch {
+    fn build(
+        plan: Arc<SeveralPlan>,
+        units: &[&PlannedRequest],
+        server: &mut ServerSide,
+        out: &mut BytesMut,
+    ) -> Option<Self> {
+        let first = units.first()?;
+        let owners = plan.owners(units)?;
+        let mut injected = Injected::default();
+        plan.write(units, server, &mut injected, out)?;
+        frontend::write_sync(out);
+        injected.push_sync();
+        let mut fields = BytesMut::new();
+        write_columns(&plan.fields, first.result_formats(), &mut fields);
+        let member = |unit: &&PlannedRequest| {
+            let mut answer = BytesMut::new();
+            write_head(unit.form, &mut answer);
+            if unit.form.is_described(!plan.fields.is_empty()) {
+                answer.extend_from_slice(&fields);
+            }
+            Member {
+                form: unit.form,
+                rows: 0,
+                answer,
+            }
+        };
+        Some(Self {
+            members: units.iter().map(member).collect(),
+            plan,
+            owners,
+            rows: 0,
+            strange: false,
+            course: Course::new(injected),
+        })
+    }
+
+    /// A row of the result: facts unchanged?, key, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) {
+        let values = backend::row_values(body).unwrap_or_default();
+        let Some((same, values)) = values.split_first() else {
+            return;
+        };
+        self.course.facts_moved |= *same != Some(&[1][..]);
+        let Some(rows) = self.plan.rows.first() else {
+            return;
+        };
+        let (key, returning) = values.split_at(rows.len().min(values.len()));
+        if key.iter().any(Option::is_none) {
+            return;
+        }
+        self.rows += 1;
+        let owner = rows.returned(key).and_then(|key| self.owners.get(&key));
+        match owner.and_then(|owner| self.members.get_mut(*owner)) {
+            Some(member) => {
+                member.rows += 1;
+                if !self.plan.fields.is_empty() {
+                    backend::write_row(&mut member.answer, returning.iter().copied());
+                }
+            }
+            None => self.strange = true,
+        }
+    }
+
+    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+        let members = self.members.len();
+        if let Some((sqlstate, _)) = self.course.error() {
+            if is_refusal(sqlstate) {
+                return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
+            }
+            // An outsider's row concerns those who have it, too.
+            return dealt.extend(halves(members, why(sqlstate)));
+        }
+        if self.strange {
+            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
+        }
+        if self.course.facts_moved {
+            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        }
+        for (number, mut member) in self.members.drain(..).enumerate() {
+            let tag = format!("INSERT 0 {}", member.rows);
+            backend::write_command_complete(&mut member.answer, &tag);
+            write_tail(&mut member.answer);
+            dealt.push(Dealt {
+                member: number,
+                verdict: Verdict::Answer(member.answer.freeze()),
+            });
+        }
+    }
+}
+
+impl SeveralPlan {
+    /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
+    fn owners(&self, units: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
+        let shared = self.shared(units.first()?)?;
+        let mut owners = HashMap::new();
+        for (number, unit) in units.iter().enumerate() {
+            // Two companies may have the same hash.
+            if self.shared(unit)? != shared {
+                return None;
+            }
+            for rows in &self.rows {
+                if *owners.entry(rows.of(unit)?).or_insert(number) != number {
+                    return None;
+                }
+            }
+        }
+        Some(owners)
+    }
+
+    /// Writes the statement, without `Sync`.
+    fn write(
+        &self,
+        units: &[&PlannedRequest],
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) -> Option<()> {
+        let first = units.first()?;
+        let statement = Preparable {
+            id: self.id,
+            text: &self.several.text,
+            types: &[0, 0],
+        };
+        injected.push(server.ensure(statement, out));
+        let mut values = vec![
+            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(PATIENCE)),
+        ];
+        values.extend(self.shared(first)?);
+        let arrays = self.arrays(units)?;
+        let arrays = arrays.iter();
+        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
+        let key = self.rows.first().map_or(0, RowKeys::len);
+        let mut formats = vec![1; RESULT_COLUMNS + key];
+        formats.extend(result_formats(first, self.fields.len()));
+        let name = server.name(self.id);
+        frontend::write_bind(out, name.as_bytes(), &values, &formats);
+        frontend::write_execute(out);
+        Some(())
+    }
+
+    /// The numbers of all rows, and an array for each parameter that members have of their own.
+    fn arrays(&self, units: &[&PlannedRequest]) -> Option<Vec<(bool, Vec<u8>)>> {
+        let rows = units.len() * self.rows.len();
+        let mut numbers = Array::int4(rows);
+        (1..=rows).for_each(|number| numbers.push_int(number));
+        let mut arrays = vec![numbers.finish()];
+        for own in &self.several.own {
+            let number = *own.numbers.first()?;
+            let (binary, _) = units.first()?.parameter(number)?;
+            let oid = *self.parameters.get(number as usize - 1)?;
+            let mut array = Array::new(binary, oid, rows);
+            for unit in units {
+                for number in &own.numbers {
+                    array.push(unit.parameter(*number)?.1);
+                }
+            }
+            arrays.push(array.finish());
+        }
+        Some(arrays)
+    }
+}

@@ -1,0 +1,208 @@
+//! What became of the units of each template in a pool, counted: how they travelled, what that saved, and why some
+//! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
+//! template that is new to the pool is looked up in [`Tallies`].
+
+mod census;
+mod counts;
+mod names;
+mod sizes;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use census::Census;
+pub use counts::{Counted, Fallback, Tally};
+pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names, OTHER};
+pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
+pub use table::{Called, Seen, table};
+
+use crate::line::Strategy;
+use counts::add;
+use names::Name;
+use paceline_relay::template::Template;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// Templates that are counted each by itself, per pool. Of more, the least used are counted together.
+pub const TALLIES_MAX: usize = 1_000;
+
+/// The members of a group that were served, template by template; counted when it is over.
+#[derive(Debug, Default)]
+pub struct Served(Vec<(Arc<Tally>, u64)>);
+
+impl Served {
+    /// A member has its answer.
+    pub fn one(&mut self, tally: &Arc<Tally>) {
+        let mut parts = self.0.iter_mut();
+        match parts.find(|(known, _)| Arc::ptr_eq(known, tally)) {
+            Some((_, units)) => *units += 1,
+            None => self.0.push((Arc::clone(tally), 1)),
+        }
+    }
+
+    /// The group is over; says how many were served. `rows` is what its statement has written; `committed`: with one commit
+    /// for all.
+    pub fn count(&mut self, strategy: Strategy, rows: u64, committed: bool) -> u64 {
+        let mut all = 0;
+        // The one commit, and the rows of the one statement, are the first template's.
+        let mut commits = 1;
+        let mut rows = rows;
+        for (tally, units) in self.0.drain(..) {
+            all += units;
+            let trips = tally.trips(strategy);
+            tally.earns_name.store(true, Ordering::Relaxed);
+            add(&trips.units, units);
+            add(&trips.groups, 1);
+            trips.largest_group.fetch_max(units, Ordering::Relaxed);
+            if committed {
+                add(&trips.commits_saved, units - std::mem::take(&mut commits));
+                add(&trips.rows_written, std::mem::take(&mut rows));
+            }
+        }
+        all
+    }
+}
+
+/// The tallies of a pool. Nothing that was counted is ever lost, not even by who holds a tally that is forgotten.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    /// By template.
+    known: HashMap<u64, Shown>,
+    /// Forgotten ones on which units may still count: they are among the others until nobody holds them.
+    leaving: Vec<Arc<Tally>>,
+    others: Arc<Tally>,
+    names: Arc<Names>,
+    /// By what metrics call them: several templates may have one name.
+    named: HashMap<String, Weak<Name>>,
+}
+
+/// A template that is shown by itself; in metrics only what was counted since it has a name.
+#[derive(Debug)]
+struct Shown {
+    tally: Arc<Tally>,
+    name: Option<Arc<Name>>,
+    /// What it counted before it had a name.
+    unnamed: Option<Arc<Tally>>,
+    /// Its units when some were forgotten last.
+    units_then: u64,
+}
+
+impl Shown {
+    fn new(template: &Arc<Template>, name: Option<Arc<Name>>) -> Self {
+        Self {
+            tally: Tally::of(template),
+            name,
+            unnamed: None,
+            units_then: 0,
+        }
+    }
+
+    fn units(&self) -> u64 {
+        let unnamed = self.unnamed.as_ref().map_or(0, |tally| tally.units());
+        self.tally.units() + unnamed
+    }
+}
+
+impl Tallies {
+    /// None yet; their templates are named as long as there are names.
+    pub fn new(names: Arc<Names>) -> Self {
+        Self {
+            names,
+            ..Self::default()
+        }
+    }
+
+    /// The tally on which the template's next unit counts.
+    pub fn of(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+        if let Some(shown) = self.known.get(&template.id) {
+            let earns_name = shown.tally.earns_name.swap(false, Ordering::Relaxed);
+            if !earns_name || shown.name.is_some() {
+                return Arc::clone(&shown.tally);
+            }
+            return self.go_on_named(template);
+        }
+        if self.known.len() >= TALLIES_MAX {
+            self.forget_half();
+        }
+        let named = self.named.get(template.name());
+        let shown = Shown::new(template, named.and_then(Weak::upgrade));
+        let tally = Arc::clone(&shown.tally);
+        self.known.insert(template.id, shown);
+        tally
+    }
+
+    /// Its template has earned a name: what it counts from now on is shown under that, if there is one left. What it has
+    /// counted so far stays among the others, else their sum would fall.
+    fn go_on_named(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+        let name = self.name(template.name());
+        let shown = self.known.entry(template.id);
+        let shown = shown.or_insert_with(|| Shown::new(template, None));
+        if name.is_some() {
+            let unnamed = std::mem::replace(&mut shown.tally, Tally::of(template));
+            unnamed.forgotten.store(true, Ordering::Relaxed);
+            (shown.name, shown.unnamed) = (name, Some(unnamed));
+        }
+        Arc::clone(&shown.tally)
+    }
+
+    fn name(&mut self, text: &str) -> Option<Arc<Name>> {
+        if let Some(name) = self.named.get(text).and_then(Weak::upgrade) {
+            return Some(name);
+        }
+        let name = Arc::new(self.names.take()?);
+        self.named.insert(text.to_owned(), Arc::downgrade(&name));
+        Some(name)
+    }
+
+    /// What the half has counted that was used less since the last time is the others' from now on. Templates of one name
+    /// stay or go together, as the most used of them does: what is shown under it must not fall.
+    fn forget_half(&mut self) {
+        let mut by_name: HashMap<&str, (u64, Vec<u64>)> = HashMap::new();
+        for (id, shown) in &mut self.known {
+            let units = shown.units();
+            let used = units - std::mem::replace(&mut shown.units_then, units);
+            let (most, ids) = by_name.entry(shown.tally.name()).or_default();
+            *most = used.max(*most);
+            ids.push(*id);
+        }
+        let mut by_use: Vec<(u64, Option<u64>, Vec<u64>)> = Vec::with_capacity(by_name.len());
+        by_use.extend(
+            by_name
+                .into_values()
+                .map(|(used, ids)| (used, ids.iter().min().copied(), ids)),
+        );
+        by_use.sort_unstable();
+        let mut ids = by_use.into_iter().map(|(.., ids)| ids);
+        while self.known.len() > TALLIES_MAX / 2
+            && let Some(ids) = ids.next()
+        {
+            ids.iter().for_each(|id| self.forget(*id));
+        }
+        self.named.retain(|_, name| name.strong_count() > 0);
+        self.settle();
+    }
+
+    fn forget(&mut self, id: u64) {
+        if let Some(Shown { tally, unnamed, .. }) = self.known.remove(&id) {
+            tally.forgotten.store(true, Ordering::Relaxed);
+            self.leaving.extend(unnamed.into_iter().chain([tally]));
+        }
+    }
+
+    /// On what nobody holds nobody counts any more.
+    fn settle(&mut self) {
+        for tally in std::mem::take(&mut self.leaving) {
+            match Arc::try_unwrap(tally) {
+                Ok(tally) => self.others.add(&tally),
+                Err(held) => self.leaving.push(held),
+            }
+        }
+    }
+
+    /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
+    pub fn census(&self) -> Census {
+        let others = self.leaving.iter().chain([&self.others]);
+        Census::new(self.known.values(), others)
+    }
+}

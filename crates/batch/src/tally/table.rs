@@ -1,0 +1,179 @@
+//! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
+
+use super::{Counted, Tally};
+use crate::line::Strategy;
+use paceline_relay::show::Table;
+use paceline_relay::template::shortened;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most characters of a template that are shown.
+pub(super) const TEMPLATE_CHARS_MAX: usize = 300;
+
+/// What stands for the templates that are not counted by themselves.
+pub(super) const OTHERS: &str = "(other templates)";
+
+/// What stands for units that are no single statement.
+pub(super) const LEASES: &str = "(transactions, and what is not one read or write)";
+
+/// Its columns; docs/groups.md says what they mean.
+pub(super) const COLUMNS: [&str; 12] = [
+    "template",
+    "strategy",
+    "units",
+    "groups",
+    "mean_group",
+    "largest_group",
+    "travelled_together",
+    "rows_written",
+    "commits_saved",
+    "fallbacks",
+    "would_have_grouped",
+    "reason",
+];
+
+/// A tally, and why units of its template travel alone even if they must wait.
+#[derive(Debug)]
+pub struct Seen {
+    /// The counts.
+    pub tally: Arc<Tally>,
+    /// `None`: they do not.
+    pub why_alone: Option<String>,
+}
+
+/// How the table calls templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Called {
+    /// By their text, for who may have written it.
+    ByText,
+    /// As metrics call them ([`Tally::name`]), for everybody else: the text may hold values.
+    ByName,
+}
+
+/// The table, rows with the most units first. `leases` is the number of units that were neither a single read nor a
+/// single write.
+pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
+    let mut rows: Vec<Row> = together(seen, called)
+        .into_iter()
+        .flat_map(Row::of_template)
+        .collect();
+    if leases > 0 {
+        rows.push(Row {
+            template: LEASES.to_owned(),
+            strategy: "lease",
+            units: leases,
+            ..Row::default()
+        });
+    }
+    rows.sort_by(|a, b| {
+        let order = b.units.cmp(&a.units);
+        order.then_with(|| (&a.template, a.strategy).cmp(&(&b.template, b.strategy)))
+    });
+    Table {
+        columns: COLUMNS.map(str::to_owned).to_vec(),
+        rows: rows.into_iter().map(Row::into_values).collect(),
+    }
+}
+
+/// What is called the same may be several templates: with literals of other types, or parsed anew after DDL.
+fn together(seen: Vec<Seen>, called: Called) -> BTreeMap<String, Seen> {
+    let mut sums: BTreeMap<String, Seen> = BTreeMap::new();
+    for Seen { tally, why_alone } in seen {
+        let text = match (tally.template(), called) {
+            (Some(template), Called::ByText) => template.text.clone(),
+            (Some(template), Called::ByName) => template.name().to_owned(),
+            (None, _) => OTHERS.to_owned(),
+        };
+        let sum = sums.entry(text).or_insert_with(|| Seen {
+            tally: Arc::default(),
+            why_alone: None,
+        });
+        sum.tally.add(&tally);
+        sum.why_alone = why_alone.or(sum.why_alone.take());
+    }
+    sums
+}
+
+/// A row, before it is text.
+#[derive(Debug, Default)]
+struct Row {
+    template: String,
+    strategy: &'static str,
+    units: u64,
+    /// `None` where there are no groups to count.
+    groups: Option<Counted>,
+    /// Of all units of the template.
+    share: Option<f64>,
+    would_have_grouped: Option<u64>,
+    reason: Option<String>,
+}
+
+impl Row {
+    /// The rows of a template that has been used.
+    fn of_template((text, seen): (String, Seen)) -> Vec<Self> {
+        let tally = &seen.tally;
+        let (all, alone) = (tally.units(), tally.alone());
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let share = (all > 0).then(|| (all - alone) as f64 / all as f64);
+        let template = shortened(&text, TEMPLATE_CHARS_MAX);
+        let together = Strategy::ALL.into_iter().filter_map(|strategy| {
+            let counted = tally.counted(strategy)?;
+            Some(Self {
+                template: template.clone(),
+                strategy: strategy.name(),
+                units: counted.units,
+                groups: Some(counted),
+                share,
+                ..Self::default()
+            })
+        });
+        let mut rows: Vec<Self> = together.collect();
+        let would_have_grouped = tally.missed();
+        if alone > 0 || would_have_grouped > 0 {
+            rows.push(Self {
+                template,
+                strategy: "solo",
+                units: alone,
+                share,
+                would_have_grouped: Some(would_have_grouped),
+                reason: seen.why_alone,
+                ..Self::default()
+            });
+        }
+        rows
+    }
+
+    fn into_values(self) -> Vec<Option<String>> {
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let groups = self.groups.as_ref();
+        vec![
+            Some(self.template),
+            Some(self.strategy.to_owned()),
+            Some(self.units.to_string()),
+            number(groups.map(|g| g.groups)),
+            groups.map(mean),
+            number(groups.map(|g| g.largest_group)),
+            self.share.map(|share| format!("{share:.3}")),
+            number(groups.and_then(|g| g.rows_written)),
+            number(groups.and_then(|g| g.commits_saved)),
+            groups.map(fallbacks),
+            number(self.would_have_grouped),
+            self.reason,
+        ]
+    }
+}
+
+fn mean(counted: &Counted) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+    let mean = counted.units as f64 / counted.groups.max(1) as f64;
+    format!("{mean:.1}")
+}
+
+/// `error=3 timeout=1`
+fn fallbacks(counted: &Counted) -> String {
+    let named = counted.fallbacks.iter();
+    let parts: Vec<String> = named
+        .map(|(name, count)| format!("{name}={count}"))
+        .collect();
+    parts.join(" ")
+}

@@ -1,0 +1,160 @@
+//! Statements of a queue's consumers and upserts, as if PostgreSQL's catalog had been asked about them, and units of them.
+
+use super::folding::{Type, single, type_name};
+use crate::strategy::GroupPlan;
+use crate::strategy::PlannedRequest;
+use crate::strategy::dealing::DealPlan;
+use crate::strategy::several::SeveralPlan;
+use crate::strategy::upsert::UpsertPlan;
+use paceline_relay::session::Session;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::{Template, Templates};
+use paceline_sql::TypeName;
+use paceline_sql::dealing::Dealing;
+use paceline_sql::function::FunctionFacts;
+use paceline_sql::merge::upsert;
+use paceline_sql::{Statement, TableFacts, call, take};
+use paceline_testing::messages::client::{bind_values, describe_portal, execute, parse, sync};
+use paceline_wire::backend::Field;
+use std::sync::Arc;
+
+/// A session and a statement that it prepares.
+pub(crate) struct Travelling {
+    templates: Templates,
+    session: Session,
+    pub(crate) plan: Arc<dyn GroupPlan>,
+    text: String,
+}
+
+/// What PostgreSQL said of a statement.
+struct Described<'a> {
+    templates: &'a Templates,
+    template: &'a Template,
+    statement: &'a Statement,
+    types: Vec<TypeName>,
+    oids: Vec<u32>,
+    returning: Vec<TypeName>,
+    fields: Vec<Field>,
+}
+
+impl Described<'_> {
+    fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
+        let prints = vec!["(16400,{7})".to_owned()];
+        let (oids, fields) = (self.oids, self.fields);
+        let plan = DealPlan::new(self.template, dealing, prints, oids, fields, self.templates);
+        Arc::new(plan.expect("few parameters and columns"))
+    }
+}
+
+impl Travelling {
+    /// A statement of a consumer.
+    pub(crate) fn taking(
+        text: &str,
+        queue: &TableFacts,
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        Self::new(text, parameters, fields, |d| {
+            let take = d.statement.take.as_ref().expect("a consumer's statement");
+            let taking = take::rewrite(take, queue, None, &d.types, &d.returning);
+            let taking = taking.expect("it travels");
+            d.dealing(taking)
+        })
+    }
+
+    /// A call of a function with rows of these columns.
+    pub(crate) fn calling(
+        text: &str,
+        function: &FunctionFacts,
+        columns: &[&str],
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        let columns: Vec<_> = columns.iter().map(|name| (*name).to_owned()).collect();
+        Self::new(text, parameters, fields, |d| {
+            let call = d.statement.call.as_ref().expect("a call");
+            let dealing = call::rewrite(call, function, &columns, &d.types, &d.returning);
+            d.dealing(dealing.expect("it travels"))
+        })
+    }
+
+    /// An INSERT of several rows with ON CONFLICT.
+    pub(crate) fn upserting_several(
+        text: &str,
+        table: &TableFacts,
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        Self::new(text, parameters, fields, |d| {
+            let insert = d.statement.insert.as_ref().expect("an INSERT");
+            let change = upsert::on_conflict(insert, table, &d.types).expect("it folds");
+            let change = change.as_ref();
+            let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
+            let several = several.expect("it travels");
+            let plan = SeveralPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
+            Arc::new(plan.expect("few parameters and columns"))
+        })
+    }
+
+    /// An INSERT of one row with ON CONFLICT.
+    pub(crate) fn upserting(
+        text: &str,
+        table: &TableFacts,
+        parameters: &[Type],
+        fields: Vec<Field>,
+    ) -> Self {
+        Self::new(text, parameters, fields, |d| {
+            let insert = d.statement.insert.as_ref().expect("an INSERT");
+            let change = upsert::on_conflict(insert, table, &d.types).expect("it folds");
+            let upsert = upsert::rewrite(insert, change.as_ref(), table, &d.types, &d.returning);
+            let upsert = upsert.expect("it travels");
+            let plan = UpsertPlan::new(d.template, upsert, table, d.oids, d.fields, d.templates);
+            Arc::new(plan.expect("few parameters and columns"))
+        })
+    }
+
+    fn new(
+        text: &str,
+        parameters: &[Type],
+        fields: Vec<Field>,
+        plan: impl FnOnce(Described<'_>) -> Arc<dyn GroupPlan>,
+    ) -> Self {
+        let templates = Templates::default();
+        let template = templates.prepared(text, &[0, 0]);
+        let plan = plan(Described {
+            templates: &templates,
+            template: &template,
+            statement: template.statement.as_ref().expect("the text parses"),
+            types: parameters.iter().map(|t| type_name(t.0)).collect(),
+            oids: parameters.iter().map(|t| t.1).collect(),
+            returning: fields.iter().map(|_| type_name("text")).collect(),
+            fields,
+        });
+        Self {
+            templates,
+            session: Session::new(SettingsBook::default().none()),
+            plan,
+            text: text.to_owned(),
+        }
+    }
+
+    /// `Parse Bind Describe Execute Sync` with these values: binary?, bytes.
+    pub(crate) fn bound(&mut self, values: &[(bool, Option<&[u8]>)]) -> PlannedRequest {
+        let messages = [
+            parse("", &self.text),
+            bind_values("", values, &[]),
+            describe_portal(),
+            execute(),
+            sync(),
+        ];
+        let mut unit = single(&mut self.session, &self.templates, messages.concat());
+        unit.plan = Some(self.plan.clone());
+        unit
+    }
+
+    /// The same, all in text.
+    pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
+        let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
+        self.bound(&values)
+    }
+}

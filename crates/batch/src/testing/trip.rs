@@ -1,0 +1,78 @@
+//! A group on its way: the test is the server.
+
+use crate::line::Strategy;
+use crate::strategy::PlannedRequest;
+use crate::strategy::Prelude;
+use crate::strategy::{self, Batch, Dealt, Verdict};
+use crate::tally::Fallback;
+use bytes::BytesMut;
+use paceline_relay::server::ServerSide;
+use paceline_testing::messages::Wire;
+use paceline_testing::read_out;
+use paceline_wire::Frames;
+
+/// A batch, and the server that it went to.
+pub(crate) struct Trip<'a> {
+    pub(crate) batch: Box<dyn Batch>,
+    server: &'a mut ServerSide,
+    /// What was sent.
+    pub(crate) sent: Vec<u8>,
+    /// Why members came back, in the order in which they did.
+    pub(crate) back: Vec<(usize, Fallback)>,
+    over: bool,
+}
+
+impl<'a> Trip<'a> {
+    /// A group leaves. `None`: it cannot travel together.
+    pub(crate) fn leave(
+        strategy: Strategy,
+        members: &[PlannedRequest],
+        prelude: &Prelude,
+        server: &'a mut ServerSide,
+    ) -> Option<Self> {
+        let members: Vec<&PlannedRequest> = members.iter().collect();
+        let mut out = BytesMut::new();
+        let batch = strategy::build(strategy, &members, prelude, server, &mut out)?;
+        Some(Self {
+            batch,
+            server,
+            sent: out.to_vec(),
+            back: Vec::new(),
+            over: false,
+        })
+    }
+
+    /// What was sent, message by message.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        read_out::to_server(&self.sent)
+    }
+
+    /// The server answers; returns what is dealt because of it.
+    pub(crate) fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        let mut dealt = Vec::new();
+        for frame in Frames::new(&messages.concat()) {
+            assert!(!self.over, "a message after the batch was over: {frame:?}");
+            self.over = self.batch.receive(frame, self.server, &mut dealt);
+        }
+        let back = dealt.iter().filter_map(|dealt| match dealt.verdict {
+            Verdict::Again(_, why) => Some((dealt.member, why)),
+            Verdict::Answer(_) => None,
+        });
+        self.back.extend(back);
+        dealt.iter().map(line).collect()
+    }
+
+    /// Nothing more is expected from the server.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+/// A member and what becomes of it, in words.
+pub(crate) fn line(dealt: &Dealt) -> String {
+    let verdict = match &dealt.verdict {
+        Verdict::Answer(answer) => read_out::to_client(answer).join(", "),
+        Verdict::Again(how, _) => format!("again {how:?}"),
+    };
+    format!("{}: {verdict}", dealt.member)
+}

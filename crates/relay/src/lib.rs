@@ -1,0 +1,20 @@
+//! One client relayed to one server, without sockets: requests, expected replies, session state, pins, prepared statements and the
+//! shared `LISTEN`.
+//!
+//! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time are arguments, bytes are results. Knows nothing of
+//! groups.
+
+pub mod analysis;
+pub mod errors;
+pub mod request;
+pub mod ride;
+pub mod sequences;
+pub mod server;
+pub mod session;
+pub mod settings;
+pub mod shared_listen;
+pub mod show;
+pub mod template;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,485 @@
+//! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
+
+use crate::analysis::Analysis;
+use crate::settings::Settings;
+use crate::template::Template;
+use bytes::{Bytes, BytesMut};
+use paceline_sql::{Literal, SequenceUse};
+use paceline_wire::backend;
+use paceline_wire::frontend::{BindValues, read_header, tag};
+use paceline_wire::{Frame, Frames, Header, WireError, frame};
+use std::sync::Arc;
+
+/// A unit longer than this is relayed while it arrives instead of being kept (bytes).
+pub const UNIT_BYTES_MAX: usize = 256 * 1024;
+
+/// A unit that goes alone is relayed in parts of so many bytes (at least one message each).
+pub const PART_BYTES_MAX: usize = 8 * 1024;
+
+/// A longer `Query` or `Bind` is passed on while it arrives (bytes), …
+const LONG_MESSAGE_MIN: usize = UNIT_BYTES_MAX;
+
+/// … and only so much of it is looked at: what comes behind it must not fill the memory.
+pub const LONG_HEAD_BYTES: usize = 4 * 1024;
+
+/// Is this a message that is passed on while it arrives?
+pub fn is_long(header: Header) -> bool {
+    matches!(header.tag, tag::QUERY | tag::BIND) && header.len > LONG_MESSAGE_MIN
+}
+
+/// Where the first unit in a buffer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// After this many bytes; it is complete.
+    Complete(usize),
+    /// It goes on, but these first bytes must be relayed now: the client asked for it (`Flush`), it travels with nobody
+    /// whatever comes, or it is too long.
+    Relay(usize),
+    /// The same, though there may be none; behind them begins a message that is passed on while it arrives.
+    Long(usize),
+    /// The client says goodbye after this many bytes.
+    Terminate(usize),
+    /// More must be read.
+    Incomplete,
+}
+
+/// Finds the end of the first unit; remembers what it has seen between calls on a growing buffer.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    seen: usize,
+    so_far: SoFar,
+    /// Bytes that are in the shape.
+    shaped: usize,
+}
+
+impl Scanner {
+    /// Looks at what has come. After anything but `Incomplete` the caller takes those bytes off the buffer.
+    pub fn scan(&mut self, buf: &[u8]) -> Result<Boundary, WireError> {
+        loop {
+            let rest = buf.get(self.seen..).unwrap_or_default();
+            let Some(header) = read_header(rest)? else {
+                return Ok(self.incomplete(buf));
+            };
+            let start = self.seen;
+            if is_long(header) {
+                *self = Self::default();
+                return Ok(Boundary::Long(start));
+            }
+            if rest.len() < header.len {
+                return Ok(self.incomplete(buf));
+            }
+            self.seen += header.len;
+            let boundary = match header.tag {
+                tag::QUERY | tag::SYNC | tag::FUNCTION_CALL => self.complete(buf),
+                tag::FLUSH => self.relay(self.seen),
+                tag::TERMINATE if start == 0 => {
+                    let boundary = Boundary::Terminate(self.seen);
+                    *self = Self::default();
+                    boundary
+                }
+                tag::TERMINATE => self.relay(start),
+                _ => continue,
+            };
+            return Ok(boundary);
+        }
+    }
+
+    /// The whole messages of a unit have come that may travel with others, but not its end.
+    pub fn awaits_more(&self) -> bool {
+        self.seen > 0
+    }
+
+    /// Nothing more has come for a while: what there is is relayed.
+    pub fn give_up(&mut self) -> Boundary {
+        match self.seen {
+            0 => Boundary::Incomplete,
+            seen => self.relay(seen),
+        }
+    }
+
+    fn relay(&mut self, len: usize) -> Boundary {
+        *self = Self::default();
+        Boundary::Relay(len)
+    }
+
+    /// A long unit that goes alone is relayed in parts: to look at all of it at once would hold up others.
+    fn complete(&mut self, buf: &[u8]) -> Boundary {
+        if self.seen > PART_BYTES_MAX && self.goes_alone(buf) {
+            return self.relay(part_len(buf));
+        }
+        let len = self.seen;
+        *self = Self::default();
+        Boundary::Complete(len)
+    }
+
+    fn incomplete(&mut self, buf: &[u8]) -> Boundary {
+        if self.seen == 0 {
+            Boundary::Incomplete
+        } else if self.goes_alone(buf) {
+            let len = self.seen.min(part_len(buf));
+            self.relay(len)
+        } else if self.seen > UNIT_BYTES_MAX {
+            self.relay(self.seen)
+        } else {
+            Boundary::Incomplete
+        }
+    }
+
+    /// Does it travel with nobody, whatever comes?
+    fn goes_alone(&mut self, buf: &[u8]) -> bool {
+        let fresh = buf.get(self.shaped..self.seen).unwrap_or_default();
+        for frame in Frames::new(fresh) {
+            if self.so_far == SoFar::Alone {
+                break;
+            }
+            self.shaped += frame.bytes.len();
+            self.so_far = self.so_far.with(frame, self.shaped);
+        }
+        self.so_far == SoFar::Alone
+    }
+}
+
+/// As many whole messages as are in a part; at least one.
+fn part_len(buf: &[u8]) -> usize {
+    let mut len = 0;
+    for frame in Frames::new(buf) {
+        if len > 0 && len + frame.bytes.len() > PART_BYTES_MAX {
+            break;
+        }
+        len += frame.bytes.len();
+    }
+    len
+}
+
+/// What a unit may still become, by its messages so far: one statement that travels with others
+/// (`[Parse] Bind [Describe portal] Execute Sync`), or names of statements that Paceline answers itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum SoFar {
+    #[default]
+    Empty,
+    /// One `Parse`.
+    Parsed {
+        named: bool,
+    },
+    Bound,
+    Described,
+    Executed,
+    /// `Parse` of named statements and `Close` of statements.
+    Names,
+    Alone,
+}
+
+impl SoFar {
+    /// With another message, the last of so many bytes.
+    fn with(self, frame: Frame<'_>, bytes: usize) -> Self {
+        let body = frame.body();
+        let unnamed = body.first() == Some(&0);
+        let names_fit = bytes <= PART_BYTES_MAX;
+        match (self, frame.tag) {
+            // Where the unit ends.
+            (shape, tag::SYNC) | (shape @ Self::Empty, tag::QUERY) => shape,
+            (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
+            (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
+            (Self::Bound, tag::DESCRIBE) if body == [b'P', 0] => Self::Described,
+            (Self::Bound | Self::Described, tag::EXECUTE) if body == [0; 5] => Self::Executed,
+            (Self::Parsed { named: true } | Self::Names, tag::PARSE) if !unnamed && names_fit => {
+                Self::Names
+            }
+            (Self::Empty | Self::Parsed { named: true } | Self::Names, tag::CLOSE)
+                if body.first() == Some(&b'S') && names_fit =>
+            {
+                Self::Names
+            }
+            _ => Self::Alone,
+        }
+    }
+}
+
+/// How the client asked, which is how it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// `Query`.
+    Simple,
+    /// `[Parse] Bind [Describe portal] Execute Sync`.
+    Extended {
+        /// A `Parse` came with it.
+        parse: bool,
+        /// A `Describe` of the portal came with it.
+        describe: bool,
+    },
+}
+
+impl Form {
+    /// Does an answer to it tell what columns its rows have, or that it has none?
+    pub fn is_described(self, has_columns: bool) -> bool {
+        match self {
+            Self::Simple => has_columns,
+            Self::Extended { describe, .. } => describe,
+        }
+    }
+
+    /// It was prepared before: the client may know its columns from then.
+    pub fn relies_on_parsed(self) -> bool {
+        matches!(self, Self::Extended { parse: false, .. })
+    }
+
+    /// The answer to the client's own `Parse`, if it sent one.
+    pub fn write_parsed(self, out: &mut BytesMut) {
+        if let Self::Extended { parse: true, .. } = self {
+            frame::write_empty(out, backend::tag::PARSE_COMPLETE);
+        }
+    }
+}
+
+/// Values of a unit's parameters.
+#[derive(Debug, Clone)]
+pub enum Values {
+    /// As bound; ranges of the unit's bytes.
+    Bound(BindValues),
+    /// Literals of a simple query.
+    Literals(Vec<Literal>),
+}
+
+/// A unit of one statement that may travel with others.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The client's messages.
+    pub bytes: Bytes,
+    /// How it asked.
+    pub form: Form,
+    /// Its statement.
+    pub template: Arc<Template>,
+    /// Its parameters.
+    pub values: Values,
+    /// The client's settings.
+    pub settings: Arc<Settings>,
+    /// It may change the session in a way that its text does not tell.
+    pub taints: bool,
+    /// Of the statement that its client has prepared before. `None`: it is analysed with the unit.
+    pub analysis: Option<Analysis>,
+    /// What it may do with sequences, as far as that is known.
+    pub sequences: SequenceUse,
+}
+
+impl Request {
+    /// Are these parameters in one format, so that they can stand in one array?
+    pub fn is_even(&self, numbers: &[u32]) -> bool {
+        let mut formats = numbers
+            .iter()
+            .map(|number| self.parameter(*number).map(|(binary, _)| binary));
+        let first = formats.next();
+        formats.all(|format| Some(format) == first)
+    }
+
+    /// The bytes of parameter `number` (from 1) and whether they are binary. `None`: there is no such parameter.
+    pub fn parameter(&self, number: u32) -> Option<(bool, Option<&[u8]>)> {
+        let index = (number as usize).checked_sub(1)?;
+        match &self.values {
+            Values::Bound(bound) => {
+                let range = bound.values.get(index)?;
+                let binary = bound.binary.get(index).copied()?;
+                Some((binary, range.clone().and_then(|r| self.bytes.get(r))))
+            }
+            Values::Literals(literals) => {
+                let literal = literals.get(index)?;
+                Some((false, Some(literal.text.as_bytes())))
+            }
+        }
+    }
+
+    /// All parameters: binary?, bytes.
+    pub fn parameters(&self) -> Vec<(bool, Option<&[u8]>)> {
+        (1..).map_while(|number| self.parameter(number)).collect()
+    }
+
+    /// Result formats as bound: none, one for all, or one per column.
+    pub fn result_formats(&self) -> &[i16] {
+        match &self.values {
+            Values::Bound(bound) => &bound.result_formats,
+            Values::Literals(_) => &[],
+        }
+    }
+
+    /// The messages, one by one.
+    pub fn frames(&self) -> Frames<'_> {
+        Frames::new(&self.bytes)
+    }
+}
+
+/// An answer whose rows are coming in, for a member that takes it over with the connection.
+#[derive(Debug)]
+pub struct Underway {
+    /// How the member asked.
+    pub form: Form,
+    /// What has come so far, in whole messages.
+    pub answer: BytesMut,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{BufMut, BytesMut};
+    use paceline_wire::frame;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        frame::write(&mut out, tag, |out| out.put_slice(body));
+        out.to_vec()
+    }
+
+    /// Messages by letters: what may travel in small letters, what may not in capitals.
+    fn messages(letters: &str) -> Vec<Vec<u8>> {
+        let one = |letter| match letter {
+            'p' => message(b'P', b"\0SELECT 1\0\0\0"),
+            'n' => message(b'P', b"name\0SELECT 1\0\0\0"),
+            'b' => message(b'B', b"\0\0\0\0\0\0\0\0"),
+            'B' => message(b'B', b"portal\0\0\0\0\0\0\0\0"),
+            'd' => message(b'D', b"P\0"),
+            'D' => message(b'D', b"S\0"),
+            'e' => message(b'E', &[0; 5]),
+            'E' => message(b'E', b"\0\0\0\0\x07"),
+            'c' => message(b'C', b"Sname\0"),
+            'C' => message(b'C', b"Pportal\0"),
+            'q' => message(b'Q', b"SELECT 1\0"),
+            's' => message(b'S', b""),
+            other => panic!("{other}"),
+        };
+        letters.chars().map(one).collect()
+    }
+
+    #[test]
+    fn a_unit_ends_at_sync_query_or_flush_however_it_arrives() {
+        let out = messages("bes").concat();
+        let first = out.len();
+        let out = [out, messages("q").concat()].concat();
+        let mut scanner = Scanner::default();
+        for len in 0..first {
+            assert_eq!(scanner.scan(&out[..len]), Ok(Boundary::Incomplete), "{len}");
+        }
+        assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(first)));
+        let rest = &out[first..];
+        assert_eq!(scanner.scan(rest), Ok(Boundary::Complete(rest.len())));
+        assert_eq!(scanner.scan(b"H\0\0\0\x04"), Ok(Boundary::Relay(5)));
+        assert_eq!(scanner.scan(b"X\0\0\0\x04"), Ok(Boundary::Terminate(5)));
+    }
+
+    #[test]
+    fn what_may_travel_with_others_is_awaited_and_nothing_else() {
+        for letters in [
+            "p", "pb", "pbd", "pbde", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
+        ] {
+            let out = messages(letters).concat();
+            let mut scanner = Scanner::default();
+            assert_eq!(scanner.scan(&out), Ok(Boundary::Incomplete), "{letters}");
+            assert!(scanner.awaits_more(), "{letters}");
+            // A pause tells that the client waits for something else than an answer.
+            assert_eq!(scanner.give_up(), Boundary::Relay(out.len()), "{letters}");
+            assert!(!scanner.awaits_more());
+        }
+        for letters in [
+            "pp", "pn", "np", "B", "pB", "pD", "D", "pd", "pbD", "pbdd", "pbE", "E", "e", "pe",
+            "C", "pc", "nC", "bb", "beb", "bep", "pbec", "pbdeb", "cb", "ncb", "cp",
+        ] {
+            let parts = messages(letters);
+            let (last, before) = parts.split_last().unwrap();
+            let before = before.concat();
+            let mut scanner = Scanner::default();
+            assert_eq!(scanner.scan(&before), Ok(Boundary::Incomplete), "{letters}");
+            let whole = [&before[..], last].concat();
+            // Not before the message is whole.
+            let cut = whole.len() - 1;
+            assert_eq!(scanner.scan(&whole[..cut]), Ok(Boundary::Incomplete));
+            let found = scanner.scan(&whole);
+            assert_eq!(found, Ok(Boundary::Relay(whole.len())), "{letters}");
+        }
+    }
+
+    #[test]
+    fn a_unit_whose_end_has_come_is_complete_whatever_it_is() {
+        for letters in ["ppbebes", "Bes", "Ds", "beq", "pq", "cbs"] {
+            let out = messages(letters).concat();
+            let found = Scanner::default().scan(&out);
+            assert_eq!(found, Ok(Boundary::Complete(out.len())), "{letters}");
+        }
+    }
+
+    #[test]
+    fn a_long_unit_that_goes_alone_is_relayed_in_parts_though_its_end_has_come() {
+        let pair = messages("be").concat();
+        let mut out = pair.repeat(10_000);
+        out.extend(messages("s").concat());
+        let mut scanner = Scanner::default();
+        let Ok(Boundary::Relay(part)) = scanner.scan(&out) else {
+            panic!("it goes alone");
+        };
+        assert!(part <= PART_BYTES_MAX && part > PART_BYTES_MAX - pair.len());
+        assert_eq!(
+            Frames::new(&out[..part])
+                .map(|f| f.bytes.len())
+                .sum::<usize>(),
+            part
+        );
+        // One that may travel is not.
+        let long = message(b'B', &[&[0, 0, 0, 0, 0, 1][..], &[0; 20_000]].concat());
+        let out = [long, messages("es").concat()].concat();
+        assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(out.len())));
+        // So many names are not answered at once.
+        let out = [messages("n").concat().repeat(1_000), messages("s").concat()].concat();
+        assert!(matches!(scanner.scan(&out), Ok(Boundary::Relay(part)) if part <= PART_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_long_unit_is_relayed_in_whole_messages() {
+        let mut out = BytesMut::new();
+        frame::write(&mut out, b'P', |b| {
+            b.put_u8(0);
+            b.put_bytes(b'x', UNIT_BYTES_MAX);
+        });
+        let whole = out.len();
+        out.put_slice(b"B\0\0");
+        let mut scanner = Scanner::default();
+        assert_eq!(scanner.scan(&out), Ok(Boundary::Relay(whole)));
+    }
+
+    #[test]
+    fn a_long_message_is_passed_on_while_it_arrives() {
+        for (tag, long) in [(b'Q', true), (b'B', true), (b'P', false), (b'F', false)] {
+            let whole = message(tag, &vec![0; LONG_MESSAGE_MIN]);
+            let mut scanner = Scanner::default();
+            for len in [4, 5, 100_000, whole.len()] {
+                let found = scanner.scan(&whole[..len]);
+                assert_eq!(
+                    found == Ok(Boundary::Long(0)),
+                    long && len > 4,
+                    "{tag} {len}"
+                );
+            }
+            let before = messages("pb").concat();
+            let found = scanner.scan(&[before.clone(), whole].concat()[..before.len() + 9]);
+            assert_eq!(found == Ok(Boundary::Long(before.len())), long, "{tag}");
+        }
+    }
+
+    /// Not a measurement: where each byte that comes costs a walk over those before, this does not end.
+    #[test]
+    fn a_unit_that_dribbles_in_is_looked_at_once() {
+        let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);
+        let mut scanner = Scanner::default();
+        for len in 0..names.len() {
+            assert_eq!(scanner.scan(&names[..len]), Ok(Boundary::Incomplete));
+        }
+        let long = message(b'B', &[0; 200_000]);
+        let mut scanner = Scanner::default();
+        for len in 0..long.len() {
+            assert_eq!(scanner.scan(&long[..len]), Ok(Boundary::Incomplete));
+        }
+    }
+
+    #[test]
+    fn unknown_message_types_are_errors() {
+        assert_eq!(
+            Scanner::default().scan(b"G\0\0\0\x04"),
+            Err(WireError::Tag(b'G'))
+        );
+    }
+}

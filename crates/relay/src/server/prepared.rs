@@ -1,0 +1,165 @@
+//! Which statements a server has, and for whom what it has analysed serves.
+
+use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
+use crate::analysis::{Analysed, Analysis, Shape, TypesId};
+use crate::request::Request;
+use bytes::BytesMut;
+use paceline_wire::frontend::{self, Target, tag};
+
+impl ServerSide {
+    /// Writes what makes a statement known to the server, if it is not. It may have been analysed at any time.
+    pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
+        self.ensure_for(statement, &Analysis::default(), 0, out)
+    }
+
+    /// Writes what makes a client's statement known to the server. What the server has serves if it was analysed late enough;
+    /// else it is parsed, at the time `now`.
+    pub fn ensure_for(
+        &mut self,
+        statement: Preparable<'_>,
+        analysis: &Analysis,
+        now: u64,
+        out: &mut BytesMut,
+    ) -> Ensured {
+        let own = self.own(statement.id, analysis);
+        let key = own.unwrap_or(self.key(statement.id));
+        if let Some(prepared) = self.prepared.to_back(&key)
+            && prepared.serves(analysis, statement.types)
+        {
+            return Ensured {
+                key,
+                closed: None,
+                parsed: false,
+            };
+        }
+        let types = analysis.other_types(statement.types);
+        let statement = Preparable {
+            types: types.unwrap_or(statement.types),
+            ..statement
+        };
+        self.parse(statement, now, out)
+    }
+
+    /// The client's own statement, if it is here and was analysed under other settings than those in force. Others do not use
+    /// it any more: PostgreSQL may analyse it again, under the client's settings.
+    fn own(&mut self, id: u64, analysis: &Analysis) -> Option<StatementKey> {
+        let key = StatementKey {
+            id,
+            settings: analysis.settings,
+        };
+        if analysis.parse == 0 || key == self.key(id) {
+            return None;
+        }
+        let there = self.prepared.get_mut(&key)?;
+        if there.parse != analysis.parse {
+            return None;
+        }
+        there.private = true;
+        Some(key)
+    }
+
+    /// Has it a statement that may be executed for a client with this analysis?
+    pub fn has_for(&self, id: u64, analysis: &Analysis, types: &[u8]) -> bool {
+        let key = StatementKey {
+            id,
+            settings: analysis.settings,
+        };
+        let own = self.prepared.get(&key).filter(|_| analysis.parse != 0);
+        let there = self.prepared.get(&self.key(id));
+        own.is_some_and(|own| own.parse == analysis.parse)
+            || there.is_some_and(|there| there.serves(analysis, types))
+    }
+
+    /// Writes the `Parse` of a statement, at the time `now`, in place of one that is there.
+    pub fn parse(&mut self, statement: Preparable<'_>, now: u64, out: &mut BytesMut) -> Ensured {
+        let key = self.key(statement.id);
+        let closed = self
+            .close_leftover(key, out)
+            .or_else(|| self.close_prepared(key, out))
+            .or_else(|| self.make_room(out));
+        frontend::Parse {
+            name: key.name().as_bytes(),
+            text: statement.text.as_bytes(),
+            types: statement.types,
+        }
+        .write(out);
+        let analysed = Analysed {
+            parse: now,
+            types: TypesId::declared(statement.types),
+            shape: None,
+            private: false,
+        };
+        self.prepared.insert(key, analysed);
+        self.parses += 1;
+        Ensured {
+            key,
+            closed,
+            parsed: true,
+        }
+    }
+
+    pub(super) fn close_prepared(
+        &mut self,
+        key: StatementKey,
+        out: &mut BytesMut,
+    ) -> Option<Closed> {
+        let prepared = self.prepared.remove(&key);
+        prepared?;
+        Target::Statement(key.name().as_bytes()).write(out, tag::CLOSE);
+        Some(Closed { key, prepared })
+    }
+
+    /// The columns of a prepared statement, or of the unnamed one, if they are known.
+    pub fn shape(&self, key: Option<StatementKey>) -> Option<Shape> {
+        match key {
+            Some(key) => self.prepared.get(&key)?.shape,
+            None => self.unnamed_shape,
+        }
+    }
+
+    /// May the unit's own statement be executed there: is it parsed with the unit, or are its columns known to be those that its
+    /// client takes its rows for?
+    pub fn fits(&self, unit: &Request) -> bool {
+        let Some(analysis) = &unit.analysis else {
+            return true;
+        };
+        let shape = self.serving(unit).and_then(|there| there.shape);
+        analysis.shape.is_none() || shape == analysis.shape
+    }
+
+    /// Is there a statement that may be executed for the unit?
+    pub fn serves(&self, unit: &Request) -> bool {
+        unit.analysis.is_none() || self.serving(unit).is_some()
+    }
+
+    fn serving(&self, unit: &Request) -> Option<&Analysed> {
+        let analysis = unit.analysis.as_ref()?;
+        let key = self.key(unit.template.statement_id);
+        let there = self.prepared.get(&key)?;
+        there
+            .serves(analysis, &unit.template.types)
+            .then_some(there)
+    }
+
+    /// The server has described the columns of a prepared statement, or of the unnamed one.
+    pub fn has_shape(&mut self, key: Option<StatementKey>, shape: Shape) {
+        match key.and_then(|key| self.prepared.get_mut(&key)) {
+            Some(prepared) => prepared.shape = Some(shape),
+            None if key.is_none() => self.unnamed_shape = Some(shape),
+            None => {}
+        }
+    }
+
+    /// The server has described the parameters of a prepared statement.
+    pub fn has_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
+        if let Some(prepared) = key.and_then(|key| self.prepared.get_mut(&key)) {
+            prepared.types = Some(TypesId::of(types));
+        }
+    }
+
+    /// A `Parse` of the unnamed statement was written: a client's own, or in its place ([`Analysis::parse`]; 0 is no client's).
+    pub fn parse_unnamed(&mut self, parse: u64) {
+        self.unnamed = (parse != 0).then_some(parse);
+        self.unnamed_shape = None;
+    }
+}

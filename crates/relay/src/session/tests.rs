@@ -1,0 +1,515 @@
+//! What a session makes of each unit: answered here, relayed, or fit to travel with others.
+
+use super::{Listening, Plan, Session};
+use crate::settings::SettingsBook;
+
+use crate::request::{Form, Request};
+use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
+use crate::testing::Board;
+use bytes::Bytes;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::client::*;
+use paceline_testing::messages::server::{complete, error, parsed};
+use paceline_testing::read_out;
+
+struct Scene {
+    session: Session,
+    templates: Templates,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            session: Session::new(SettingsBook::default().none()),
+            templates: Templates::default(),
+        }
+    }
+
+    fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> Plan {
+        let bytes = Bytes::from(messages.concat());
+        self.session.plan(&bytes, &self.templates, &Board)
+    }
+
+    fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
+        match self.plan(messages) {
+            Plan::Single(unit) => *unit,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_alone<const N: usize>(&mut self, messages: [Wire; N]) -> bool {
+        matches!(self.plan(messages), Plan::Alone)
+    }
+
+    fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        match self.plan(messages) {
+            Plan::Answer(answer) => read_out::to_client(&answer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn prepare(&mut self, name: &str, text: &str) {
+        let template = self.templates.prepared(text, &[0, 0]);
+        self.session.prepare(name.as_bytes(), template);
+    }
+
+    fn is_targeted<const N: usize>(&self, messages: [Wire; N]) -> bool {
+        let bytes = Bytes::from(messages.concat());
+        let targeted = self.session.is_targeted(&bytes, &self.templates);
+        targeted.expect("short texts")
+    }
+}
+
+#[test]
+fn single_reads_and_writes_may_travel_with_others() {
+    let mut scene = Scene::new();
+    for sql in [
+        "SELECT 1",
+        "VALUES (1)",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "INSERT INTO t VALUES (1)",
+    ] {
+        assert_eq!(scene.single([query(sql)]).form, Form::Simple, "{sql}");
+    }
+}
+
+#[test]
+fn everything_else_is_relayed() {
+    let mut scene = Scene::new();
+    for sql in [
+        "",
+        "BEGIN",
+        "SELECT 1; SELECT 2",
+        "SET search_path TO a",
+        "COPY t FROM STDIN",
+        "CREATE TABLE t ()",
+        "SELEC 1",
+        "DEALLOCATE a",
+    ] {
+        assert!(scene.is_alone([query(sql)]), "{sql}");
+    }
+    let mut not_text = query("SELECT 'x'");
+    not_text[13] = 0xff;
+    assert!(scene.is_alone([not_text]));
+}
+
+#[test]
+fn simple_queries_share_a_template_and_keep_their_own_values() {
+    let mut scene = Scene::new();
+    let one = scene.single([query("UPDATE t SET a = 'x' WHERE id = 1")]);
+    let two = scene.single([query("UPDATE t SET a = NULL WHERE id = 22")]);
+    let three = scene.single([query("UPDATE t SET a = 'y''z' WHERE id = 22")]);
+    assert_eq!(one.template.id, three.template.id);
+    assert_ne!(one.template.id, two.template.id);
+    assert_eq!(
+        three.parameters(),
+        [(false, Some(&b"y'z"[..])), (false, Some(b"22"))]
+    );
+}
+
+#[test]
+fn the_extended_form_is_taken_apart() {
+    let mut scene = Scene::new();
+    let values: [(bool, Option<&[u8]>); 3] = [
+        (true, Some(&[0, 0, 0, 7])),
+        (false, None),
+        (false, Some(b"x")),
+    ];
+    let unit = scene.single([
+        parse("", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
+        bind_values("", &values, &[1]),
+        describe_portal(),
+        execute(),
+        sync(),
+    ]);
+    let full = Form::Extended {
+        parse: true,
+        describe: true,
+    };
+    assert_eq!((unit.form, unit.parameters()), (full, values.to_vec()));
+    assert_eq!(unit.result_formats(), [1]);
+    assert_eq!(unit.parameter(0), None);
+    assert_eq!(unit.parameter(4), None);
+}
+
+#[test]
+fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
+    let mut scene = Scene::new();
+    assert!(
+        scene.is_alone([bind("p"), execute(), sync()]),
+        "PostgreSQL says so better"
+    );
+    assert!(
+        scene.is_alone([parse("p", "SELECT 1"), bind("p"), execute(), sync()]),
+        "a statement with a name is analysed for its client"
+    );
+    let unit = scene.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    assert!(scene.session.statement(b"").is_none(), "not yet");
+    scene
+        .session
+        .served(&unit, &error("42703", "no such column"), 1);
+    assert!(scene.session.statement(b"").is_none(), "it was not parsed");
+    scene
+        .session
+        .served(&unit, &[parsed(), error("22012", "later")].concat(), 1);
+    let again = scene.single([bind(""), execute(), sync()]);
+    assert_eq!(again.template.id, unit.template.id);
+    let short = Form::Extended {
+        parse: false,
+        describe: false,
+    };
+    assert_eq!(again.form, short);
+}
+
+#[test]
+fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
+    let mut scene = Scene::new();
+    scene.prepare("", "SELECT 1");
+    scene.prepare("p", "SELECT 1");
+    let unit = scene.single([query("SELECT 2")]);
+    scene.session.served(&unit, &complete("SELECT 1"), 1);
+    assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
+}
+
+#[test]
+fn extended_units_of_another_shape_are_relayed() {
+    let mut scene = Scene::new();
+    scene.prepare("p", "SELECT 1");
+    scene.prepare("q", "SELECT 1");
+    let names = scene.plan([parse("a", "SELECT 1"), close_statement("p"), sync()]);
+    assert!(matches!(names, Plan::Names), "{names:?}");
+    assert!(
+        scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
+        "two in one transaction"
+    );
+    assert!(
+        scene.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]),
+        "a named portal"
+    );
+    assert!(
+        scene.is_alone([bind("p"), execute_portal("", 5), sync()]),
+        "a row limit"
+    );
+    assert!(
+        scene.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
+        "Describe of a statement"
+    );
+    assert!(
+        scene.is_alone([parse("a", "SELECT 1"), bind("p"), execute(), sync()]),
+        "two statements"
+    );
+    assert!(
+        scene.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]),
+        "a name in use"
+    );
+    assert!(
+        !scene.is_alone([close_statement("other"), sync()]),
+        "names are Paceline's own"
+    );
+    assert!(scene.is_alone([sync()]));
+    assert!(scene.is_alone([bind("p"), execute()]), "no end");
+    assert!(matches!(
+        scene.plan([bind("p"), execute(), sync()]),
+        Plan::Single(_)
+    ));
+}
+
+#[test]
+fn bare_hints_are_rewritten_for_the_server() {
+    let mut scene = Scene::new();
+    let text = "UPDATE COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) t SET a = 1 WHERE id = 7";
+    let unit = scene.single([query(text)]);
+    assert!(unit.template.hints().commit_on_success);
+    assert_eq!(unit.template.hints().target_affect_row, Some(1));
+    let sent = read_out::to_server(&unit.bytes).concat();
+    let comment = "Query UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */";
+    assert!(sent.starts_with(comment), "{sent}");
+    let unit = scene.single([parse("", text), bind(""), execute(), sync()]);
+    assert!(
+        unit.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
+        "{}",
+        unit.template.text
+    );
+}
+
+#[test]
+fn a_unit_carries_the_settings_of_its_client() {
+    let book = SettingsBook::default();
+    let mut scene = Scene::new();
+    scene.session.settings = book.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
+    let id = scene.session.settings.id;
+    assert_eq!(scene.single([query("SELECT 1")]).settings.id, id);
+}
+
+#[test]
+fn show_is_answered_here_in_its_simple_form() {
+    let mut scene = Scene::new();
+    let answer = scene.answer([query("SHOW hotspot")]);
+    assert_eq!(answer, ["columns hotspot", "row on", "SHOW", "ready I"]);
+    let answer = scene.answer([query("show variables like 'hotspot%';")]);
+    assert_eq!(
+        answer,
+        [
+            "columns Variable_name,Value",
+            "row hotspot,on",
+            "SHOW",
+            "ready I"
+        ]
+    );
+    let answer = scene.answer([query("SHOW GLOBAL STATUS LIKE 'Group_update%'")]);
+    let status = "row Group_update_group_count,7";
+    assert_eq!(
+        answer,
+        ["columns Variable_name,Value", status, "SHOW", "ready I"]
+    );
+    let answer = scene.answer([query("SHOW VARIABLES LIKE 'x'")]);
+    assert_eq!(answer, ["columns Variable_name,Value", "SHOW", "ready I"]);
+    assert!(
+        scene.is_alone([query("SHOW hotspot_nonsense")]),
+        "PostgreSQL says so better"
+    );
+    assert!(scene.is_alone([query("SHOW search_path")]));
+}
+
+#[test]
+fn show_is_answered_here_in_its_extended_form_all_at_once() {
+    let mut scene = Scene::new();
+    let messages = [
+        parse("", "SHOW hotspot"),
+        bind(""),
+        describe_portal(),
+        execute(),
+        sync(),
+    ];
+    let expected = [
+        "parsed",
+        "bound",
+        "columns hotspot",
+        "row on",
+        "SHOW",
+        "ready I",
+    ];
+    assert_eq!(scene.answer(messages), expected);
+}
+
+#[test]
+fn show_is_answered_here_in_its_extended_form_step_by_step() {
+    let mut scene = Scene::new();
+    let prepared = scene.answer([parse("s", "SHOW hotspot"), describe_statement("s"), sync()]);
+    assert_eq!(
+        prepared,
+        ["parsed", "parameters []", "columns hotspot", "ready I"]
+    );
+    let described = scene.answer([describe_statement("s"), sync()]);
+    assert_eq!(described, ["parameters []", "columns hotspot", "ready I"]);
+    let executed = scene.answer([bind("s"), execute(), sync()]);
+    assert_eq!(executed, ["bound", "row on", "SHOW", "ready I"]);
+}
+
+#[test]
+fn show_among_other_things_goes_to_a_server() {
+    let mut scene = Scene::new();
+    let show = || parse("s", "SHOW hotspot");
+    assert!(scene.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
+    assert!(
+        scene.session.statement(b"s").is_none(),
+        "its Parse is still to come"
+    );
+    assert!(scene.is_alone([show(), parse("", "SELECT 1"), bind(""), execute(), sync()]));
+    scene.prepare("one", "SELECT 1");
+    assert!(scene.is_alone([show(), bind("s"), execute(), bind("one"), execute(), sync()]));
+    assert!(scene.is_alone([show(), describe_statement("one"), sync()]));
+    assert!(
+        matches!(
+            scene.plan([parse("one", "SHOW hotspot"), sync()]),
+            Plan::Names
+        ),
+        "a name in use"
+    );
+}
+
+#[test]
+fn targets_are_found_wherever_they_stand() {
+    let mut scene = Scene::new();
+    let text = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
+    let bare = "UPDATE TARGET_AFFECT_ROW 1 t SET a = 1";
+    scene.prepare("p", text);
+    scene.prepare("q", "SELECT 1");
+    assert!(scene.is_targeted([query(text)]) && scene.is_targeted([query(bare)]));
+    assert!(scene.is_targeted([parse("", text), bind(""), execute(), sync()]));
+    assert!(scene.is_targeted([bind("q"), execute(), bind("p"), execute(), sync()]));
+    assert!(!scene.is_targeted([query("UPDATE t SET a = 1")]));
+    assert!(!scene.is_targeted([query("SELECT 'TARGET_AFFECT_ROW(1)'")]));
+    assert!(
+        !scene.is_targeted([query(&format!("{text}; {text}"))]),
+        "only units of one statement"
+    );
+    assert!(!scene.is_targeted([bind("q"), execute(), sync()]));
+    assert!(!scene.is_targeted([bind("unknown"), execute(), sync()]));
+}
+
+#[test]
+fn what_was_prepared_or_closed_can_be_undone() {
+    let mut scene = Scene::new();
+    scene.prepare("a", "SELECT 1");
+    let id = |scene: &Scene| scene.session.statement(b"a").map(|t| t.id);
+    let before = id(&scene);
+    let closed = scene.session.close(b"a");
+    let other = scene.templates.prepared("SELECT 2", &[0, 0]);
+    let prepared = scene.session.prepare(b"a", other);
+    assert_ne!(id(&scene), before);
+    scene.session.undo(prepared);
+    assert_eq!(id(&scene), None);
+    scene.session.undo(closed);
+    assert_eq!(id(&scene), before);
+}
+
+#[test]
+fn a_target_in_a_block_that_the_unit_begins_is_the_blocks() {
+    let mut scene = Scene::new();
+    let aim = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
+    scene.prepare("begin", "BEGIN");
+    scene.prepare("aim", aim);
+    let run = |text: &str| [parse("", text), bind(""), execute()].concat();
+    assert!(scene.is_targeted([run("SELECT 1"), run(aim), sync()]));
+    assert!(scene.is_targeted([run("SELECT 1"), bind("aim"), execute(), sync()]));
+    for begin in [run("BEGIN"), run(" start transaction"), bind("begin")] {
+        assert!(!scene.is_targeted([begin.clone(), run(aim), sync()]));
+        assert!(!scene.is_targeted([begin, bind("aim"), execute(), sync()]));
+    }
+}
+
+/// A list that is too long to be parsed while others wait.
+fn long_list() -> String {
+    format!("1{}", ", 1".repeat(500))
+}
+
+#[test]
+fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
+    let list = long_list();
+    for messages in [
+        query(&format!("SELECT {list}")),
+        query(&format!(
+            "UPDATE commit_on_success t SET a = 1 WHERE b IN ({list})"
+        )),
+        [
+            parse("", &format!("SELECT {list}")),
+            bind(""),
+            execute(),
+            sync(),
+        ]
+        .concat(),
+    ] {
+        let mut scene = Scene::new();
+        let bytes = Bytes::from(messages);
+        let plan = |scene: &mut Scene| scene.session.plan(&bytes, &scene.templates, &Board);
+        let mut waited = 0;
+        let unit = loop {
+            match plan(&mut scene) {
+                Plan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
+                Plan::Single(unit) => break unit,
+                other => panic!("{other:?}"),
+            }
+            waited += 1;
+        };
+        assert!(waited > 0);
+        assert!(unit.template.statement.is_some());
+    }
+}
+
+#[test]
+fn names_that_were_given_before_a_long_text_are_given_again() {
+    let mut scene = Scene::new();
+    let text = format!("SELECT {}", long_list());
+    let messages = [parse("a", "SELECT 1"), parse("b", &text), sync()].concat();
+    let bytes = Bytes::from(messages);
+    let accepted = |_: &Template| true;
+    let Scene { session, templates } = &mut scene;
+    let Err(unparsed) = session.answer_names(&bytes, templates, &accepted) else {
+        panic!("it is long");
+    };
+    assert!(session.statement(b"a").is_none());
+    templates.parse(&unparsed);
+    let answer = session.answer_names(&bytes, templates, &accepted);
+    assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
+    assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
+}
+
+#[test]
+fn what_is_made_to_take_long_is_not_parsed_at_all() {
+    let mut scene = Scene::new();
+    let nested = format!("{}{} SELECT 1", "/*".repeat(20_000), "*/".repeat(20_000));
+    assert!(scene.is_alone([query(&nested)]));
+    assert!(scene.is_alone([parse("", &nested), bind(""), execute(), sync()]));
+    let rows = |text: &str| scene.templates.prepared(text, &[0, 0]).is_bulk();
+    assert!(!rows(&nested));
+    let list = format!("1{}", ", 1".repeat(20_000));
+    assert!(rows(&format!("SELECT {list}")) && rows(&format!("DELETE FROM t WHERE a IN ({list})")));
+    assert!(!rows(&format!("SELECT {list} INTO TEMP t")));
+    assert!(!rows("SELECT 1") && !rows("no SQL"));
+}
+
+#[test]
+fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
+    let text = format!("SELECT {}", long_list());
+    for bytes in [
+        Bytes::from(query(&text)),
+        Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
+    ] {
+        let Scene { session, templates } = &mut Scene::new();
+        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
+            panic!("it is long");
+        };
+        templates.give_up(&unparsed);
+        let plan = session.plan(&bytes, templates, &Board);
+        assert!(matches!(plan, Plan::Alone), "{plan:?}");
+    }
+}
+
+#[test]
+fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
+    let mut scene = Scene::new();
+    let long = "x".repeat(LOOKED_AT_BYTES_MAX);
+    for (text, target) in [
+        (
+            format!("UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = '{long}'"),
+            Some(1),
+        ),
+        (
+            format!("UPDATE t SET a = '{long} TARGET_AFFECT_ROW(1)'"),
+            None,
+        ),
+        (format!("INSERT INTO t VALUES ('ä{long}')"), None),
+    ] {
+        let unit = [parse("", &text), bind(""), execute(), sync()];
+        assert!(scene.is_alone(unit.clone()));
+        let template = scene.templates.prepared(&text, &[0, 0]);
+        assert_eq!(
+            (template.hints().target_affect_row, &template.text),
+            (target, &text)
+        );
+        // It may have changed anything.
+        assert!(template.statement.is_none() && !template.is_bulk());
+        let Scene { session, templates } = &scene;
+        let targeted = session.is_targeted(&Bytes::from(unit.concat()), templates);
+        assert_eq!(targeted, Ok(target.is_some()));
+    }
+}
+
+#[test]
+fn a_listen_alone_in_autocommit_may_need_no_server() {
+    let mut scene = Scene::new();
+    let listen = |name: &str| Listening::Listen(name.to_owned());
+    for (sql, expected) in [
+        ("LISTEN Jobs", listen("jobs")),
+        ("unlisten *;", Listening::UnlistenAll),
+    ] {
+        let Plan::Listen(found, unit) = scene.plan([query(sql)]) else {
+            panic!("{sql}");
+        };
+        assert_eq!(found, expected);
+        let answer = scene.session.answer_listening(&found, &unit);
+        assert_eq!(read_out::to_client(&answer), [expected.command()], "{sql}");
+    }
+}
