@@ -3,6 +3,8 @@
 //!
 //! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time are arguments, bytes are results.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod learned;
 pub mod line;
 pub mod prospect;

@@ -4,6 +4,8 @@
 //! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time are arguments, bytes are results. Knows nothing of
 //! groups.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod analysis;
 pub mod errors;
 pub mod request;

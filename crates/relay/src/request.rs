@@ -54,6 +54,9 @@ pub struct Scanner {
 
 impl Scanner {
     /// Looks at what has come. After anything but `Incomplete` the caller takes those bytes off the buffer.
+    ///
+    /// # Errors
+    /// The bytes are no messages of the protocol.
     pub fn scan(&mut self, buf: &[u8]) -> Result<Boundary, WireError> {
         loop {
             let rest = buf.get(self.seen..).unwrap_or_default();

@@ -387,6 +387,9 @@ impl Session {
 
     /// Statements that PostgreSQL has taken before (`accepted`) are prepared without it: a server analyses them when they are used.
     /// So a program that prepares a statement while its other connections hold all servers does not wait for ever.
+    ///
+    /// # Errors
+    /// A text must be parsed elsewhere first.
     pub fn answer_names(
         &mut self,
         bytes: &Bytes,

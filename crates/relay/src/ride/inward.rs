@@ -37,6 +37,9 @@ impl Ride {
     /// Takes what has come from the server off `input` and appends what goes to the client to `to_client`; what
     /// Paceline itself has to say to the server goes to `to_server`. Leaves an incomplete message that must be
     /// inspected in `input`; true: and messages behind the first [`MESSAGES_MAX`], for which others need not wait.
+    ///
+    /// # Errors
+    /// The server does not keep to the protocol.
     pub fn server_bytes(
         &mut self,
         input: &mut BytesMut,
