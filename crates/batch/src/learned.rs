@@ -1,6 +1,6 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{GroupId, Keys, Slip, Strategy, Table, Timeouts};
+use crate::line::{GroupId, Keys, Strategy, Table, Timeouts, WaitSpec};
 use crate::strategy::{GroupPlan, PlannedRequest, STATEMENT_MAX, Silence, chain, pipeline, share};
 use paceline_relay::request::Request;
 use paceline_sql::{Effect, SequenceUse};
@@ -53,7 +53,7 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Travel {
     /// For the line.
-    pub slip: Slip,
+    pub slip: WaitSpec,
     /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
     pub would_group: bool,
 }
@@ -168,7 +168,7 @@ impl Learned {
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
         unit.plan = Some(Arc::clone(plan));
         Travel {
-            slip: Slip {
+            slip: WaitSpec {
                 group,
                 table: table_of(unit).filter(|_| in_one),
                 // Which rows an insert meets is not known.
@@ -202,9 +202,9 @@ impl Learned {
 
 fn alone_or(group: Option<GroupId>) -> Travel {
     Travel {
-        slip: Slip {
+        slip: WaitSpec {
             group,
-            ..Slip::default()
+            ..WaitSpec::default()
         },
         would_group: false,
     }

@@ -26,7 +26,7 @@ pub use entry::{Departure, Entry, Limits, Next, Ticket};
 pub use queue::Line;
 pub use rows::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
-pub use slip::{GroupId, Key, Keys, Slip, Strategy, Table, Timeouts};
+pub use slip::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
 pub use time_outs::TimeOut;
 
 use entry::Clocks;
@@ -61,7 +61,7 @@ impl<T> Line<T> {
     }
 
     /// A waiting request.
-    pub fn get(&self, ticket: Ticket) -> Option<(&Slip, &T)> {
+    pub fn get(&self, ticket: Ticket) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&ticket);
         entry.map(|entry| (&entry.slip, &entry.unit))
     }
@@ -116,7 +116,7 @@ impl<T> Line<T> {
     }
 
     /// A unit arrives and stands in the line.
-    pub fn submit(&mut self, now: Instant, slip: Slip, unit: T) -> Ticket {
+    pub fn submit(&mut self, now: Instant, slip: WaitSpec, unit: T) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         if slip.barrier {
@@ -163,7 +163,7 @@ impl<T> Line<T> {
 
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
     /// flight until [`Line::land`].
-    pub fn start_at_once(&mut self, now: Instant, slip: &Slip) -> bool {
+    pub fn start_at_once(&mut self, now: Instant, slip: &WaitSpec) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && slip.group.is_some();
         let keys = slip.keys.as_slice();
         if waits || self.has_ready() || keys.iter().any(|key| self.rows.contains_key(key)) {

@@ -22,7 +22,7 @@ use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_line::learned::Travel;
-use paceline_line::line::{Keys, Slip, Ticket};
+use paceline_line::line::{Keys, Ticket, WaitSpec};
 use paceline_line::request::{Boundary, Form, Request, Scanner};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
@@ -338,7 +338,7 @@ impl Client {
     /// Names of statements: PostgreSQL analyses what the client parses, unless the client would have to wait for a server connection.
     async fn carry_out_names(&mut self, bytes: Bytes) -> Result<(), End> {
         let settings = self.session.settings.id;
-        let submitted = self.pool.submit(Slip::default(), false, || None);
+        let submitted = self.pool.submit(WaitSpec::default(), false, || None);
         let (ticket, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_alone(seat, bytes).await,
             Submitted::Refused(told) => return Err(End::Told(told)),
@@ -380,11 +380,13 @@ impl Client {
 
     /// A connection for the client alone, or what it is told instead.
     async fn seat(&mut self) -> Result<Delivery, End> {
-        Ok(match self.pool.submit(Slip::default(), false, || None) {
-            Submitted::Seat(seat) => Delivery::Seat(seat),
-            Submitted::Refused(told) => Delivery::Fatal(told),
-            Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
-        })
+        Ok(
+            match self.pool.submit(WaitSpec::default(), false, || None) {
+                Submitted::Seat(seat) => Delivery::Seat(seat),
+                Submitted::Refused(told) => Delivery::Fatal(told),
+                Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
+            },
+        )
     }
 
     /// One statement in autocommit: alone if it can start at once, else with others if it may.

@@ -48,7 +48,7 @@ use crate::trip;
 use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Slip, Ticket};
+use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Ticket, WaitSpec};
 use paceline_line::strategy::Again;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::tally::{GroupSizes, Tallies};
@@ -258,7 +258,7 @@ impl Pool {
     /// A unit arrives. `unit` is what may travel with others.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        slip: Slip,
+        slip: WaitSpec,
         would_group: bool,
         unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {
@@ -267,13 +267,13 @@ impl Pool {
 
     /// A login needs a connection for work of Paceline's own.
     pub(crate) fn submit_login(self: &Arc<Self>) -> Submitted {
-        self.submit_as(Asks::Login, Slip::default(), false, || None)
+        self.submit_as(Asks::Login, WaitSpec::default(), false, || None)
     }
 
     fn submit_as(
         self: &Arc<Self>,
         asks: Asks,
-        slip: Slip,
+        slip: WaitSpec,
         would_group: bool,
         unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {

@@ -1,7 +1,7 @@
 //! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
 //! group's limits.
 
-use super::{Departure, Entry, GroupId, Key, Keys, Line, Slip, Strategy, Ticket};
+use super::{Departure, Entry, GroupId, Key, Keys, Line, Strategy, Ticket, WaitSpec};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ impl<T> Line<T> {
         // A chain may be made of writes to several tables.
         let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
         let elsewhere =
-            |slip: &Slip| slip.table.is_some() && table.is_some() && slip.table != table;
+            |slip: &WaitSpec| slip.table.is_some() && table.is_some() && slip.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
         let mut somebody_stays = group.is_none();
         for &barrier in self.barriers.range(behind) {
@@ -110,7 +110,7 @@ impl<T> Line<T> {
     }
 
     /// A write that does not, or perhaps not, leave with the group.
-    fn stays(&self, slip: &Slip, group: Option<GroupId>) -> bool {
+    fn stays(&self, slip: &WaitSpec, group: Option<GroupId>) -> bool {
         let may_leave = match &slip.keys {
             Keys::Unknown if !slip.barrier => return false,
             Keys::Unknown => true,

@@ -1,6 +1,6 @@
 //! What waits in the line, and what leaves it.
 
-use super::slip::Slip;
+use super::slip::WaitSpec;
 use std::time::{Duration, Instant};
 
 /// Place in the order of arrival; also names a waiting unit.
@@ -13,7 +13,7 @@ pub struct Entry<T> {
     /// Its place.
     pub ticket: Ticket,
     /// What the line knows of it.
-    pub slip: Slip,
+    pub slip: WaitSpec,
     /// When it came.
     pub arrived: Instant,
     /// The unit.

@@ -7,7 +7,7 @@
 //! request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
 use super::rows::Landing;
-use super::{Entry, GroupId, Key, Keys, Line, Next, Slip, Ticket};
+use super::{Entry, GroupId, Key, Keys, Line, Next, Ticket, WaitSpec};
 use std::time::Instant;
 
 impl<T> Line<T> {
@@ -48,7 +48,7 @@ impl<T> Line<T> {
 
     /// PostgreSQL has granted the lock that was requested for `first`: takes the requests at the head of the row's queue that may
     /// share a group with `first`. Returns an empty list if there are none.
-    pub fn take_locked(&mut self, now: Instant, key: Key, first: &Slip) -> Vec<Entry<T>> {
+    pub fn take_locked(&mut self, now: Instant, key: Key, first: &WaitSpec) -> Vec<Entry<T>> {
         let mut entries = Vec::new();
         if let Some(front) = self.first_on(key)
             && let Some(group) = first.group

@@ -147,7 +147,7 @@ impl Strategy {
 
 /// What the line must know of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Slip {
+pub struct WaitSpec {
     /// Whom it may travel with; `None`: alone.
     pub group: Option<GroupId>,
     /// The rows it changes.

@@ -6,7 +6,7 @@ mod rules;
 mod scene;
 mod waits;
 
-use super::{GroupId, Key, Keys, Limits, Slip, Strategy};
+use super::{GroupId, Key, Keys, Limits, Strategy, WaitSpec};
 use std::time::Duration;
 
 /// A group of a strategy; `template` tells groups apart.
@@ -22,28 +22,28 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
 }
 
 /// The slip of a fold on a row.
-fn fold(row: u64) -> Slip {
-    Slip {
+fn fold(row: u64) -> WaitSpec {
+    WaitSpec {
         group: Some(group(Strategy::Fold, 1)),
         keys: Keys::One(Key(row)),
-        ..Slip::default()
+        ..WaitSpec::default()
     }
 }
 
 /// The slip of an upsert of several rows.
-fn upsert(rows: &[u64]) -> Slip {
-    Slip {
+fn upsert(rows: &[u64]) -> WaitSpec {
+    WaitSpec {
         group: Some(group(Strategy::Merge, 1)),
         keys: Keys::Several(rows.iter().copied().map(Key).collect()),
-        ..Slip::default()
+        ..WaitSpec::default()
     }
 }
 
 /// The slip of a read that may be pipelined.
-fn read() -> Slip {
-    Slip {
+fn read() -> WaitSpec {
+    WaitSpec {
         group: Some(group(Strategy::Pipeline, 0)),
-        ..Slip::default()
+        ..WaitSpec::default()
     }
 }
 

@@ -124,7 +124,7 @@ enum Asked {
 }
 
 impl Probe {
-    /// Writes the probe of requests that share one (see [`crate::line::Slip::probe`]). Their settings must be in force on the
+    /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
     pub fn build(
         units: &[&PlannedRequest],

@@ -35,9 +35,9 @@ impl Pool {
             answer,
             told_queued: false,
         };
-        let slip = Slip {
+        let slip = WaitSpec {
             keys: row.clone(),
-            ..Slip::default()
+            ..WaitSpec::default()
         };
         let ticket = inner.line.submit(now, slip, waiter);
         let departure = inner.line.next(now);
@@ -112,7 +112,7 @@ fn shown(password: &str) -> crate::auth::Credential {
 
 /// Somebody stands in the line.
 fn wait_in(pool: &Arc<Pool>) -> oneshot::Receiver<Delivery> {
-    match pool.submit(Slip::default(), false, || None) {
+    match pool.submit(WaitSpec::default(), false, || None) {
         Submitted::Waiting(_, waits) => waits,
         Submitted::Seat(_) | Submitted::Refused(_) => panic!("nobody waits"),
     }
@@ -230,7 +230,7 @@ async fn whoever_tends_a_line_learns_of_more_room() {
 async fn a_shorter_lifetime_holds_for_connections_at_work() {
     let pool = pool_with("");
     let _server = pool.connect();
-    let Submitted::Seat(seat) = pool.submit(Slip::default(), false, || None) else {
+    let Submitted::Seat(seat) = pool.submit(WaitSpec::default(), false, || None) else {
         panic!("there is a connection");
     };
     // As if another one had just been replaced.

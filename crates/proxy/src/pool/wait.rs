@@ -2,7 +2,7 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Slip, Ticket, TimeOut};
+use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Ticket, TimeOut, WaitSpec};
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -28,7 +28,7 @@ pub(crate) struct LockWait {
     /// The first request that waits for it. It stays in the line.
     pub(crate) unit: Arc<PlannedRequest>,
     /// What the line knows of that request.
-    pub(crate) slip: Slip,
+    pub(crate) slip: WaitSpec,
     /// Start of the wait.
     pub(crate) since: Instant,
 }

@@ -3,7 +3,7 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    Entry, Key, Keys, Landing, Limits, Line, Next, Slip, Strategy as Travel, Ticket, Timeouts,
+    Entry, Key, Keys, Landing, Limits, Line, Next, Strategy as Travel, Ticket, Timeouts, WaitSpec,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// One step of a history; numbers choose among what there is at that moment.
 #[derive(Debug, Clone)]
 enum Step {
-    Submit(Slip),
-    StartAtOnce(Slip),
+    Submit(WaitSpec),
+    StartAtOnce(WaitSpec),
     /// Who has waited for a row for long waits for it no longer.
     GiveWay,
     /// A flight goes on, but nobody waits for its rows.
@@ -85,7 +85,7 @@ impl Life {
         self.compare();
     }
 
-    fn submit(&mut self, slip: Slip) {
+    fn submit(&mut self, slip: WaitSpec) {
         let unit = self.new_unit();
         let ticket = self.line.submit(self.now, slip.clone(), unit);
         self.model.submit(Waiting {
@@ -117,7 +117,7 @@ impl Life {
         self.model.note_free_rows(self.now);
         self.model.nobody_is_late(self.now);
         let loose = self.note_loose();
-        let behind = |slip: &Slip| {
+        let behind = |slip: &WaitSpec| {
             let mut keys = slip.keys.as_slice().iter();
             keys.any(|key| self.model.in_flight(*key) || self.model.contended.contains_key(key))
         };
@@ -140,7 +140,7 @@ impl Life {
                     .any(|key| flight.keys.contains(key))
         };
         let waiting = self.model.waiting.iter();
-        let expected: Vec<Slip> = waiting.filter(concerned).map(|w| w.slip.clone()).collect();
+        let expected: Vec<WaitSpec> = waiting.filter(concerned).map(|w| w.slip.clone()).collect();
         self.line.give_up(self.now, &flight.keys);
         assert_eq!(self.note_loose(), expected);
         flight
@@ -150,7 +150,7 @@ impl Life {
     }
 
     /// Those who wait for no row any longer leave alone; their slips as they were.
-    fn note_loose(&mut self) -> Vec<Slip> {
+    fn note_loose(&mut self) -> Vec<WaitSpec> {
         let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
             let waiting = &self.model.waiting[place];
@@ -159,7 +159,7 @@ impl Life {
                 continue;
             }
             assert!(matches!(waiting.slip.keys, Keys::Several(_)));
-            let expected = Slip {
+            let expected = WaitSpec {
                 group: None,
                 keys: Keys::Unknown,
                 barrier: true,
@@ -173,7 +173,7 @@ impl Life {
         loose
     }
 
-    fn start_at_once(&mut self, slip: &Slip) {
+    fn start_at_once(&mut self, slip: &WaitSpec) {
         let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
         let free = slip.keys.as_slice().iter().all(row_is_free);
         let may = free && !self.line.has_ready();
@@ -248,7 +248,7 @@ impl Life {
     }
 
     /// A lock is granted: who can leave with it does.
-    fn granted(&mut self, key: Key, lock: Slip) {
+    fn granted(&mut self, key: Key, lock: WaitSpec) {
         let entries = self.line.take_locked(self.now, key, &lock);
         self.model.take_locked(key, &lock, &entries);
         if entries.is_empty() {
@@ -462,7 +462,7 @@ fn pick<T>(from: &[T], which: usize) -> Option<&T> {
     from.get(which.checked_rem(from.len())?)
 }
 
-fn slips() -> impl Strategy<Value = Slip> {
+fn slips() -> impl Strategy<Value = WaitSpec> {
     let travel = prop::option::weighted(
         0.85,
         (
@@ -491,7 +491,7 @@ fn slips() -> impl Strategy<Value = Slip> {
     slip.prop_map(
         |(travel, keys, barrier, (probed, locks, lock, statement))| {
             let id = travel.map(|(strategy, template)| group(strategy, template));
-            Slip {
+            WaitSpec {
                 table: None,
                 group: id,
                 barrier: barrier && keys == Keys::Unknown,

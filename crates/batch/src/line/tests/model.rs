@@ -1,8 +1,8 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
 use crate::line::{
-    Departure, Entry, GroupId, Key, Keys, Limits, Slip, Strategy, Ticket, TimeOut,
-    WAIT_UNCHECKED_MAX,
+    Departure, Entry, GroupId, Key, Keys, Limits, Strategy, Ticket, TimeOut, WAIT_UNCHECKED_MAX,
+    WaitSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
-    pub(super) slip: Slip,
+    pub(super) slip: WaitSpec,
     pub(super) arrived: Instant,
     pub(super) unit: u64,
     /// Since when its row is free.
@@ -30,7 +30,7 @@ pub(super) struct Flight {
     pub(super) entries: Vec<Entry<u64>>,
     pub(super) keys: Vec<Key>,
     /// The lock of its row is waited for, because of a unit that was like this.
-    pub(super) lock: Option<Slip>,
+    pub(super) lock: Option<WaitSpec>,
 }
 
 /// A row that could not be had at once.
@@ -43,7 +43,7 @@ pub(super) enum Contended {
 }
 
 /// Does the unit change this row?
-pub(super) fn on(slip: &Slip, key: Key) -> bool {
+pub(super) fn on(slip: &WaitSpec, key: Key) -> bool {
     slip.keys.as_slice().contains(&key)
 }
 
@@ -298,7 +298,7 @@ impl Model {
     }
 
     /// Judges who leaves with a lock that is granted.
-    pub(super) fn take_locked(&mut self, key: Key, lock: &Slip, entries: &[Entry<u64>]) {
+    pub(super) fn take_locked(&mut self, key: Key, lock: &WaitSpec, entries: &[Entry<u64>]) {
         let ours = |id: Option<GroupId>| {
             let plain = |id: GroupId| GroupId {
                 cohort: if id.cohort == key.cohort() {
@@ -428,7 +428,7 @@ impl Model {
             "one flight per row"
         );
         // Followers on a row stop at a barrier of their own group: there might have been no room for it.
-        let own = |slip: &Slip| slip.barrier && slip.group == head.slip.group;
+        let own = |slip: &WaitSpec| slip.barrier && slip.group == head.slip.group;
         let left = entries.iter().filter(|e| own(&e.slip)).map(|e| e.ticket);
         let held = self
             .waiting

@@ -2,30 +2,30 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{GroupId, Key, ROW_AWAITED_MAX, Slip, Strategy};
+use crate::line::{GroupId, Key, ROW_AWAITED_MAX, Strategy, WaitSpec};
 use std::time::Duration;
 
-fn alone(row: Option<u64>) -> Slip {
-    Slip {
+fn alone(row: Option<u64>) -> WaitSpec {
+    WaitSpec {
         keys: row.map(Key).into(),
-        ..Slip::default()
+        ..WaitSpec::default()
     }
 }
 
 /// A read that may be shared.
-fn ask_for(question: u64) -> Slip {
-    Slip {
+fn ask_for(question: u64) -> WaitSpec {
+    WaitSpec {
         group: Some(group(Strategy::Share, question)),
         ..alone(None)
     }
 }
 
 /// An update of a row that is not known.
-fn barrier(group: Option<GroupId>) -> Slip {
-    Slip {
+fn barrier(group: Option<GroupId>) -> WaitSpec {
+    WaitSpec {
         group,
         barrier: true,
-        ..Slip::default()
+        ..WaitSpec::default()
     }
 }
 
@@ -175,7 +175,7 @@ fn who_may_be_on_any_row_overtakes_nobody_by_leaving_with_others() {
 fn who_is_on_a_row_does_not_take_the_place_of_a_barrier_of_its_group() {
     let mut scene = Scene::new(limits(4, 4, 0));
     let chain = group(Strategy::Chain, 0);
-    let keyed = Slip {
+    let keyed = WaitSpec {
         group: Some(chain),
         ..alone(Some(1))
     };
@@ -198,9 +198,9 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[3].cohort = 1;
     others[4].template = 1;
     for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
-        let slip = Slip {
+        let slip = WaitSpec {
             group: Some(other),
-            ..Slip::default()
+            ..WaitSpec::default()
         };
         scene.come(slip, unit);
     }
@@ -519,7 +519,7 @@ fn a_group_has_no_more_rows_than_units_it_may_have() {
 fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let chain = group(Strategy::Chain, 0);
-    let keyed = Slip {
+    let keyed = WaitSpec {
         group: Some(chain),
         ..alone(Some(1))
     };

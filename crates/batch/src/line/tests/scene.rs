@@ -1,6 +1,6 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, Slip, Ticket};
+use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, Ticket, WaitSpec};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ impl Scene {
         }
     }
 
-    pub(super) fn come(&mut self, slip: Slip, units: &str) -> Vec<Ticket> {
+    pub(super) fn come(&mut self, slip: WaitSpec, units: &str) -> Vec<Ticket> {
         units
             .chars()
             .map(|unit| self.line.submit(self.now, slip.clone(), unit))

@@ -2,20 +2,20 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, upsert};
-use crate::line::{Key, Landing, Slip, Strategy, TimeOut, Timeouts};
+use crate::line::{Key, Landing, Strategy, TimeOut, Timeouts, WaitSpec};
 use std::time::Duration;
 
 /// A fold that can be asked about, and whose row's lock can be waited for.
-fn patient(row: u64) -> Slip {
-    Slip {
+fn patient(row: u64) -> WaitSpec {
+    WaitSpec {
         probe: Some(group(Strategy::Fold, 1)),
         locks: true,
         ..fold(row)
     }
 }
 
-fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> Slip {
-    Slip {
+fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> WaitSpec {
+    WaitSpec {
         timeouts: Timeouts {
             lock: lock.map(Duration::from_millis),
             statement: statement.map(Duration::from_millis),
@@ -168,7 +168,7 @@ fn where_the_lock_does_not_help_the_first_leaves_alone() {
 fn a_lock_is_of_no_use_to_another_group() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let first = scene.come(patient(1), "a");
-    let other = Slip {
+    let other = WaitSpec {
         group: Some(group(Strategy::Fold, 2)),
         ..patient(1)
     };
@@ -271,7 +271,7 @@ fn query_timeout_ends_every_wait_for_a_row() {
 #[test]
 fn a_group_has_no_more_members_than_its_first_one_bears() {
     let mut scene = Scene::new(limits(8, 4, 0));
-    let small = Slip {
+    let small = WaitSpec {
         size_max: Some(2),
         ..patient(1)
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Config;
-use paceline_line::line::Slip;
+use paceline_line::line::WaitSpec;
 
 fn pools() -> [Arc<Pool>; 2] {
     let file = "[databases.app]\nprimary = \"postgres://db\"\nmax_db_connections = 2";
@@ -30,7 +30,9 @@ fn wait_in(pool: &Arc<Pool>) {
         told_queued: false,
     };
     let mut inner = pool.lock();
-    inner.line.submit(Instant::now(), Slip::default(), waiter);
+    inner
+        .line
+        .submit(Instant::now(), WaitSpec::default(), waiter);
 }
 
 #[tokio::test]
