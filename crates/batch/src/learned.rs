@@ -53,7 +53,7 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Travel {
     /// For the line.
-    pub slip: WaitSpec,
+    pub spec: WaitSpec,
     /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
     pub would_group: bool,
 }
@@ -69,8 +69,8 @@ impl Travel {
 
     /// A write whose row is not known keeps its place among those that travel together.
     fn in_its_place(mut self, unit: &Request, policy: Policy) -> Self {
-        self.slip.barrier = policy.for_autocommit || policy.hotspot;
-        self.slip.table = table_of(unit);
+        self.spec.barrier = policy.for_autocommit || policy.hotspot;
+        self.spec.table = table_of(unit);
         self
     }
 }
@@ -168,7 +168,7 @@ impl Learned {
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
         unit.plan = Some(Arc::clone(plan));
         Travel {
-            slip: WaitSpec {
+            spec: WaitSpec {
                 group,
                 table: table_of(unit).filter(|_| in_one),
                 // Which rows an insert meets is not known.
@@ -202,7 +202,7 @@ impl Learned {
 
 fn alone_or(group: Option<GroupId>) -> Travel {
     Travel {
-        slip: WaitSpec {
+        spec: WaitSpec {
             group,
             ..WaitSpec::default()
         },

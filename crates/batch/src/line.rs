@@ -17,7 +17,7 @@ mod queue;
 mod row;
 mod rows;
 mod several;
-mod slip;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod time_outs;
@@ -26,7 +26,7 @@ pub use entry::{Departure, Entry, Limits, Next, Ticket};
 pub use queue::Line;
 pub use rows::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
-pub use slip::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
+pub use spec::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
 pub use time_outs::TimeOut;
 
 use entry::Clocks;
@@ -63,7 +63,7 @@ impl<T> Line<T> {
     /// A waiting request.
     pub fn get(&self, ticket: Ticket) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&ticket);
-        entry.map(|entry| (&entry.slip, &entry.unit))
+        entry.map(|entry| (&entry.spec, &entry.unit))
     }
 
     /// When the first of those who wait came.
@@ -116,20 +116,20 @@ impl<T> Line<T> {
     }
 
     /// A unit arrives and stands in the line.
-    pub fn submit(&mut self, now: Instant, slip: WaitSpec, unit: T) -> Ticket {
+    pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        if slip.barrier {
+        if spec.barrier {
             self.barriers.insert(ticket);
         }
-        self.note_several(now, ticket, &slip.keys);
-        for key in slip.keys.as_slice() {
+        self.note_several(now, ticket, &spec.keys);
+        for key in spec.keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_back(ticket);
         }
-        let free = self.rows_are_free(ticket, &slip.keys);
+        let free = self.rows_are_free(ticket, &spec.keys);
         let entry = Entry {
             ticket,
-            slip,
+            spec,
             arrived: now,
             unit,
             clocks: Clocks::default(),
@@ -150,7 +150,7 @@ impl<T> Line<T> {
             return;
         };
         entry.waits_for_row(now);
-        let keys = entry.slip.keys.clone();
+        let keys = entry.spec.keys.clone();
         self.await_rows(now, ticket, &keys);
         self.note_deadline(ticket);
     }
@@ -163,9 +163,9 @@ impl<T> Line<T> {
 
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
     /// flight until [`Line::land`].
-    pub fn start_at_once(&mut self, now: Instant, slip: &WaitSpec) -> bool {
-        let waits = self.limits.max_wait > Duration::ZERO && slip.group.is_some();
-        let keys = slip.keys.as_slice();
+    pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
+        let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
+        let keys = spec.keys.as_slice();
         if waits || self.has_ready() || keys.iter().any(|key| self.rows.contains_key(key)) {
             return false;
         }
@@ -198,7 +198,7 @@ impl<T> Line<T> {
         };
         while let Some(front) = row.queue.front().copied() {
             if let Some(entry) = self.waiting.get(&front) {
-                if self.rows_are_free(front, &entry.slip.keys) {
+                if self.rows_are_free(front, &entry.spec.keys) {
                     self.make_ready(now, front);
                 }
                 return;
@@ -235,8 +235,8 @@ impl<T> Line<T> {
     }
 
     fn return_to_place(&mut self, now: Instant, mut entry: Entry<T>) {
-        let (ticket, keys) = (entry.ticket, entry.slip.keys.clone());
-        if entry.slip.barrier {
+        let (ticket, keys) = (entry.ticket, entry.spec.keys.clone());
+        if entry.spec.barrier {
             self.barriers.insert(ticket);
         }
         entry.probed = None;
@@ -270,8 +270,8 @@ impl<T> Line<T> {
         self.unready(ticket);
         let mut entry = self.waiting.remove(&ticket)?;
         self.forget_deadline(ticket, entry.deadline.take());
-        self.forget_several(ticket, &entry.slip.keys);
-        for key in entry.slip.keys.as_slice() {
+        self.forget_several(ticket, &entry.spec.keys);
+        for key in entry.spec.keys.as_slice() {
             self.promote(now, *key);
         }
         Some(*entry)
@@ -338,7 +338,7 @@ impl<T> Line<T> {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
         };
-        let row = match entry.slip.keys {
+        let row = match entry.spec.keys {
             Keys::One(key) => self.rows.get(&key),
             Keys::Unknown | Keys::Several(_) => None,
         };
@@ -346,12 +346,12 @@ impl<T> Line<T> {
         if contention == Contention::None {
             entry.has_its_row(row.and_then(|row| row.busy_since));
         }
-        let (slip, until) = (&entry.slip, entry.arrived + self.limits.max_wait);
-        let waits = slip
+        let (spec, until) = (&entry.spec, entry.arrived + self.limits.max_wait);
+        let waits = spec
             .group
             .is_some_and(|id| !id.strategy.reads() && id.cohort == 0);
-        let locks = contention == Contention::Lock && slip.locks && slip.group.is_some();
-        let group = slip.group.filter(|_| contention == Contention::None);
+        let locks = contention == Contention::Lock && spec.locks && spec.group.is_some();
+        let group = spec.group.filter(|_| contention == Contention::None);
         if contention == Contention::None {
             self.probes.remove(ticket);
         }
@@ -383,7 +383,7 @@ impl<T> Line<T> {
                 return;
             }
             self.held.pop_first();
-            let group = self.waiting.get(&ticket).and_then(|e| e.slip.group);
+            let group = self.waiting.get(&ticket).and_then(|e| e.spec.group);
             self.set_ready(now, ticket, group, false);
         }
     }

@@ -409,15 +409,15 @@ impl Client {
                 (Travel::unlearned(&unit, self.pool.policy()), Some(question))
             }
         };
-        let wrap = match (unit.template.hints().target_affect_row, &travel.slip.keys) {
+        let wrap = match (unit.template.hints().target_affect_row, &travel.spec.keys) {
             (None, _) => Wrap::No,
             (Some(1), Keys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
-        let shown = travel.slip.group.is_some() || travel.slip.probe.is_some();
-        let reads = travel.slip.group.is_some_and(|id| id.strategy.reads());
+        let shown = travel.spec.group.is_some() || travel.spec.probe.is_some();
+        let reads = travel.spec.group.is_some_and(|id| id.strategy.reads());
         let unit = Arc::new(unit);
-        let submitted = self.pool.submit(travel.slip, travel.would_group, || {
+        let submitted = self.pool.submit(travel.spec, travel.would_group, || {
             shown.then(|| Arc::clone(&unit))
         });
         let (ticket, waits) = match submitted {

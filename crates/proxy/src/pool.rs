@@ -66,7 +66,7 @@ pub(crate) type TermsCache = Cache<Arc<ArcSwap<Terms>>, Arc<Terms>>;
 
 /// The rows of all that leave, each once.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
-    let keys = entries.iter().flat_map(|entry| entry.slip.keys.as_slice());
+    let keys = entries.iter().flat_map(|entry| entry.spec.keys.as_slice());
     let mut keys: Vec<Key> = keys.copied().collect();
     keys.sort_unstable();
     keys.dedup();
@@ -258,11 +258,11 @@ impl Pool {
     /// A unit arrives. `unit` is what may travel with others.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        slip: WaitSpec,
+        spec: WaitSpec,
         would_group: bool,
         unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {
-        self.submit_as(Asks::Request, slip, would_group, unit)
+        self.submit_as(Asks::Request, spec, would_group, unit)
     }
 
     /// A login needs a connection for work of Paceline's own.
@@ -273,20 +273,20 @@ impl Pool {
     fn submit_as(
         self: &Arc<Self>,
         asks: Asks,
-        slip: WaitSpec,
+        spec: WaitSpec,
         would_group: bool,
         unit: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> Submitted {
         let now = Instant::now();
         let mut inner = self.lock();
-        if !inner.idle.is_empty() && inner.line.start_at_once(now, &slip) {
+        if !inner.idle.is_empty() && inner.line.start_at_once(now, &spec) {
             if let Some(conn) = self.take_idle(&mut inner, now) {
                 if asks == Asks::Request {
                     self.stats.seated_at_once();
                 }
-                return Submitted::Seat(Seat::new(self, conn, slip.keys));
+                return Submitted::Seat(Seat::new(self, conn, spec.keys));
             }
-            land(&mut inner, now, &slip.keys);
+            land(&mut inner, now, &spec.keys);
         }
         if inner.open == 0
             && let Some(told) = inner.refusal(now)
@@ -304,7 +304,7 @@ impl Pool {
             answer,
             told_queued: false,
         };
-        let ticket = inner.line.submit(now, slip, waiter);
+        let ticket = inner.line.submit(now, spec, waiter);
         self.counters().waiting.fetch_add(1, Ordering::Relaxed);
         if inner.open == 0 || !inner.idle.is_empty() {
             self.dispatch(&mut inner, now);
@@ -467,7 +467,7 @@ impl Pool {
         for (mut entry, how) in again {
             if how == Again::Blocked {
                 rows.iter_mut()
-                    .filter(|(key, _)| entry.slip.keys.as_slice().contains(key))
+                    .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
                     .for_each(|(_, landing)| *landing = Landing::Blocked);
             } else if how != Again::Row {
                 entry.restart();
@@ -480,8 +480,8 @@ impl Pool {
                 continue;
             }
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
-            let group = &mut entry.slip.group;
-            match (how, &entry.slip.keys) {
+            let group = &mut entry.spec.group;
+            match (how, &entry.spec.keys) {
                 (Again::Line | Again::Blocked, _) => {}
                 (Again::Row, Keys::One(key)) => {
                     *group = group.map(|mut id| {
@@ -563,7 +563,7 @@ impl Pool {
     /// A group has a connection. (Before, it may go back to the line.)
     fn count_group(&self, departure: &Departure<Waiter>) {
         let members = departure.entries.len();
-        let reads = |entry: &Entry<Waiter>| entry.slip.group.is_some_and(|id| id.strategy.reads());
+        let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
         if members > 1 && !departure.entries.first().is_some_and(reads) {
             self.counters().departed(members);
         }

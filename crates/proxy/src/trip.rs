@@ -174,7 +174,7 @@ impl Trip {
         Self {
             strategy: entries
                 .first()
-                .and_then(|e| e.slip.group)
+                .and_then(|e| e.spec.group)
                 .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,

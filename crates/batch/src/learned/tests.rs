@@ -40,7 +40,7 @@ fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
 }
 
 fn strategy(travel: &Travel) -> Option<Strategy> {
-    travel.slip.group.map(|group| group.strategy)
+    travel.spec.group.map(|group| group.strategy)
 }
 
 /// Its own limit would be exceeded unnoticed.
@@ -69,9 +69,9 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
         ALLOWED,
     );
     assert_eq!(strategy(&hinted), Some(Strategy::Chain));
-    assert!(hinted.slip.barrier && hinted.slip.table.is_some());
+    assert!(hinted.spec.barrier && hinted.spec.table.is_some());
     let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
-    assert_eq!((strategy(&bare), bare.slip.barrier), (None, true));
+    assert_eq!((strategy(&bare), bare.spec.barrier), (None, true));
     let noisy = Learned {
         silence: Err("triggers".to_owned()),
         ..learned()
@@ -81,7 +81,7 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
         &noisy,
         ALLOWED,
     );
-    assert_eq!((strategy(&alone), alone.slip.barrier), (None, true));
+    assert_eq!((strategy(&alone), alone.spec.barrier), (None, true));
     let hotspot = Policy {
         hotspot: false,
         ..ALLOWED
@@ -111,7 +111,7 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
     );
     let chained = travel(hinted, &writes, ALLOWED);
     assert_eq!(strategy(&chained), Some(Strategy::Chain));
-    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    assert!(chained.spec.barrier && chained.spec.table.is_none());
     let bare = travel("SELECT f(1)", &writes, ALLOWED);
     assert_eq!(bare, Travel::default());
 }
@@ -124,7 +124,7 @@ fn declared_functions_need_no_hint() {
     };
     let chained = travel("SELECT f(1) FROM t", &declared, ALLOWED);
     assert_eq!(strategy(&chained), Some(Strategy::Chain));
-    assert!(chained.slip.barrier && chained.slip.table.is_none());
+    assert!(chained.spec.barrier && chained.spec.table.is_none());
     let off = Policy {
         hotspot: false,
         for_autocommit: true,
@@ -154,7 +154,7 @@ fn consumers_that_share_no_statement_have_no_queue() {
         };
         let taken = known.travel(&mut unit, policy);
         assert_eq!(strategy(&taken), Some(Strategy::Take));
-        assert!(taken.slip.keys != Keys::Unknown && unit.plan.take().is_some());
+        assert!(taken.spec.keys != Keys::Unknown && unit.plan.take().is_some());
         let chains_only = Policy {
             lock_type: false,
             ..policy
@@ -162,10 +162,10 @@ fn consumers_that_share_no_statement_have_no_queue() {
         let chained = known.travel(&mut unit, chains_only);
         let chain = (!hint.is_empty()).then_some(Strategy::Chain);
         assert_eq!(
-            (strategy(&chained), &chained.slip.keys),
+            (strategy(&chained), &chained.spec.keys),
             (chain, &Keys::Unknown)
         );
-        assert!(chained.slip.barrier && unit.plan.is_none());
+        assert!(chained.spec.barrier && unit.plan.is_none());
     }
 }
 
@@ -176,7 +176,7 @@ fn no_write_travels_with_others_under_a_transaction_timeout() {
     let mut known = learned();
     known.timeouts.transaction = Some(Duration::from_secs(1));
     let limited = travel(hinted, &known, ALLOWED);
-    assert_eq!((strategy(&limited), limited.slip.barrier), (None, true));
+    assert_eq!((strategy(&limited), limited.spec.barrier), (None, true));
     known.timeouts.transaction = None;
     let unlimited = travel(hinted, &known, ALLOWED);
     assert_eq!(strategy(&unlimited), Some(Strategy::Chain));

@@ -31,7 +31,7 @@ impl<T> Line<T> {
             Some(_) => self.limits.group_size_max,
         };
         let entry = self.waiting.get(&first);
-        let own = entry.and_then(|entry| entry.slip.size_max);
+        let own = entry.and_then(|entry| entry.spec.size_max);
         own.map_or(most, |own| most.min(own.max(1)))
     }
 
@@ -64,7 +64,7 @@ impl<T> Line<T> {
                 fences.behind(ticket),
                 &mut entries,
             );
-            further_rows += entries.last().map_or(0, |e| e.slip.keys.further());
+            further_rows += entries.last().map_or(0, |e| e.spec.keys.further());
             if entries.len() + further_rows >= most {
                 break;
             }
@@ -78,26 +78,26 @@ impl<T> Line<T> {
     pub(super) fn fences(&self, first: Ticket, group: Option<GroupId>, most: usize) -> Fences {
         let mut fences = Fences::default();
         let behind = (Bound::Excluded(first), Bound::Unbounded);
-        let table = self.waiting.get(&first).and_then(|e| e.slip.table);
+        let table = self.waiting.get(&first).and_then(|e| e.spec.table);
         // A chain may be made of writes to several tables.
         let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
         let elsewhere =
-            |slip: &WaitSpec| slip.table.is_some() && table.is_some() && slip.table != table;
+            |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
         let mut somebody_stays = group.is_none();
         for &barrier in self.barriers.range(behind) {
             let Some(entry) = self.waiting.get(&barrier) else {
                 continue;
             };
-            if elsewhere(&entry.slip) {
+            if elsewhere(&entry.spec) {
                 continue;
             }
             while !somebody_stays
                 && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
             {
-                somebody_stays = !elsewhere(&other.slip) && self.stays(&other.slip, group);
+                somebody_stays = !elsewhere(&other.spec) && self.stays(&other.spec, group);
             }
-            if somebody_stays || entry.slip.group != group {
+            if somebody_stays || entry.spec.group != group {
                 fences.barrier = Some(barrier);
                 break;
             }
@@ -110,9 +110,9 @@ impl<T> Line<T> {
     }
 
     /// A write that does not, or perhaps not, leave with the group.
-    fn stays(&self, slip: &WaitSpec, group: Option<GroupId>) -> bool {
-        let may_leave = match &slip.keys {
-            Keys::Unknown if !slip.barrier => return false,
+    fn stays(&self, spec: &WaitSpec, group: Option<GroupId>) -> bool {
+        let may_leave = match &spec.keys {
+            Keys::Unknown if !spec.barrier => return false,
             Keys::Unknown => true,
             Keys::One(key) => {
                 let row = self.rows.get(key);
@@ -120,7 +120,7 @@ impl<T> Line<T> {
             }
             Keys::Several(_) => false,
         };
-        slip.group != group || !may_leave
+        spec.group != group || !may_leave
     }
 
     /// Takes a ready unit and, if it is on one row, those right behind it there that belong to the same group.
@@ -135,8 +135,8 @@ impl<T> Line<T> {
         let Some(entry) = self.leave(now, ticket) else {
             return;
         };
-        self.forget_several(ticket, &entry.slip.keys);
-        let keys = entry.slip.keys.clone();
+        self.forget_several(ticket, &entry.spec.keys);
+        let keys = entry.spec.keys.clone();
         entries.push(entry);
         for key in keys.as_slice() {
             self.pop_front(*key);
@@ -163,8 +163,8 @@ impl<T> Line<T> {
             && let Some(next) = self.first_on(key)
             && barrier.is_none_or(|barrier| next <= barrier)
             && let Some(entry) = self.waiting.get(&next)
-            && matches!(entry.slip.keys, Keys::One(_))
-            && entry.slip.group.is_some_and(same)
+            && matches!(entry.spec.keys, Keys::One(_))
+            && entry.spec.group.is_some_and(same)
         {
             entries.extend(self.leave(now, next));
             self.pop_front(key);

@@ -1,6 +1,6 @@
 //! What waits in the line, and what leaves it.
 
-use super::slip::WaitSpec;
+use super::spec::WaitSpec;
 use std::time::{Duration, Instant};
 
 /// Place in the order of arrival; also names a waiting unit.
@@ -13,7 +13,7 @@ pub struct Entry<T> {
     /// Its place.
     pub ticket: Ticket,
     /// What the line knows of it.
-    pub slip: WaitSpec,
+    pub spec: WaitSpec,
     /// When it came.
     pub arrived: Instant,
     /// The unit.

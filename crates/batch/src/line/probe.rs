@@ -69,7 +69,7 @@ impl<T> Line<T> {
             .probed
             .zip(since)
             .is_some_and(|(at, since)| at >= since);
-        if let Some(id) = entry.slip.probe.filter(|_| !asked) {
+        if let Some(id) = entry.spec.probe.filter(|_| !asked) {
             entry.probed = Some(now);
             self.probes.insert(now, ticket, id);
         }
@@ -105,7 +105,7 @@ impl<T> Line<T> {
                 continue;
             };
             entry.probed = None;
-            let keys = entry.slip.keys.as_slice().iter();
+            let keys = entry.spec.keys.as_slice().iter();
             let at = now + WAIT_UNCHECKED_MAX;
             self.probes
                 .checks

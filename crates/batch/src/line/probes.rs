@@ -1,7 +1,7 @@
 //! Requests that are to be probed, and rows that are to be checked.
 
 use super::entry::Ticket;
-use super::slip::{GroupId, Key};
+use super::spec::{GroupId, Key};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

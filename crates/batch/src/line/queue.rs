@@ -3,7 +3,7 @@
 use super::entry::{Entry, Limits, Ticket};
 use super::probes::Probes;
 use super::rows::Row;
-use super::slip::{GroupId, Key};
+use super::spec::{GroupId, Key};
 use foldhash::{HashMap, HashMapExt};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};

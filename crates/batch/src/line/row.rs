@@ -38,7 +38,7 @@ impl<T> Line<T> {
         self.unready(ticket);
         let entry = self.waiting.get_mut(&ticket)?;
         entry.begins(now);
-        let Keys::One(key) = entry.slip.keys else {
+        let Keys::One(key) = entry.spec.keys else {
             return None;
         };
         self.note_deadline(ticket);

@@ -69,7 +69,7 @@ impl<T> Line<T> {
 
     fn waits_long(&self, now: Instant, ticket: Ticket) -> bool {
         let entry = self.waiting.get(&ticket);
-        let mut keys = entry.into_iter().flat_map(|e| e.slip.keys.as_slice());
+        let mut keys = entry.into_iter().flat_map(|e| e.spec.keys.as_slice());
         !self.ready.contains_key(&ticket)
             && keys.any(|key| {
                 let row = self.rows.get(key);
@@ -91,10 +91,10 @@ impl<T> Line<T> {
             let Some(entry) = self.waiting.get_mut(ticket) else {
                 continue;
             };
-            let keys = std::mem::take(&mut entry.slip.keys);
-            entry.slip.group = None;
-            entry.slip.probe = None;
-            entry.slip.barrier = true;
+            let keys = std::mem::take(&mut entry.spec.keys);
+            entry.spec.group = None;
+            entry.spec.probe = None;
+            entry.spec.barrier = true;
             self.barriers.insert(*ticket);
             self.forget_several(*ticket, &keys);
             rows.extend(keys.as_slice().iter().copied());

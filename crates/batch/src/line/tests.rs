@@ -21,7 +21,7 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
     }
 }
 
-/// The slip of a fold on a row.
+/// The spec of a fold on a row.
 fn fold(row: u64) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Fold, 1)),
@@ -30,7 +30,7 @@ fn fold(row: u64) -> WaitSpec {
     }
 }
 
-/// The slip of an upsert of several rows.
+/// The spec of an upsert of several rows.
 fn upsert(rows: &[u64]) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Merge, 1)),
@@ -39,7 +39,7 @@ fn upsert(rows: &[u64]) -> WaitSpec {
     }
 }
 
-/// The slip of a read that may be pipelined.
+/// The spec of a read that may be pipelined.
 fn read() -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Pipeline, 0)),

@@ -57,8 +57,8 @@ impl<T> Entry<T> {
         let Clocks { begun, blocked, .. } = self.clocks;
         let query = Some(query).filter(|limit| !limit.is_zero());
         let limits = [
-            (blocked, self.slip.timeouts.lock, TimeOut::Lock),
-            (begun, self.slip.timeouts.statement, TimeOut::Statement),
+            (blocked, self.spec.timeouts.lock, TimeOut::Lock),
+            (begun, self.spec.timeouts.statement, TimeOut::Statement),
             (begun, query, TimeOut::Query),
         ];
         let ends = limits.into_iter();
@@ -115,7 +115,7 @@ impl<T> Line<T> {
     /// Start of the flights of a row that the request waits for. `None`: none is in flight.
     fn busy_since(&self, ticket: Ticket) -> Option<Instant> {
         let entry = self.waiting.get(&ticket)?;
-        let rows = entry.slip.keys.as_slice().iter();
+        let rows = entry.spec.keys.as_slice().iter();
         let rows = rows.filter_map(|key| self.rows.get(key));
         let busy = rows.filter(|row| row.in_flight || row.is_contended());
         busy.filter_map(|row| row.busy_since).min()

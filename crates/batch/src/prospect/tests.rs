@@ -65,7 +65,7 @@ fn prospect((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Pros
 }
 
 fn strategy((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Option<Strategy> {
-    let group = learned.travel(&mut unit.clone(), policy).slip.group;
+    let group = learned.travel(&mut unit.clone(), policy).spec.group;
     group.map(|id| id.strategy)
 }
 

@@ -184,7 +184,7 @@ impl Pool {
         entry: Entry<Waiter>,
         conn: Box<ServerConn>,
     ) -> Option<(Box<ServerConn>, Keys)> {
-        let seat = Seat::new(self, conn, entry.slip.keys);
+        let seat = Seat::new(self, conn, entry.spec.keys);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),
             _ => None,

@@ -35,11 +35,11 @@ impl Pool {
             answer,
             told_queued: false,
         };
-        let slip = WaitSpec {
+        let spec = WaitSpec {
             keys: row.clone(),
             ..WaitSpec::default()
         };
-        let ticket = inner.line.submit(now, slip, waiter);
+        let ticket = inner.line.submit(now, spec, waiter);
         let departure = inner.line.next(now);
         match departure {
             Some(Next::Group(departure)) => {

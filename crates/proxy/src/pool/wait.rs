@@ -28,7 +28,7 @@ pub(crate) struct LockWait {
     /// The first request that waits for it. It stays in the line.
     pub(crate) unit: Arc<PlannedRequest>,
     /// What the line knows of that request.
-    pub(crate) slip: WaitSpec,
+    pub(crate) spec: WaitSpec,
     /// Start of the wait.
     pub(crate) since: Instant,
 }
@@ -57,11 +57,11 @@ impl Inner {
 
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
     pub(super) fn lock_wait(&mut self, now: Instant, ticket: Ticket) -> Option<Box<LockWait>> {
-        let (slip, waiter) = self.line.get(ticket)?;
-        let Keys::One(key) = slip.keys else {
+        let (spec, waiter) = self.line.get(ticket)?;
+        let Keys::One(key) = spec.keys else {
             return None;
         };
-        let (slip, unit) = (slip.clone(), waiter.unit.clone());
+        let (spec, unit) = (spec.clone(), waiter.unit.clone());
         let Some(unit) = unit else {
             self.line.land(now, key, Landing::Blocked);
             return None;
@@ -69,7 +69,7 @@ impl Inner {
         Some(Box::new(LockWait {
             key,
             unit,
-            slip,
+            spec,
             since: now,
         }))
     }
@@ -127,7 +127,7 @@ impl Pool {
     pub(crate) fn take_locked(&self, wait: &LockWait) -> Departure<Waiter> {
         let now = Instant::now();
         let mut inner = self.lock();
-        let entries = inner.line.take_locked(now, wait.key, &wait.slip);
+        let entries = inner.line.take_locked(now, wait.key, &wait.spec);
         self.have_left(&entries, now);
         Departure { entries }
     }

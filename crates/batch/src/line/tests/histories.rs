@@ -67,8 +67,8 @@ impl Life {
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Submit(slip) => self.submit(slip.clone()),
-            Step::StartAtOnce(slip) => self.start_at_once(slip),
+            Step::Submit(spec) => self.submit(spec.clone()),
+            Step::StartAtOnce(spec) => self.start_at_once(spec),
             Step::GiveWay => self.give_way(),
             Step::GiveUp(which) => self.give_up(*which),
             Step::Next => drop(self.next()),
@@ -85,12 +85,12 @@ impl Life {
         self.compare();
     }
 
-    fn submit(&mut self, slip: WaitSpec) {
+    fn submit(&mut self, spec: WaitSpec) {
         let unit = self.new_unit();
-        let ticket = self.line.submit(self.now, slip.clone(), unit);
+        let ticket = self.line.submit(self.now, spec.clone(), unit);
         self.model.submit(Waiting {
             ticket,
-            slip,
+            spec,
             arrived: self.now,
             unit,
             since: None,
@@ -117,8 +117,8 @@ impl Life {
         self.model.note_free_rows(self.now);
         self.model.nobody_is_late(self.now);
         let loose = self.note_loose();
-        let behind = |slip: &WaitSpec| {
-            let mut keys = slip.keys.as_slice().iter();
+        let behind = |spec: &WaitSpec| {
+            let mut keys = spec.keys.as_slice().iter();
             keys.any(|key| self.model.in_flight(*key) || self.model.contended.contains_key(key))
         };
         assert!(loose.iter().all(behind));
@@ -131,16 +131,16 @@ impl Life {
         };
         flight.entries.iter().for_each(|e| self.model.gone(e.unit));
         let concerned = |w: &&Waiting| {
-            let several = matches!(w.slip.keys, Keys::Several(_));
+            let several = matches!(w.spec.keys, Keys::Several(_));
             several
-                && w.slip
+                && w.spec
                     .keys
                     .as_slice()
                     .iter()
                     .any(|key| flight.keys.contains(key))
         };
         let waiting = self.model.waiting.iter();
-        let expected: Vec<WaitSpec> = waiting.filter(concerned).map(|w| w.slip.clone()).collect();
+        let expected: Vec<WaitSpec> = waiting.filter(concerned).map(|w| w.spec.clone()).collect();
         self.line.give_up(self.now, &flight.keys);
         assert_eq!(self.note_loose(), expected);
         flight
@@ -154,38 +154,38 @@ impl Life {
         let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
             let waiting = &self.model.waiting[place];
-            let slip = &self.line.waiting[&waiting.ticket].slip;
-            if waiting.slip == *slip {
+            let spec = &self.line.waiting[&waiting.ticket].spec;
+            if waiting.spec == *spec {
                 continue;
             }
-            assert!(matches!(waiting.slip.keys, Keys::Several(_)));
+            assert!(matches!(waiting.spec.keys, Keys::Several(_)));
             let expected = WaitSpec {
                 group: None,
                 keys: Keys::Unknown,
                 barrier: true,
                 probe: None,
-                ..waiting.slip.clone()
+                ..waiting.spec.clone()
             };
-            assert_eq!(*slip, expected);
-            let before = std::mem::replace(&mut self.model.waiting[place].slip, expected);
+            assert_eq!(*spec, expected);
+            let before = std::mem::replace(&mut self.model.waiting[place].spec, expected);
             loose.push(before);
         }
         loose
     }
 
-    fn start_at_once(&mut self, slip: &WaitSpec) {
+    fn start_at_once(&mut self, spec: &WaitSpec) {
         let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
-        let free = slip.keys.as_slice().iter().all(row_is_free);
+        let free = spec.keys.as_slice().iter().all(row_is_free);
         let may = free && !self.line.has_ready();
-        let started = self.line.start_at_once(self.now, slip);
-        assert!(!started || free, "started on a row that is taken: {slip:?}");
+        let started = self.line.start_at_once(self.now, spec);
+        assert!(!started || free, "started on a row that is taken: {spec:?}");
         if self.max_wait.is_zero() {
-            assert_eq!(started, may, "{slip:?}");
+            assert_eq!(started, may, "{spec:?}");
         }
         if started {
             let unit = self.new_unit();
             self.model.gone(unit);
-            let keys = slip.keys.as_slice().to_vec();
+            let keys = spec.keys.as_slice().to_vec();
             keys.iter().for_each(|key| self.model.begin(self.now, *key));
             self.model.flights.push(Flight {
                 entries: Vec::new(),
@@ -317,18 +317,18 @@ impl Life {
         let (first, second) = back.split_at_mut(middle);
         for half in [first, second] {
             let cohort = self.line.new_cohort();
-            for slip in half.iter_mut().map(|e| &mut e.slip) {
-                slip.group = match how {
-                    How::OnTheirRows => slip.group.map(|mut id| {
-                        id.cohort = match slip.keys {
+            for spec in half.iter_mut().map(|e| &mut e.spec) {
+                spec.group = match how {
+                    How::OnTheirRows => spec.group.map(|mut id| {
+                        id.cohort = match spec.keys {
                             Keys::One(key) => key.cohort(),
                             _ => id.cohort,
                         };
                         id
                     }),
-                    How::AsTheyWere => slip.group,
+                    How::AsTheyWere => spec.group,
                     How::Alone => None,
-                    How::Halves => slip.group.map(|mut id| {
+                    How::Halves => spec.group.map(|mut id| {
                         id.cohort = cohort;
                         id
                     }),
@@ -487,8 +487,8 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
         prop::option::weighted(0.2, 1..200_u64),
         prop::option::weighted(0.2, 1..200_u64),
     );
-    let slip = (travel, keys, prop::bool::weighted(0.3), waits);
-    slip.prop_map(
+    let spec = (travel, keys, prop::bool::weighted(0.3), waits);
+    spec.prop_map(
         |(travel, keys, barrier, (probed, locks, lock, statement))| {
             let id = travel.map(|(strategy, template)| group(strategy, template));
             WaitSpec {

@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
-    pub(super) slip: WaitSpec,
+    pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
     pub(super) unit: u64,
     /// Since when its row is free.
@@ -43,19 +43,19 @@ pub(super) enum Contended {
 }
 
 /// Does the unit change this row?
-pub(super) fn on(slip: &WaitSpec, key: Key) -> bool {
-    slip.keys.as_slice().contains(&key)
+pub(super) fn on(spec: &WaitSpec, key: Key) -> bool {
+    spec.keys.as_slice().contains(&key)
 }
 
 /// Who is on several rows leaves with nobody else on one of them.
 fn nobody_is_met_on_several_rows(entries: &[Entry<u64>]) {
     for one in entries {
-        let Keys::Several(keys) = &one.slip.keys else {
+        let Keys::Several(keys) = &one.spec.keys else {
             continue;
         };
         let others = entries.iter().filter(|other| other.ticket != one.ticket);
         let met = others
-            .flat_map(|other| other.slip.keys.as_slice())
+            .flat_map(|other| other.spec.keys.as_slice())
             .find(|key| keys.contains(key));
         assert!(met.is_none(), "{one:?} meets somebody on {met:?}");
     }
@@ -111,7 +111,7 @@ impl Model {
         let waiting = self
             .waiting
             .remove(place.expect("who leaves the line has waited in it"));
-        assert_eq!((waiting.unit, &waiting.slip), (entry.unit, &entry.slip));
+        assert_eq!((waiting.unit, &waiting.spec), (entry.unit, &entry.spec));
         assert_eq!(waiting.arrived, entry.arrived);
     }
 
@@ -119,7 +119,7 @@ impl Model {
     pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
         self.waiting.extend(entries.iter().map(|e| Waiting {
             ticket: e.ticket,
-            slip: e.slip.clone(),
+            spec: e.spec.clone(),
             arrived: e.arrived,
             unit: e.unit,
             since: None,
@@ -135,7 +135,7 @@ impl Model {
     }
 
     pub(super) fn awaited(&self, key: Key) -> bool {
-        self.waiting.iter().any(|w| on(&w.slip, key))
+        self.waiting.iter().any(|w| on(&w.spec, key))
     }
 
     /// It waits for others to come along.
@@ -144,14 +144,14 @@ impl Model {
             let reads = matches!(id.strategy, Strategy::Pipeline | Strategy::Share);
             !reads && id.cohort == 0
         };
-        let waits = waiting.slip.group.is_some_and(waits) && !self.is_contended(waiting);
+        let waits = waiting.spec.group.is_some_and(waits) && !self.is_contended(waiting);
         waits && waiting.arrived + self.limits.max_wait > now
     }
 
     /// Nobody in flight or in front of it changes one of its rows.
     pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
-        waiting.slip.keys.as_slice().iter().all(|key| {
-            let first = self.waiting.iter().find(|w| on(&w.slip, *key));
+        waiting.spec.keys.as_slice().iter().all(|key| {
+            let first = self.waiting.iter().find(|w| on(&w.spec, *key));
             !self.in_flight(*key) && first.is_some_and(|w| w.ticket == waiting.ticket)
         })
     }
@@ -214,17 +214,17 @@ impl Model {
             let kept = kept.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
             kept && (self.in_flight(*key) || self.contended.contains_key(key))
         };
-        waiting.slip.keys.as_slice().iter().any(long)
+        waiting.spec.keys.as_slice().iter().any(long)
     }
 
     /// Somebody is on its way with a row that it waits for.
     fn is_busy(&self, waiting: &Waiting) -> bool {
-        let mut keys = waiting.slip.keys.as_slice().iter();
+        let mut keys = waiting.spec.keys.as_slice().iter();
         keys.any(|key| self.in_flight(*key) || self.contended.contains_key(key))
     }
 
     fn is_contended(&self, waiting: &Waiting) -> bool {
-        match waiting.slip.keys {
+        match waiting.spec.keys {
             Keys::One(key) => self.contended.contains_key(&key),
             _ => false,
         }
@@ -243,9 +243,9 @@ impl Model {
         for ticket in tickets {
             let place = self.waiting.iter().position(|w| w.ticket == *ticket);
             let waiting = self.waiting[place.expect("who is asked about waits")].clone();
-            let id = waiting.slip.probe.expect("it can be asked about");
+            let id = waiting.spec.probe.expect("it can be asked about");
             ids.insert((id.template, id.settings));
-            let keys = waiting.slip.keys.as_slice();
+            let keys = waiting.spec.keys.as_slice();
             assert!(waiting.long, "nothing kept it waiting: {waiting:?}");
             let again = |at: Instant| {
                 keys.iter()
@@ -271,8 +271,8 @@ impl Model {
                     .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX * 2);
                 self.in_flight(**key) && kept
             };
-            if waiting.slip.probe.is_some()
-                && waiting.slip.keys.as_slice().iter().any(|key| long(&key))
+            if waiting.spec.probe.is_some()
+                && waiting.spec.keys.as_slice().iter().any(|key| long(&key))
             {
                 assert!(waiting.probed.is_some(), "not asked about: {waiting:?}");
             }
@@ -284,16 +284,16 @@ impl Model {
         let ready = self.ready(now);
         let first = ready.first().expect("somebody could leave");
         assert_eq!(first.ticket, ticket);
-        let Keys::One(key) = first.slip.keys else {
+        let Keys::One(key) = first.spec.keys else {
             panic!("no single row: {first:?}");
         };
         assert_eq!(self.contended.get(&key), Some(&Contended::Lock));
-        assert!(first.slip.locks && first.slip.group.is_some());
+        assert!(first.spec.locks && first.spec.group.is_some());
         self.begin(now, key);
         self.flights.push(Flight {
             entries: Vec::new(),
             keys: vec![key],
-            lock: Some(first.slip.clone()),
+            lock: Some(first.spec.clone()),
         });
     }
 
@@ -310,14 +310,14 @@ impl Model {
             };
             id.map(plain) == lock.group.map(plain)
         };
-        let first = self.waiting.iter().find(|w| on(&w.slip, key));
-        let fits = first.is_some_and(|w| ours(w.slip.group) && matches!(w.slip.keys, Keys::One(_)));
+        let first = self.waiting.iter().find(|w| on(&w.spec, key));
+        let fits = first.is_some_and(|w| ours(w.spec.group) && matches!(w.spec.keys, Keys::One(_)));
         assert_eq!(!entries.is_empty(), fits, "{first:?}");
         assert!(entries.len() <= self.most(lock.group));
         assert!(
             entries
                 .iter()
-                .all(|e| ours(e.slip.group) && e.slip.keys == Keys::One(key))
+                .all(|e| ours(e.spec.group) && e.spec.keys == Keys::One(key))
         );
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(entries);
@@ -328,8 +328,8 @@ impl Model {
         let waiting = self.waiting.iter().find(|w| w.ticket == ticket);
         let waiting = waiting.expect("who times out has waited");
         let limit = match why {
-            TimeOut::Lock => waiting.slip.timeouts.lock,
-            TimeOut::Statement => waiting.slip.timeouts.statement,
+            TimeOut::Lock => waiting.spec.timeouts.lock,
+            TimeOut::Statement => waiting.spec.timeouts.statement,
             TimeOut::Query => None,
         };
         let limit = limit.expect("it has such a limit");
@@ -342,9 +342,9 @@ impl Model {
 
     /// Nobody waits for its only row beyond its `lock_timeout`. (Of several rows each counts by itself.)
     pub(super) fn nobody_is_late(&self, now: Instant) {
-        let single = |w: &&Waiting| matches!(w.slip.keys, Keys::One(_));
+        let single = |w: &&Waiting| matches!(w.spec.keys, Keys::One(_));
         for waiting in self.waiting.iter().filter(single) {
-            let end = waiting.blocked.zip(waiting.slip.timeouts.lock);
+            let end = waiting.blocked.zip(waiting.spec.timeouts.lock);
             assert!(
                 end.is_none_or(|(since, limit)| since + limit > now),
                 "{waiting:?}"
@@ -361,10 +361,10 @@ impl Model {
     /// How many departures those who may leave could make up.
     pub(super) fn ready_len(&self, now: Instant) -> usize {
         let ready = self.ready(now);
-        let by_itself = |w: &&Waiting| w.slip.group.is_none() || self.is_contended(w);
+        let by_itself = |w: &&Waiting| w.spec.group.is_none() || self.is_contended(w);
         let alone = ready.iter().filter(by_itself).count();
         let groups = ready.iter().filter(|w| !by_itself(w));
-        let groups: Vec<GroupId> = groups.filter_map(|w| w.slip.group).collect();
+        let groups: Vec<GroupId> = groups.filter_map(|w| w.spec.group).collect();
         let distinct = groups
             .iter()
             .enumerate()
@@ -384,14 +384,14 @@ impl Model {
         );
         let contended = self.is_contended(&ready[0]);
         if contended {
-            let locks = ready[0].slip.locks && ready[0].slip.group.is_some();
-            let Keys::One(key) = head.slip.keys else {
+            let locks = ready[0].spec.locks && ready[0].spec.group.is_some();
+            let Keys::One(key) = head.spec.keys else {
                 panic!("only single rows are contended: {head:?}");
             };
             let alone = self.contended.get(&key) == Some(&Contended::Alone);
             assert!(entries.len() == 1 && (alone || !locks), "{entries:?}");
         }
-        let group = head.slip.group.filter(|_| !contended);
+        let group = head.spec.group.filter(|_| !contended);
         let most = self.most(group);
         assert!(
             entries.len() <= most,
@@ -399,11 +399,11 @@ impl Model {
             entries.len()
         );
         let rows = |entries: &[Entry<u64>]| -> usize {
-            let rows = entries.iter().map(|e| e.slip.keys.as_slice().len().max(1));
+            let rows = entries.iter().map(|e| e.spec.keys.as_slice().len().max(1));
             rows.sum()
         };
         // In whatever order they were taken, without the last one there was room.
-        let largest = entries.iter().map(|e| e.slip.keys.as_slice().len().max(1));
+        let largest = entries.iter().map(|e| e.spec.keys.as_slice().len().max(1));
         let before = rows(&entries) - largest.max().unwrap_or_default();
         assert!(before < most, "{before} rows were enough");
         assert!(
@@ -411,7 +411,7 @@ impl Model {
             "in order of arrival, nobody twice"
         );
         assert!(
-            entries.iter().all(|e| e.slip.group == head.slip.group),
+            entries.iter().all(|e| e.spec.group == head.spec.group),
             "one group"
         );
         let barrier = self.barrier(head);
@@ -420,7 +420,7 @@ impl Model {
             !entries.iter().any(|e| across(&e)),
             "nobody leaves across {barrier:?}"
         );
-        let keys = entries.iter().flat_map(|e| e.slip.keys.as_slice());
+        let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
         let keys: BTreeSet<Key> = keys.copied().collect();
         nobody_is_met_on_several_rows(&entries);
         assert!(
@@ -428,29 +428,29 @@ impl Model {
             "one flight per row"
         );
         // Followers on a row stop at a barrier of their own group: there might have been no room for it.
-        let own = |slip: &WaitSpec| slip.barrier && slip.group == head.slip.group;
-        let left = entries.iter().filter(|e| own(&e.slip)).map(|e| e.ticket);
+        let own = |spec: &WaitSpec| spec.barrier && spec.group == head.spec.group;
+        let left = entries.iter().filter(|e| own(&e.spec)).map(|e| e.ticket);
         let held = self
             .waiting
             .iter()
-            .filter(|w| own(&w.slip))
+            .filter(|w| own(&w.spec))
             .map(|w| w.ticket);
         let fence = left
             .chain(held)
-            .filter(|t| *t > head.ticket || head.slip.barrier)
+            .filter(|t| *t > head.ticket || head.spec.barrier)
             .min();
         let room = rows(&entries) < most;
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(&entries);
         keys.iter().for_each(|key| self.begin(now, *key));
         if group.is_some() && room {
-            let one = |e: &&Entry<u64>| matches!(e.slip.keys, Keys::One(_));
+            let one = |e: &&Entry<u64>| matches!(e.spec.keys, Keys::One(_));
             let single = entries.iter().filter(one);
             let single: BTreeSet<Key> = single
-                .flat_map(|e| e.slip.keys.as_slice())
+                .flat_map(|e| e.spec.keys.as_slice())
                 .copied()
                 .collect();
-            self.nobody_was_forgotten(now, head.slip.group, barrier, fence, (&keys, &single));
+            self.nobody_was_forgotten(now, head.spec.group, barrier, fence, (&keys, &single));
         }
         self.flights.push(Flight {
             entries,
@@ -461,33 +461,33 @@ impl Model {
 
     /// The first barrier behind a unit that is not of its group, or that would leave a write in front of it behind.
     fn barrier(&self, head: &Entry<u64>) -> Option<Ticket> {
-        let group = head.slip.group;
+        let group = head.spec.group;
         let behind: Vec<_> = self
             .waiting
             .iter()
             .filter(|w| w.ticket > head.ticket)
             .collect();
         let stays = |w: &&&Waiting| {
-            let writes = w.slip.barrier || w.slip.keys != Keys::Unknown;
-            writes && (w.slip.group != group || self.may_stay(&w.slip.keys))
+            let writes = w.spec.barrier || w.spec.keys != Keys::Unknown;
+            writes && (w.spec.group != group || self.may_stay(&w.spec.keys))
         };
         let first_to_stay = behind.iter().find(stays).map(|w| w.ticket);
         let stops = |w: &&&Waiting| {
             let overtakes = first_to_stay.is_some_and(|first| first < w.ticket);
-            w.slip.barrier && (w.slip.group != group || overtakes)
+            w.spec.barrier && (w.spec.group != group || overtakes)
         };
         behind.iter().find(stops).map(|w| w.ticket)
     }
 
     /// Units on these rows perhaps do not leave with their group.
     fn may_stay(&self, keys: &Keys) -> bool {
-        let several = |w: &Waiting| matches!(w.slip.keys, Keys::Several(_));
+        let several = |w: &Waiting| matches!(w.spec.keys, Keys::Several(_));
         match keys {
             Keys::Unknown => false,
             Keys::One(key) => {
                 let mut behind = self.waiting.iter().filter(|w| several(w));
                 let taken = self.in_flight(*key) || self.contended.contains_key(key);
-                taken || behind.any(|w| on(&w.slip, *key))
+                taken || behind.any(|w| on(&w.spec, *key))
             }
             Keys::Several(_) => true,
         }
@@ -505,8 +505,8 @@ impl Model {
     fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
         for entry in entries {
             let shares = |w: &&Waiting| {
-                let mut keys = entry.slip.keys.as_slice().iter();
-                w.ticket < entry.ticket && keys.any(|key| on(&w.slip, *key))
+                let mut keys = entry.spec.keys.as_slice().iter();
+                w.ticket < entry.ticket && keys.any(|key| on(&w.spec, *key))
             };
             let passed = self.waiting.iter().find(shares);
             assert!(
@@ -525,16 +525,16 @@ impl Model {
         fence: Option<Ticket>,
         (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
     ) {
-        let could = |w: &Waiting| w.slip.group == group && barrier.is_none_or(|b| w.ticket < b);
+        let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.ticket < b);
         let mates = self.ready(now).into_iter();
         let mates = mates.filter(|w| could(w) && !self.is_contended(w));
         let other_rows: Vec<_> = mates
-            .filter(|w| !w.slip.keys.as_slice().iter().any(|key| keys.contains(key)))
+            .filter(|w| !w.spec.keys.as_slice().iter().any(|key| keys.contains(key)))
             .collect();
         assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
         for key in single {
-            let next = self.waiting.iter().find(|w| on(&w.slip, *key));
-            let next = next.filter(|w| matches!(w.slip.keys, Keys::One(_)));
+            let next = self.waiting.iter().find(|w| on(&w.spec, *key));
+            let next = next.filter(|w| matches!(w.spec.keys, Keys::One(_)));
             let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.ticket));
             assert!(
                 fenced || !next.is_some_and(&could),

@@ -198,11 +198,11 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[3].cohort = 1;
     others[4].template = 1;
     for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
-        let slip = WaitSpec {
+        let spec = WaitSpec {
             group: Some(other),
             ..WaitSpec::default()
         };
-        scene.come(slip, unit);
+        scene.come(spec, unit);
     }
     assert_eq!(scene.line.ready_len(), 5);
     for expected in ["a", "b", "c", "d", "e", ""] {
@@ -283,7 +283,7 @@ fn reads_and_units_that_came_back_do_not_wait_for_mates() {
         .entries;
     assert_eq!(word(&back), "bc");
     back.remove(0);
-    for id in back.iter_mut().filter_map(|e| e.slip.group.as_mut()) {
+    for id in back.iter_mut().filter_map(|e| e.spec.group.as_mut()) {
         id.cohort = 7;
     }
     scene.line.put_back(scene.now, back, []);
@@ -310,7 +310,7 @@ fn who_comes_back_stands_where_it_stood() {
     scene.come(fold(1), "e");
     // The first was served, the second runs alone, the third goes on after it.
     back.remove(0);
-    back[0].slip.group = None;
+    back[0].spec.group = None;
     back.reverse();
     scene.line.put_back(scene.now, back, []);
     assert_eq!((scene.line.len(), scene.leaves()), (4, String::new()));
@@ -327,7 +327,7 @@ fn halves_that_come_back_travel_one_after_the_other() {
     scene.come(fold(2), "cd");
     let mut back = scene.next().expect("all leave").entries;
     for (n, entry) in back.iter_mut().enumerate() {
-        let id = entry.slip.group.as_mut().expect("a fold");
+        let id = entry.spec.group.as_mut().expect("a fold");
         id.cohort = 1 + u64::from(n >= 2);
     }
     scene.line.put_back(scene.now, back, []);
@@ -440,7 +440,7 @@ fn who_comes_back_to_several_rows_stands_where_it_stood() {
     scene.come(fold(2), "c");
     let late = scene.come(upsert(&[2, 4]), "d");
     for (cohort, entry) in (1..).zip(&mut back) {
-        let id = entry.slip.group.as_mut().expect("an upsert");
+        let id = entry.spec.group.as_mut().expect("an upsert");
         id.cohort = cohort;
     }
     scene.line.put_back(scene.now, back, []);

@@ -18,10 +18,10 @@ impl Scene {
         }
     }
 
-    pub(super) fn come(&mut self, slip: WaitSpec, units: &str) -> Vec<Ticket> {
+    pub(super) fn come(&mut self, spec: WaitSpec, units: &str) -> Vec<Ticket> {
         units
             .chars()
-            .map(|unit| self.line.submit(self.now, slip.clone(), unit))
+            .map(|unit| self.line.submit(self.now, spec.clone(), unit))
             .collect()
     }
 
@@ -58,7 +58,7 @@ impl Scene {
         let entries = self.next().expect("somebody leaves").entries;
         self.pass(20_000);
         let word = word(&entries);
-        let keys = entries.iter().flat_map(|e| e.slip.keys.as_slice());
+        let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
         let keys: BTreeSet<Key> = keys.copied().collect();
         let landed = keys.into_iter().map(|key| (key, Landing::Blocked));
         self.line.put_back(self.now, entries, landed);

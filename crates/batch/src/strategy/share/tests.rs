@@ -157,7 +157,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         timeouts: crate::line::Timeouts::default(),
     };
     let mut strategy = |plain, on| {
-        let group = learned(plain).travel(&mut unit, policy(on)).slip.group;
+        let group = learned(plain).travel(&mut unit, policy(on)).spec.group;
         let strategy = group.map(|id| id.strategy);
         unit.template.pace.record(10, 100);
         strategy
