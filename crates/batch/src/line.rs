@@ -22,7 +22,7 @@ mod spec;
 mod tests;
 mod time_outs;
 
-pub use entry::{Departure, Entry, Limits, Next, Ticket};
+pub use entry::{Departure, Entry, Limits, Next, WaiterId};
 pub use queue::Line;
 pub use rows::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
@@ -46,7 +46,7 @@ impl<T> Line<T> {
                 Some((entry.arrived + limits.max_wait, ticket))
             })
             .collect();
-        let waiting: Vec<Ticket> = self.waiting.keys().copied().collect();
+        let waiting: Vec<WaiterId> = self.waiting.keys().copied().collect();
         waiting.into_iter().for_each(|t| self.note_deadline(t));
     }
 
@@ -56,12 +56,12 @@ impl<T> Line<T> {
     }
 
     /// When a unit that waits came; `None`: it does not wait any more.
-    pub fn arrived(&self, ticket: Ticket) -> Option<Instant> {
+    pub fn arrived(&self, ticket: WaiterId) -> Option<Instant> {
         self.waiting.get(&ticket).map(|entry| entry.arrived)
     }
 
     /// A waiting request.
-    pub fn get(&self, ticket: Ticket) -> Option<(&WaitSpec, &T)> {
+    pub fn get(&self, ticket: WaiterId) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&ticket);
         entry.map(|entry| (&entry.spec, &entry.unit))
     }
@@ -116,8 +116,8 @@ impl<T> Line<T> {
     }
 
     /// A unit arrives and stands in the line.
-    pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
+    pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> WaiterId {
+        let ticket = WaiterId(self.next_ticket);
         self.next_ticket += 1;
         if spec.barrier {
             self.barriers.insert(ticket);
@@ -145,7 +145,7 @@ impl<T> Line<T> {
     }
 
     /// The request waits behind another one on its rows.
-    fn wait_behind(&mut self, now: Instant, ticket: Ticket) {
+    fn wait_behind(&mut self, now: Instant, ticket: WaiterId) {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
         };
@@ -156,7 +156,7 @@ impl<T> Line<T> {
     }
 
     /// Is the unit the first of each of its rows, and none of them in flight?
-    fn rows_are_free(&self, ticket: Ticket, keys: &Keys) -> bool {
+    fn rows_are_free(&self, ticket: WaiterId, keys: &Keys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
         rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&ticket)))
     }
@@ -219,7 +219,7 @@ impl<T> Line<T> {
         landed: impl IntoIterator<Item = (Key, Landing)>,
     ) {
         entries.sort_by_key(|e| e.ticket);
-        let tickets: Vec<Ticket> = entries.iter().map(|entry| entry.ticket).collect();
+        let tickets: Vec<WaiterId> = entries.iter().map(|entry| entry.ticket).collect();
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
@@ -251,7 +251,7 @@ impl<T> Line<T> {
     }
 
     /// Whether it waits for others to join it (`hotspot_update_max_wait_time`).
-    fn is_held(&self, ticket: Ticket) -> bool {
+    fn is_held(&self, ticket: WaiterId) -> bool {
         let entry = self.waiting.get(&ticket);
         entry.is_some_and(|e| {
             self.held
@@ -266,7 +266,7 @@ impl<T> Line<T> {
     }
 
     /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
-    pub fn withdraw(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
+    pub fn withdraw(&mut self, now: Instant, ticket: WaiterId) -> Option<Entry<T>> {
         self.unready(ticket);
         let mut entry = self.waiting.remove(&ticket)?;
         self.forget_deadline(ticket, entry.deadline.take());
@@ -284,7 +284,7 @@ impl<T> Line<T> {
             .ready
             .iter()
             .filter(|(_, ready)| ready.since <= deadline);
-        let late: Vec<Ticket> = late.map(|(ticket, _)| *ticket).collect();
+        let late: Vec<WaiterId> = late.map(|(ticket, _)| *ticket).collect();
         late.into_iter()
             .filter_map(|ticket| self.withdraw(now, ticket))
             .collect()
@@ -301,7 +301,7 @@ impl<T> Line<T> {
 
     /// Takes out everybody.
     pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
-        let mut all: Vec<Ticket> = self.waiting.keys().copied().collect();
+        let mut all: Vec<WaiterId> = self.waiting.keys().copied().collect();
         all.sort_unstable();
         all.into_iter()
             .filter_map(|ticket| self.withdraw(now, ticket))
@@ -334,7 +334,7 @@ impl<T> Line<T> {
         late
     }
 
-    fn make_ready(&mut self, now: Instant, ticket: Ticket) {
+    fn make_ready(&mut self, now: Instant, ticket: WaiterId) {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
         };
@@ -363,7 +363,7 @@ impl<T> Line<T> {
         self.note_deadline(ticket);
     }
 
-    fn set_ready(&mut self, now: Instant, ticket: Ticket, group: Option<GroupId>, locks: bool) {
+    fn set_ready(&mut self, now: Instant, ticket: WaiterId, group: Option<GroupId>, locks: bool) {
         let since = self.ready.get(&ticket).map_or(now, |ready| ready.since);
         let ready = Ready {
             group,
@@ -388,7 +388,7 @@ impl<T> Line<T> {
         }
     }
 
-    fn unready(&mut self, ticket: Ticket) {
+    fn unready(&mut self, ticket: WaiterId) {
         self.barriers.remove(&ticket);
         self.probes.remove(ticket);
         if let Some(Ready {

@@ -40,7 +40,7 @@ use derive::Deriver;
 use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
-use paceline_line::line::Ticket;
+use paceline_line::line::WaiterId;
 use paceline_wire::ErrorResponse;
 use std::io;
 use std::sync::Arc;
@@ -317,13 +317,13 @@ impl Attempt<'_> {
 /// Stands in a pool's line until this is dropped: a client that leaves before it is welcomed keeps no place there.
 struct InLine<'a> {
     pool: &'a Arc<Pool>,
-    ticket: Ticket,
+    ticket: WaiterId,
     /// The client whose login this is, if it is its own pool: the console shows that it waits.
     client: Option<&'a Whereabouts>,
 }
 
 impl<'a> InLine<'a> {
-    fn new(pool: &'a Arc<Pool>, ticket: Ticket, client: Option<&'a Whereabouts>) -> Self {
+    fn new(pool: &'a Arc<Pool>, ticket: WaiterId, client: Option<&'a Whereabouts>) -> Self {
         if let Some(client) = client {
             client.now(Doing::Waiting(Arc::clone(pool), ticket));
         }

@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::presence::Presence;
 use crate::server::BackendKey;
 use crate::within::within;
-use paceline_line::line::Ticket;
+use paceline_line::line::WaiterId;
 use paceline_line::settings::Settings;
 use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ pub(crate) enum Doing {
     #[default]
     Nothing,
     /// It stands in the line, or has left it with others.
-    Waiting(Arc<Pool>, Ticket),
+    Waiting(Arc<Pool>, WaiterId),
     /// It has a connection, and its unit has not been sent yet.
     Starting,
     /// It rides on this connection.

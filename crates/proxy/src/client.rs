@@ -22,7 +22,7 @@ use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_line::learned::Travel;
-use paceline_line::line::{Keys, Ticket, WaitSpec};
+use paceline_line::line::{Keys, WaitSpec, WaiterId};
 use paceline_line::request::{Boundary, Form, Request, Scanner};
 use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
@@ -475,7 +475,7 @@ impl Client {
     /// at any time: it changes nothing, and others go on without it.
     async fn wait(
         &mut self,
-        ticket: Ticket,
+        ticket: WaiterId,
         mut waits: oneshot::Receiver<Delivery>,
         reads: bool,
     ) -> Result<Delivery, End> {

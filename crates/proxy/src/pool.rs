@@ -48,7 +48,7 @@ use crate::trip;
 use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, Ticket, WaitSpec};
+use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, WaitSpec, WaiterId};
 use paceline_line::strategy::Again;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::tally::{GroupSizes, Tallies};
@@ -119,7 +119,7 @@ pub(crate) struct Pool {
 struct Inner {
     line: Line<Waiter>,
     /// Units whose clients want no answer any more, though they had left; those that come back do not go again.
-    unwanted: FxHashMap<Ticket, Unwanted>,
+    unwanted: FxHashMap<WaiterId, Unwanted>,
     /// Used last, taken first.
     idle: Vec<Box<ServerConn>>,
     /// Kept while it is suspended; then none is idle.
@@ -331,12 +331,12 @@ impl Pool {
     }
 
     /// When a unit came that stands in the line; `None`: it has departed.
-    pub(crate) fn arrived(&self, ticket: Ticket) -> Option<Instant> {
+    pub(crate) fn arrived(&self, ticket: WaiterId) -> Option<Instant> {
         self.lock().line.arrived(ticket)
     }
 
     /// A unit's client has left. False: it has departed; if it comes back, it does not go again.
-    pub(crate) fn withdraw(self: &Arc<Self>, ticket: Ticket) -> bool {
+    pub(crate) fn withdraw(self: &Arc<Self>, ticket: WaiterId) -> bool {
         let taken = self.take_out(ticket).is_some();
         if !taken {
             self.is_unwanted(ticket, Unwanted::Left);
@@ -345,7 +345,7 @@ impl Pool {
     }
 
     /// A unit leaves the line. Those behind it may leave on connections that were idle for want of them.
-    fn take_out(self: &Arc<Self>, ticket: Ticket) -> Option<Entry<Waiter>> {
+    fn take_out(self: &Arc<Self>, ticket: WaiterId) -> Option<Entry<Waiter>> {
         let now = Instant::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, ticket)?;

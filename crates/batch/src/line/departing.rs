@@ -1,7 +1,7 @@
 //! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
 //! group's limits.
 
-use super::{Departure, Entry, GroupId, Key, Keys, Line, Strategy, Ticket, WaitSpec};
+use super::{Departure, Entry, GroupId, Key, Keys, Line, Strategy, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -9,14 +9,14 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     /// Those of the group itself, as far as they matter, in order of arrival.
-    own: Vec<Ticket>,
+    own: Vec<WaiterId>,
     /// Nobody of the group leaves across this one.
-    barrier: Option<Ticket>,
+    barrier: Option<WaiterId>,
 }
 
 impl Fences {
     /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
-    pub(super) fn behind(&self, ticket: Ticket) -> Option<Ticket> {
+    pub(super) fn behind(&self, ticket: WaiterId) -> Option<WaiterId> {
         let place = self.own.partition_point(|own| *own <= ticket);
         self.own.get(place).copied().or(self.barrier)
     }
@@ -24,7 +24,7 @@ impl Fences {
 
 impl<T> Line<T> {
     /// Most units that leave with the first one.
-    pub(super) fn most(&self, first: Ticket, group: Option<GroupId>) -> usize {
+    pub(super) fn most(&self, first: WaiterId, group: Option<GroupId>) -> usize {
         let most = match group {
             None => 1,
             Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
@@ -39,13 +39,13 @@ impl<T> Line<T> {
     pub(super) fn depart(
         &mut self,
         now: Instant,
-        first: Ticket,
+        first: WaiterId,
         group: Option<GroupId>,
     ) -> Departure<T> {
         let most = self.most(first, group);
         let mut entries = Vec::new();
         let fences = self.fences(first, group, most);
-        let mates: Vec<Ticket> = match group.and_then(|id| self.mates.get(&id)) {
+        let mates: Vec<WaiterId> = match group.and_then(|id| self.mates.get(&id)) {
             Some(mates) => mates
                 .iter()
                 .take(most)
@@ -75,7 +75,7 @@ impl<T> Line<T> {
 
     /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
     /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
-    pub(super) fn fences(&self, first: Ticket, group: Option<GroupId>, most: usize) -> Fences {
+    pub(super) fn fences(&self, first: WaiterId, group: Option<GroupId>, most: usize) -> Fences {
         let mut fences = Fences::default();
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
@@ -127,9 +127,9 @@ impl<T> Line<T> {
     fn take_row(
         &mut self,
         now: Instant,
-        ticket: Ticket,
+        ticket: WaiterId,
         (group, most): (Option<GroupId>, usize),
-        barrier: Option<Ticket>,
+        barrier: Option<WaiterId>,
         entries: &mut Vec<Entry<T>>,
     ) {
         let Some(entry) = self.leave(now, ticket) else {
@@ -156,7 +156,7 @@ impl<T> Line<T> {
         now: Instant,
         key: Key,
         same: &dyn Fn(GroupId) -> bool,
-        (most, barrier): (usize, Option<Ticket>),
+        (most, barrier): (usize, Option<WaiterId>),
         entries: &mut Vec<Entry<T>>,
     ) {
         while entries.len() < most
@@ -178,7 +178,7 @@ impl<T> Line<T> {
     }
 
     /// A unit leaves for a connection.
-    fn leave(&mut self, now: Instant, ticket: Ticket) -> Option<Entry<T>> {
+    fn leave(&mut self, now: Instant, ticket: WaiterId) -> Option<Entry<T>> {
         self.unready(ticket);
         let mut entry = self.waiting.remove(&ticket)?;
         self.forget_deadline(ticket, entry.deadline.take());

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 /// Place in the order of arrival; also names a waiting unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(super) u64);
+pub struct WaiterId(pub(super) u64);
 
 /// A unit in the line or on its way.
 #[derive(Debug)]
 pub struct Entry<T> {
     /// Its place.
-    pub ticket: Ticket,
+    pub ticket: WaiterId,
     /// What the line knows of it.
     pub spec: WaitSpec,
     /// When it came.
@@ -38,9 +38,9 @@ pub enum Next<T> {
     /// Carries out these requests. Their rows are in flight until [`Line::land`].
     Group(Departure<T>),
     /// Probes these requests, which stay in the line.
-    Probe(Vec<Ticket>),
+    Probe(Vec<WaiterId>),
     /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::land`].
-    Lock(Ticket),
+    Lock(WaiterId),
 }
 
 /// Limits of a line.

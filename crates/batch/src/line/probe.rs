@@ -3,7 +3,7 @@
 //!
 //! A probe removes no request from the line. Each request is probed once per wait for its row.
 
-use super::{Key, Keys, Line, Next, Ticket, WAIT_UNCHECKED_MAX};
+use super::{Key, Keys, Line, Next, WAIT_UNCHECKED_MAX, WaiterId};
 use std::cmp::Reverse;
 use std::time::Instant;
 
@@ -55,12 +55,12 @@ impl<T> Line<T> {
             return;
         };
         if row.has_kept_waiting(now, WAIT_UNCHECKED_MAX) {
-            let waiting: Vec<Ticket> = row.queue.iter().copied().collect();
+            let waiting: Vec<WaiterId> = row.queue.iter().copied().collect();
             waiting.into_iter().for_each(|t| self.probe(now, t, key));
         }
     }
 
-    fn probe(&mut self, now: Instant, ticket: Ticket, key: Key) {
+    fn probe(&mut self, now: Instant, ticket: WaiterId, key: Key) {
         let since = self.rows.get(&key).and_then(|row| row.since);
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
@@ -76,7 +76,7 @@ impl<T> Line<T> {
     }
 
     /// Schedules a probe for a request that begins to wait, or a check of its rows.
-    pub(super) fn await_rows(&mut self, now: Instant, ticket: Ticket, keys: &Keys) {
+    pub(super) fn await_rows(&mut self, now: Instant, ticket: WaiterId, keys: &Keys) {
         for key in keys.as_slice() {
             let Some(row) = self.rows.get(key) else {
                 continue;
@@ -99,7 +99,7 @@ impl<T> Line<T> {
     }
 
     /// Allows another probe of these requests after [`WAIT_UNCHECKED_MAX`], because theirs failed.
-    pub fn probe_failed(&mut self, now: Instant, tickets: &[Ticket]) {
+    pub fn probe_failed(&mut self, now: Instant, tickets: &[WaiterId]) {
         for ticket in tickets {
             let Some(entry) = self.waiting.get_mut(ticket) else {
                 continue;

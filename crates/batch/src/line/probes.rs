@@ -1,6 +1,6 @@
 //! Requests that are to be probed, and rows that are to be checked.
 
-use super::entry::Ticket;
+use super::entry::WaiterId;
 use super::spec::{GroupId, Key};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -17,8 +17,8 @@ pub(super) struct Probes {
     pub(super) checks: BinaryHeap<Reverse<(Instant, Key)>>,
     /// Time of the last check.
     pub(super) checked: Option<Instant>,
-    pub(super) due: BTreeMap<Ticket, (GroupId, Instant)>,
-    pub(super) mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
+    pub(super) due: BTreeMap<WaiterId, (GroupId, Instant)>,
+    pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
 }
 
 impl Probes {
@@ -28,12 +28,12 @@ impl Probes {
         not_before.into_iter().chain([*at]).max()
     }
 
-    pub(super) fn insert(&mut self, now: Instant, ticket: Ticket, id: GroupId) {
+    pub(super) fn insert(&mut self, now: Instant, ticket: WaiterId, id: GroupId) {
         self.due.insert(ticket, (id, now));
         self.mates.entry(id).or_default().insert(ticket);
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) {
+    pub(super) fn remove(&mut self, ticket: WaiterId) {
         let Some((id, _)) = self.due.remove(&ticket) else {
             return;
         };
@@ -46,7 +46,7 @@ impl Probes {
     }
 
     /// The first request to be probed, and since when it is.
-    pub(super) fn first(&self) -> Option<(Ticket, Instant)> {
+    pub(super) fn first(&self) -> Option<(WaiterId, Instant)> {
         let first = self.due.first_key_value();
         first.map(|(ticket, (_, since))| (*ticket, *since))
     }
@@ -56,11 +56,11 @@ impl Probes {
         self.mates.len()
     }
 
-    pub(super) fn take(&mut self, most: usize) -> Vec<Ticket> {
+    pub(super) fn take(&mut self, most: usize) -> Vec<WaiterId> {
         let first = self.due.first_key_value().map(|(_, (id, _))| *id);
         let mates = first.and_then(|id| self.mates.get(&id));
         let taken = mates.into_iter().flatten().take(most);
-        let taken: Vec<Ticket> = taken.copied().collect();
+        let taken: Vec<WaiterId> = taken.copied().collect();
         taken.iter().for_each(|ticket| self.remove(*ticket));
         taken
     }

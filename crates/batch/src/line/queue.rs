@@ -1,6 +1,6 @@
 //! The state of a line.
 
-use super::entry::{Entry, Limits, Ticket};
+use super::entry::{Entry, Limits, WaiterId};
 use super::probes::Probes;
 use super::rows::Row;
 use super::spec::{GroupId, Key};
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// Units on several rows that wait.
 #[derive(Debug, Default)]
 pub(super) struct Several {
-    pub(super) waiting: BTreeSet<Ticket>,
+    pub(super) waiting: BTreeSet<WaiterId>,
     /// When to look what they wait for; `None`: nobody waits.
     pub(super) look_at: Option<Instant>,
 }
@@ -34,18 +34,18 @@ pub struct Line<T> {
     pub(super) next_ticket: u64,
     pub(super) next_cohort: u64,
     /// Boxed: the map moves its entries when one leaves.
-    pub(super) waiting: BTreeMap<Ticket, Box<Entry<T>>>,
+    pub(super) waiting: BTreeMap<WaiterId, Box<Entry<T>>>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
-    pub(super) ready: BTreeMap<Ticket, Ready>,
-    pub(super) mates: FxHashMap<GroupId, BTreeSet<Ticket>>,
+    pub(super) ready: BTreeMap<WaiterId, Ready>,
+    pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
     /// Units that would be ready but wait for mates until then.
-    pub(super) held: BTreeSet<(Instant, Ticket)>,
+    pub(super) held: BTreeSet<(Instant, WaiterId)>,
     /// By hashes of what clients say: so that nobody can make them collide, hashed with a secret once more.
     pub(super) rows: HashMap<Key, Row>,
-    pub(super) barriers: BTreeSet<Ticket>,
+    pub(super) barriers: BTreeSet<WaiterId>,
     pub(super) several: Several,
     pub(super) probes: Probes,
-    pub(super) deadlines: BTreeSet<(Instant, Ticket)>,
+    pub(super) deadlines: BTreeSet<(Instant, WaiterId)>,
 }
 
 impl<T> Line<T> {

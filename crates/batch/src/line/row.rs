@@ -7,7 +7,7 @@
 //! request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
 use super::rows::Landing;
-use super::{Entry, GroupId, Key, Keys, Line, Next, Ticket, WaitSpec};
+use super::{Entry, GroupId, Key, Keys, Line, Next, WaitSpec, WaiterId};
 use std::time::Instant;
 
 impl<T> Line<T> {
@@ -34,7 +34,7 @@ impl<T> Line<T> {
     }
 
     /// Starts the wait for the lock of a request's row. The request stays in the line.
-    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: Ticket) -> Option<Next<T>> {
+    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: WaiterId) -> Option<Next<T>> {
         self.unready(ticket);
         let entry = self.waiting.get_mut(&ticket)?;
         entry.begins(now);
@@ -67,7 +67,7 @@ impl<T> Line<T> {
     }
 
     /// The request at the head of the row's queue.
-    pub(super) fn first_on(&mut self, key: Key) -> Option<Ticket> {
+    pub(super) fn first_on(&mut self, key: Key) -> Option<WaiterId> {
         let row = self.rows.get_mut(&key)?;
         while let Some(front) = row.queue.front() {
             if self.waiting.contains_key(front) {

@@ -1,6 +1,6 @@
 //! Rows that requests in the line or in flight change.
 
-use super::entry::Ticket;
+use super::entry::WaiterId;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) struct Row {
     /// How the next request leaves.
     pub(super) contention: Contention,
     /// Waiting requests in order of arrival; may name requests that were withdrawn.
-    pub(super) queue: VecDeque<Ticket>,
+    pub(super) queue: VecDeque<WaiterId>,
     /// Number of waiting requests that also wait for other rows.
     pub(super) several: usize,
 }

@@ -3,7 +3,7 @@
 //! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
 //! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
 
-use super::{Key, Keys, Landing, Line, Ticket};
+use super::{Key, Keys, Landing, Line, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ impl<T> Line<T> {
         if self.several.look_at.is_none_or(|at| at > now) {
             return;
         }
-        let waiting: Vec<Ticket> = self.several.waiting.iter().copied().collect();
-        let (late, patient): (Vec<Ticket>, Vec<Ticket>) =
+        let waiting: Vec<WaiterId> = self.several.waiting.iter().copied().collect();
+        let (late, patient): (Vec<WaiterId>, Vec<WaiterId>) =
             waiting.into_iter().partition(|t| self.waits_long(now, *t));
         self.set_loose(now, &late.into_iter().collect());
         self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
@@ -43,7 +43,7 @@ impl<T> Line<T> {
     }
 
     /// A unit stands in the line.
-    pub(super) fn note_several(&mut self, now: Instant, ticket: Ticket, keys: &Keys) {
+    pub(super) fn note_several(&mut self, now: Instant, ticket: WaiterId, keys: &Keys) {
         let Keys::Several(keys) = keys else {
             return;
         };
@@ -55,7 +55,7 @@ impl<T> Line<T> {
     }
 
     /// It does no longer.
-    pub(super) fn forget_several(&mut self, ticket: Ticket, keys: &Keys) {
+    pub(super) fn forget_several(&mut self, ticket: WaiterId, keys: &Keys) {
         let Keys::Several(keys) = keys else {
             return;
         };
@@ -67,7 +67,7 @@ impl<T> Line<T> {
         }
     }
 
-    fn waits_long(&self, now: Instant, ticket: Ticket) -> bool {
+    fn waits_long(&self, now: Instant, ticket: WaiterId) -> bool {
         let entry = self.waiting.get(&ticket);
         let mut keys = entry.into_iter().flat_map(|e| e.spec.keys.as_slice());
         !self.ready.contains_key(&ticket)
@@ -78,14 +78,14 @@ impl<T> Line<T> {
     }
 
     /// It waits for no row any more, and leaves by itself.
-    pub fn detach(&mut self, now: Instant, ticket: Ticket) {
+    pub fn detach(&mut self, now: Instant, ticket: WaiterId) {
         if self.waiting.contains_key(&ticket) && !self.ready.contains_key(&ticket) {
             self.set_loose(now, &BTreeSet::from([ticket]));
         }
     }
 
     /// They wait for no row any more.
-    fn set_loose(&mut self, now: Instant, late: &BTreeSet<Ticket>) {
+    fn set_loose(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
         let mut rows = BTreeSet::new();
         for ticket in late {
             let Some(entry) = self.waiting.get_mut(ticket) else {

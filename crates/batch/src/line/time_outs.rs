@@ -7,7 +7,7 @@
 //! undone for another reason than a lock does not count either.
 
 use super::entry::Clocks;
-use super::{Entry, Line, Ticket};
+use super::{Entry, Line, WaiterId};
 use std::time::{Duration, Instant};
 
 /// A limit that expired.
@@ -69,7 +69,7 @@ impl<T> Entry<T> {
 
 impl<T> Line<T> {
     /// Files the request under its deadline.
-    pub(super) fn note_deadline(&mut self, ticket: Ticket) {
+    pub(super) fn note_deadline(&mut self, ticket: WaiterId) {
         let Some(entry) = self.waiting.get_mut(&ticket) else {
             return;
         };
@@ -81,7 +81,7 @@ impl<T> Line<T> {
         }
     }
 
-    pub(super) fn forget_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) {
+    pub(super) fn forget_deadline(&mut self, ticket: WaiterId, deadline: Option<Instant>) {
         if let Some(at) = deadline {
             self.deadlines.remove(&(at, ticket));
         }
@@ -102,7 +102,7 @@ impl<T> Line<T> {
     }
 
     /// The first deadline of a request, corrected by when its row was in flight.
-    fn correct_deadline(&mut self, now: Instant, ticket: Ticket) -> Option<(Instant, TimeOut)> {
+    fn correct_deadline(&mut self, now: Instant, ticket: WaiterId) -> Option<(Instant, TimeOut)> {
         let busy = self.busy_since(ticket);
         let limit = self.limits.query_timeout;
         let entry = self.waiting.get_mut(&ticket)?;
@@ -113,7 +113,7 @@ impl<T> Line<T> {
     }
 
     /// Start of the flights of a row that the request waits for. `None`: none is in flight.
-    fn busy_since(&self, ticket: Ticket) -> Option<Instant> {
+    fn busy_since(&self, ticket: WaiterId) -> Option<Instant> {
         let entry = self.waiting.get(&ticket)?;
         let rows = entry.spec.keys.as_slice().iter();
         let rows = rows.filter_map(|key| self.rows.get(key));

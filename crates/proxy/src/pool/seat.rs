@@ -4,7 +4,7 @@ use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
-use paceline_line::line::{Entry, Keys, Ticket};
+use paceline_line::line::{Entry, Keys, WaiterId};
 use paceline_line::request::Underway;
 use paceline_line::strategy::PlannedRequest;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ pub(crate) enum Submitted {
     /// There is no server: the connection ends with these messages.
     Refused(Bytes),
     /// It stands in the line.
-    Waiting(Ticket, oneshot::Receiver<Delivery>),
+    Waiting(WaiterId, oneshot::Receiver<Delivery>),
 }
 
 impl Pool {

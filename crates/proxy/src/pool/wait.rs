@@ -2,7 +2,7 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Ticket, TimeOut, WaitSpec};
+use paceline_line::line::{Departure, Entry, Key, Keys, Landing, TimeOut, WaitSpec, WaiterId};
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -16,7 +16,7 @@ pub(crate) enum Work {
     /// Carries out a group.
     Group(Departure<Waiter>),
     /// Probes these requests, which stay in the line.
-    Probe(Vec<(Ticket, Arc<PlannedRequest>)>),
+    Probe(Vec<(WaiterId, Arc<PlannedRequest>)>),
     /// Waits for a row lock.
     Lock(Box<LockWait>),
 }
@@ -43,12 +43,12 @@ pub(crate) enum Unwanted {
 }
 
 /// The result of a probe.
-pub(crate) type Probed = (Ticket, probe::Probed);
+pub(crate) type Probed = (WaiterId, probe::Probed);
 
 impl Inner {
     /// The requests to be probed.
-    pub(super) fn units(&self, tickets: Vec<Ticket>) -> Vec<(Ticket, Arc<PlannedRequest>)> {
-        let unit = |ticket: Ticket| {
+    pub(super) fn units(&self, tickets: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
+        let unit = |ticket: WaiterId| {
             let (_, waiter) = self.line.get(ticket)?;
             Some((ticket, Arc::clone(waiter.unit.as_ref()?)))
         };
@@ -56,7 +56,7 @@ impl Inner {
     }
 
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
-    pub(super) fn lock_wait(&mut self, now: Instant, ticket: Ticket) -> Option<Box<LockWait>> {
+    pub(super) fn lock_wait(&mut self, now: Instant, ticket: WaiterId) -> Option<Box<LockWait>> {
         let (spec, waiter) = self.line.get(ticket)?;
         let Keys::One(key) = spec.keys else {
             return None;
@@ -78,7 +78,7 @@ impl Inner {
 impl Pool {
     /// Cancels a request. If it is in the line, its client gets 57014; if it is in flight, it is not tried again. Returns false
     /// if it is in flight.
-    pub(crate) fn cancel(self: &Arc<Self>, ticket: Ticket) -> bool {
+    pub(crate) fn cancel(self: &Arc<Self>, ticket: WaiterId) -> bool {
         let Some(entry) = self.take_out(ticket) else {
             self.is_unwanted(ticket, Unwanted::Cancelled);
             return false;
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// Ends the client of a request in line with this error. False: the request is not in the line.
-    pub(crate) fn refuse(self: &Arc<Self>, ticket: Ticket, error: ErrorResponse) -> bool {
+    pub(crate) fn refuse(self: &Arc<Self>, ticket: WaiterId, error: ErrorResponse) -> bool {
         let Some(entry) = self.take_out(ticket) else {
             return false;
         };
@@ -99,12 +99,12 @@ impl Pool {
         true
     }
 
-    pub(super) fn is_unwanted(&self, ticket: Ticket, why: Unwanted) {
+    pub(super) fn is_unwanted(&self, ticket: WaiterId, why: Unwanted) {
         self.lock().unwanted.insert(ticket, why);
     }
 
     /// The client of a request that must not be tried again has its answer.
-    pub(crate) fn forget(&self, ticket: Ticket) {
+    pub(crate) fn forget(&self, ticket: WaiterId) {
         self.lock().unwanted.remove(&ticket);
     }
 
@@ -133,7 +133,7 @@ impl Pool {
     }
 
     /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.
-    pub(crate) fn probed(self: &Arc<Self>, probed: Vec<Probed>) -> Vec<Ticket> {
+    pub(crate) fn probed(self: &Arc<Self>, probed: Vec<Probed>) -> Vec<WaiterId> {
         let now = Instant::now();
         let mut answered = Vec::new();
         let mut inner = self.lock();
@@ -154,7 +154,7 @@ impl Pool {
     }
 
     /// A probe failed.
-    pub(crate) fn probe_failed(&self, tickets: &[Ticket]) {
+    pub(crate) fn probe_failed(&self, tickets: &[WaiterId]) {
         self.lock().line.probe_failed(Instant::now(), tickets);
     }
 

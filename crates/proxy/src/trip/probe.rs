@@ -5,7 +5,7 @@ use super::{Done, Owed, adopt, exchange};
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
-use paceline_line::line::Ticket;
+use paceline_line::line::WaiterId;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe::Probe;
 use paceline_line::tally::Served;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Probes requests on `conn`. Returns what the connection does next, or `None` if it is lost.
 pub(super) async fn ask(
-    units: Vec<(Ticket, Arc<PlannedRequest>)>,
+    units: Vec<(WaiterId, Arc<PlannedRequest>)>,
     owed: Owed,
     mut conn: Box<ServerConn>,
     out: &mut BytesMut,
@@ -27,7 +27,7 @@ pub(super) async fn ask(
         }
         Err(error) => {
             tracing::debug!(%error, "a probe has lost its connection");
-            let tickets: Vec<Ticket> = units.iter().map(|(ticket, _)| *ticket).collect();
+            let tickets: Vec<WaiterId> = units.iter().map(|(ticket, _)| *ticket).collect();
             conn.failed(&error);
             drop(conn);
             owed.wreck(Vec::new());
@@ -38,7 +38,7 @@ pub(super) async fn ask(
 }
 
 async fn run(
-    units: &[(Ticket, Arc<PlannedRequest>)],
+    units: &[(WaiterId, Arc<PlannedRequest>)],
     pool: &Arc<Pool>,
     conn: &mut ServerConn,
     out: &mut BytesMut,
@@ -86,7 +86,7 @@ fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError
 }
 
 /// Counts the answered requests as a group that wrote nothing.
-fn count(units: &[(Ticket, Arc<PlannedRequest>)], answered: &[Ticket]) {
+fn count(units: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
     let mut served = Served::default();
     let mut strategy = None;
     for (ticket, unit) in units {

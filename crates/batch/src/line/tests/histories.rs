@@ -3,7 +3,7 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    Entry, Key, Keys, Landing, Limits, Line, Next, Strategy as Travel, Ticket, Timeouts, WaitSpec,
+    Entry, Key, Keys, Landing, Limits, Line, Next, Strategy as Travel, Timeouts, WaitSpec, WaiterId,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ struct Life {
     now: Instant,
     /// Units so far; also the next one's number.
     units: u64,
-    withdrawn: Vec<Ticket>,
+    withdrawn: Vec<WaiterId>,
 }
 
 impl Life {
@@ -346,7 +346,7 @@ impl Life {
             .flat_map(|f| &f.entries)
             .map(|e| e.ticket);
         let withdrawn = self.withdrawn.iter().rev().take(3).copied();
-        let out_of_reach: Vec<Ticket> = departed.chain(withdrawn).collect();
+        let out_of_reach: Vec<WaiterId> = departed.chain(withdrawn).collect();
         for ticket in out_of_reach {
             assert!(self.line.withdraw(self.now, ticket).is_none());
         }
@@ -405,7 +405,7 @@ impl Life {
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
             let tickets = |w: &Waiting| w.ticket;
-            let known: Vec<Ticket> = self.line.ready.keys().copied().collect();
+            let known: Vec<WaiterId> = self.line.ready.keys().copied().collect();
             assert_eq!(known, ready.iter().map(tickets).collect::<Vec<_>>());
             if self.line.probes.len() == 0 {
                 assert_eq!(self.line.has_ready(), !ready.is_empty());

@@ -1,8 +1,8 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
 use crate::line::{
-    Departure, Entry, GroupId, Key, Keys, Limits, Strategy, Ticket, TimeOut, WAIT_UNCHECKED_MAX,
-    WaitSpec,
+    Departure, Entry, GroupId, Key, Keys, Limits, Strategy, TimeOut, WAIT_UNCHECKED_MAX, WaitSpec,
+    WaiterId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// A unit that waits, as the model knows it.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    pub(super) ticket: Ticket,
+    pub(super) ticket: WaiterId,
     pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
     pub(super) unit: u64,
@@ -231,7 +231,7 @@ impl Model {
     }
 
     /// Judges whom a probe is about.
-    pub(super) fn probe(&mut self, now: Instant, tickets: &[Ticket]) {
+    pub(super) fn probe(&mut self, now: Instant, tickets: &[WaiterId]) {
         assert!(
             !tickets.is_empty()
                 && tickets.is_sorted()
@@ -280,7 +280,7 @@ impl Model {
     }
 
     /// Judges whose row's lock is waited for, and notes it.
-    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: Ticket) {
+    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: WaiterId) {
         let ready = self.ready(now);
         let first = ready.first().expect("somebody could leave");
         assert_eq!(first.ticket, ticket);
@@ -324,7 +324,7 @@ impl Model {
     }
 
     /// Judges a unit whose time is up.
-    pub(super) fn timed_out(&self, now: Instant, ticket: Ticket, why: TimeOut) {
+    pub(super) fn timed_out(&self, now: Instant, ticket: WaiterId, why: TimeOut) {
         let waiting = self.waiting.iter().find(|w| w.ticket == ticket);
         let waiting = waiting.expect("who times out has waited");
         let limit = match why {
@@ -460,7 +460,7 @@ impl Model {
     }
 
     /// The first barrier behind a unit that is not of its group, or that would leave a write in front of it behind.
-    fn barrier(&self, head: &Entry<u64>) -> Option<Ticket> {
+    fn barrier(&self, head: &Entry<u64>) -> Option<WaiterId> {
         let group = head.spec.group;
         let behind: Vec<_> = self
             .waiting
@@ -521,8 +521,8 @@ impl Model {
         &self,
         now: Instant,
         group: Option<GroupId>,
-        barrier: Option<Ticket>,
-        fence: Option<Ticket>,
+        barrier: Option<WaiterId>,
+        fence: Option<WaiterId>,
         (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
     ) {
         let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.ticket < b);

@@ -1,6 +1,6 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, Ticket, WaitSpec};
+use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, WaitSpec, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ impl Scene {
         }
     }
 
-    pub(super) fn come(&mut self, spec: WaitSpec, units: &str) -> Vec<Ticket> {
+    pub(super) fn come(&mut self, spec: WaitSpec, units: &str) -> Vec<WaiterId> {
         units
             .chars()
             .map(|unit| self.line.submit(self.now, spec.clone(), unit))
@@ -48,7 +48,7 @@ impl Scene {
         }
     }
 
-    fn units(&self, tickets: &[Ticket]) -> String {
+    fn units(&self, tickets: &[WaiterId]) -> String {
         let waiting = &self.line.waiting;
         tickets.iter().map(|ticket| waiting[ticket].unit).collect()
     }
