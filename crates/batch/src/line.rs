@@ -41,9 +41,9 @@ impl<T> Line<T> {
         let held = std::mem::take(&mut self.held);
         self.held = held
             .into_iter()
-            .filter_map(|(_, ticket)| {
-                let entry = self.waiting.get(&ticket)?;
-                Some((entry.arrived + limits.max_wait, ticket))
+            .filter_map(|(_, waiter)| {
+                let entry = self.waiting.get(&waiter)?;
+                Some((entry.arrived + limits.max_wait, waiter))
             })
             .collect();
         let waiting: Vec<WaiterId> = self.waiting.keys().copied().collect();
@@ -56,13 +56,13 @@ impl<T> Line<T> {
     }
 
     /// When a unit that waits came; `None`: it does not wait any more.
-    pub fn arrived(&self, ticket: WaiterId) -> Option<Instant> {
-        self.waiting.get(&ticket).map(|entry| entry.arrived)
+    pub fn arrived(&self, waiter: WaiterId) -> Option<Instant> {
+        self.waiting.get(&waiter).map(|entry| entry.arrived)
     }
 
     /// A waiting request.
-    pub fn get(&self, ticket: WaiterId) -> Option<(&WaitSpec, &T)> {
-        let entry = self.waiting.get(&ticket);
+    pub fn get(&self, waiter: WaiterId) -> Option<(&WaitSpec, &T)> {
+        let entry = self.waiting.get(&waiter);
         entry.map(|entry| (&entry.spec, &entry.unit))
     }
 
@@ -117,18 +117,18 @@ impl<T> Line<T> {
 
     /// A unit arrives and stands in the line.
     pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> WaiterId {
-        let ticket = WaiterId(self.next_ticket);
+        let waiter = WaiterId(self.next_ticket);
         self.next_ticket += 1;
         if spec.barrier {
-            self.barriers.insert(ticket);
+            self.barriers.insert(waiter);
         }
-        self.note_several(now, ticket, &spec.keys);
+        self.note_several(now, waiter, &spec.keys);
         for key in spec.keys.as_slice() {
-            self.rows.entry(*key).or_default().queue.push_back(ticket);
+            self.rows.entry(*key).or_default().queue.push_back(waiter);
         }
-        let free = self.rows_are_free(ticket, &spec.keys);
+        let free = self.rows_are_free(waiter, &spec.keys);
         let entry = Entry {
-            ticket,
+            waiter,
             spec,
             arrived: now,
             unit,
@@ -136,29 +136,29 @@ impl<T> Line<T> {
             deadline: None,
             probed: None,
         };
-        self.waiting.insert(ticket, Box::new(entry));
+        self.waiting.insert(waiter, Box::new(entry));
         match free {
-            true => self.make_ready(now, ticket),
-            false => self.wait_behind(now, ticket),
+            true => self.make_ready(now, waiter),
+            false => self.wait_behind(now, waiter),
         }
-        ticket
+        waiter
     }
 
     /// The request waits behind another one on its rows.
-    fn wait_behind(&mut self, now: Instant, ticket: WaiterId) {
-        let Some(entry) = self.waiting.get_mut(&ticket) else {
+    fn wait_behind(&mut self, now: Instant, waiter: WaiterId) {
+        let Some(entry) = self.waiting.get_mut(&waiter) else {
             return;
         };
         entry.waits_for_row(now);
         let keys = entry.spec.keys.clone();
-        self.await_rows(now, ticket, &keys);
-        self.note_deadline(ticket);
+        self.await_rows(now, waiter, &keys);
+        self.note_deadline(waiter);
     }
 
     /// Is the unit the first of each of its rows, and none of them in flight?
-    fn rows_are_free(&self, ticket: WaiterId, keys: &Keys) -> bool {
+    fn rows_are_free(&self, waiter: WaiterId, keys: &Keys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
-        rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&ticket)))
+        rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&waiter)))
     }
 
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
@@ -179,9 +179,9 @@ impl<T> Line<T> {
     pub fn next(&mut self, now: Instant) -> Option<Next<T>> {
         self.release_held(now);
         let ready = self.ready.first_key_value();
-        let ready = ready.map(|(ticket, ready)| (*ticket, *ready));
+        let ready = ready.map(|(waiter, ready)| (*waiter, *ready));
         if let Some((probe, _)) = self.probes.first()
-            && ready.is_none_or(|(ticket, _)| probe <= ticket)
+            && ready.is_none_or(|(waiter, _)| probe <= waiter)
         {
             return Some(self.next_probe(now));
         }
@@ -218,44 +218,44 @@ impl<T> Line<T> {
         mut entries: Vec<Entry<T>>,
         landed: impl IntoIterator<Item = (Key, Landing)>,
     ) {
-        entries.sort_by_key(|e| e.ticket);
-        let tickets: Vec<WaiterId> = entries.iter().map(|entry| entry.ticket).collect();
+        entries.sort_by_key(|e| e.waiter);
+        let tickets: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
         for (key, landing) in landed {
             self.land(now, key, landing);
         }
-        for ticket in tickets {
-            match self.ready.contains_key(&ticket) || self.is_held(ticket) {
-                true => self.note_deadline(ticket),
-                false => self.wait_behind(now, ticket),
+        for waiter in tickets {
+            match self.ready.contains_key(&waiter) || self.is_held(waiter) {
+                true => self.note_deadline(waiter),
+                false => self.wait_behind(now, waiter),
             }
         }
     }
 
     fn return_to_place(&mut self, now: Instant, mut entry: Entry<T>) {
-        let (ticket, keys) = (entry.ticket, entry.spec.keys.clone());
+        let (waiter, keys) = (entry.waiter, entry.spec.keys.clone());
         if entry.spec.barrier {
-            self.barriers.insert(ticket);
+            self.barriers.insert(waiter);
         }
         entry.probed = None;
-        self.waiting.insert(ticket, Box::new(entry));
-        self.note_several(now, ticket, &keys);
+        self.waiting.insert(waiter, Box::new(entry));
+        self.note_several(now, waiter, &keys);
         for key in keys.as_slice() {
-            self.rows.entry(*key).or_default().queue.push_front(ticket);
+            self.rows.entry(*key).or_default().queue.push_front(waiter);
         }
         if keys == Keys::Unknown {
-            self.make_ready(now, ticket);
+            self.make_ready(now, waiter);
         }
     }
 
     /// Whether it waits for others to join it (`hotspot_update_max_wait_time`).
-    fn is_held(&self, ticket: WaiterId) -> bool {
-        let entry = self.waiting.get(&ticket);
+    fn is_held(&self, waiter: WaiterId) -> bool {
+        let entry = self.waiting.get(&waiter);
         entry.is_some_and(|e| {
             self.held
-                .contains(&(e.arrived + self.limits.max_wait, ticket))
+                .contains(&(e.arrived + self.limits.max_wait, waiter))
         })
     }
 
@@ -266,11 +266,11 @@ impl<T> Line<T> {
     }
 
     /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
-    pub fn withdraw(&mut self, now: Instant, ticket: WaiterId) -> Option<Entry<T>> {
-        self.unready(ticket);
-        let mut entry = self.waiting.remove(&ticket)?;
-        self.forget_deadline(ticket, entry.deadline.take());
-        self.forget_several(ticket, &entry.spec.keys);
+    pub fn withdraw(&mut self, now: Instant, waiter: WaiterId) -> Option<Entry<T>> {
+        self.unready(waiter);
+        let mut entry = self.waiting.remove(&waiter)?;
+        self.forget_deadline(waiter, entry.deadline.take());
+        self.forget_several(waiter, &entry.spec.keys);
         for key in entry.spec.keys.as_slice() {
             self.promote(now, *key);
         }
@@ -284,9 +284,9 @@ impl<T> Line<T> {
             .ready
             .iter()
             .filter(|(_, ready)| ready.since <= deadline);
-        let late: Vec<WaiterId> = late.map(|(ticket, _)| *ticket).collect();
+        let late: Vec<WaiterId> = late.map(|(waiter, _)| *waiter).collect();
         late.into_iter()
-            .filter_map(|ticket| self.withdraw(now, ticket))
+            .filter_map(|waiter| self.withdraw(now, waiter))
             .collect()
     }
 
@@ -295,7 +295,7 @@ impl<T> Line<T> {
         let ready = &self.ready;
         let old = self.waiting.iter_mut();
         old.take_while(move |(_, entry)| entry.arrived <= deadline)
-            .filter(|(ticket, _)| ready.contains_key(ticket))
+            .filter(|(waiter, _)| ready.contains_key(waiter))
             .map(|(_, entry)| &mut entry.unit)
     }
 
@@ -304,7 +304,7 @@ impl<T> Line<T> {
         let mut all: Vec<WaiterId> = self.waiting.keys().copied().collect();
         all.sort_unstable();
         all.into_iter()
-            .filter_map(|ticket| self.withdraw(now, ticket))
+            .filter_map(|waiter| self.withdraw(now, waiter))
             .collect()
     }
 
@@ -334,8 +334,8 @@ impl<T> Line<T> {
         late
     }
 
-    fn make_ready(&mut self, now: Instant, ticket: WaiterId) {
-        let Some(entry) = self.waiting.get_mut(&ticket) else {
+    fn make_ready(&mut self, now: Instant, waiter: WaiterId) {
+        let Some(entry) = self.waiting.get_mut(&waiter) else {
             return;
         };
         let row = match entry.spec.keys {
@@ -353,57 +353,57 @@ impl<T> Line<T> {
         let locks = contention == Contention::Lock && spec.locks && spec.group.is_some();
         let group = spec.group.filter(|_| contention == Contention::None);
         if contention == Contention::None {
-            self.probes.remove(ticket);
+            self.probes.remove(waiter);
         }
         if group.is_some() && waits && until > now {
-            self.held.insert((until, ticket));
+            self.held.insert((until, waiter));
         } else {
-            self.set_ready(now, ticket, group, locks);
+            self.set_ready(now, waiter, group, locks);
         }
-        self.note_deadline(ticket);
+        self.note_deadline(waiter);
     }
 
-    fn set_ready(&mut self, now: Instant, ticket: WaiterId, group: Option<GroupId>, locks: bool) {
-        let since = self.ready.get(&ticket).map_or(now, |ready| ready.since);
+    fn set_ready(&mut self, now: Instant, waiter: WaiterId, group: Option<GroupId>, locks: bool) {
+        let since = self.ready.get(&waiter).map_or(now, |ready| ready.since);
         let ready = Ready {
             group,
             locks,
             since,
         };
-        self.ready.insert(ticket, ready);
+        self.ready.insert(waiter, ready);
         if let Some(id) = group {
-            self.mates.entry(id).or_default().insert(ticket);
+            self.mates.entry(id).or_default().insert(waiter);
         }
     }
 
     /// Units that have waited for mates long enough may leave.
     pub fn release_held(&mut self, now: Instant) {
-        while let Some(&(until, ticket)) = self.held.first() {
+        while let Some(&(until, waiter)) = self.held.first() {
             if until > now {
                 return;
             }
             self.held.pop_first();
-            let group = self.waiting.get(&ticket).and_then(|e| e.spec.group);
-            self.set_ready(now, ticket, group, false);
+            let group = self.waiting.get(&waiter).and_then(|e| e.spec.group);
+            self.set_ready(now, waiter, group, false);
         }
     }
 
-    fn unready(&mut self, ticket: WaiterId) {
-        self.barriers.remove(&ticket);
-        self.probes.remove(ticket);
+    fn unready(&mut self, waiter: WaiterId) {
+        self.barriers.remove(&waiter);
+        self.probes.remove(waiter);
         if let Some(Ready {
             group: Some(id), ..
-        }) = self.ready.remove(&ticket)
+        }) = self.ready.remove(&waiter)
             && let Some(mates) = self.mates.get_mut(&id)
         {
-            mates.remove(&ticket);
+            mates.remove(&waiter);
             if mates.is_empty() {
                 self.mates.remove(&id);
             }
         }
-        if let Some(entry) = self.waiting.get(&ticket).filter(|_| !self.held.is_empty()) {
+        if let Some(entry) = self.waiting.get(&waiter).filter(|_| !self.held.is_empty()) {
             self.held
-                .remove(&(entry.arrived + self.limits.max_wait, ticket));
+                .remove(&(entry.arrived + self.limits.max_wait, waiter));
         }
     }
 }

@@ -317,19 +317,19 @@ impl Attempt<'_> {
 /// Stands in a pool's line until this is dropped: a client that leaves before it is welcomed keeps no place there.
 struct InLine<'a> {
     pool: &'a Arc<Pool>,
-    ticket: WaiterId,
+    waiter: WaiterId,
     /// The client whose login this is, if it is its own pool: the console shows that it waits.
     client: Option<&'a Whereabouts>,
 }
 
 impl<'a> InLine<'a> {
-    fn new(pool: &'a Arc<Pool>, ticket: WaiterId, client: Option<&'a Whereabouts>) -> Self {
+    fn new(pool: &'a Arc<Pool>, waiter: WaiterId, client: Option<&'a Whereabouts>) -> Self {
         if let Some(client) = client {
-            client.now(Doing::Waiting(Arc::clone(pool), ticket));
+            client.now(Doing::Waiting(Arc::clone(pool), waiter));
         }
         Self {
             pool,
-            ticket,
+            waiter,
             client,
         }
     }
@@ -341,7 +341,7 @@ impl Drop for InLine<'_> {
             client.now(Doing::Nothing);
         }
         // Usually it has departed.
-        self.pool.withdraw(self.ticket);
+        self.pool.withdraw(self.waiter);
     }
 }
 
@@ -359,8 +359,8 @@ async fn seat_in(pool: &Arc<Pool>, client: Option<&Whereabouts>) -> Result<Box<S
     let (mut delivery, _in_line) = match pool.submit_login() {
         Submitted::Seat(seat) => (Delivery::Seat(seat), None),
         Submitted::Refused(told) => (Delivery::Fatal(told), None),
-        Submitted::Waiting(ticket, waits) => {
-            let in_line = InLine::new(pool, ticket, client);
+        Submitted::Waiting(waiter, waits) => {
+            let in_line = InLine::new(pool, waiter, client);
             (Delivery::Queued(waits), Some(in_line))
         }
     };

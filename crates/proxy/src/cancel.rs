@@ -245,8 +245,8 @@ impl Whereabouts {
         let mut state = self.lock();
         match &state.doing {
             Doing::Nothing => None,
-            Doing::Waiting(pool, ticket) => {
-                if !pool.cancel(*ticket) {
+            Doing::Waiting(pool, waiter) => {
+                if !pool.cancel(*waiter) {
                     state.cancelled = true;
                     self.too_late.notify_waiters();
                 }
@@ -271,7 +271,7 @@ impl Whereabouts {
         match &self.lock().doing {
             Doing::Nothing | Doing::Starting => Seen::Idle,
             Doing::Riding(key) => Seen::Riding(key.process),
-            Doing::Waiting(pool, ticket) => match pool.arrived(*ticket) {
+            Doing::Waiting(pool, waiter) => match pool.arrived(*waiter) {
                 Some(since) => Seen::Waiting(since),
                 None => Seen::Travelling,
             },
@@ -301,11 +301,11 @@ impl Whereabouts {
     /// its login has no task of its own yet.
     fn kill(&self) -> bool {
         match &self.lock().doing {
-            Doing::Waiting(pool, ticket) if !self.presence.has_begun() => {
-                return pool.refuse(*ticket, ErrorResponse::fatal("08P01", DISCONNECTED));
+            Doing::Waiting(pool, waiter) if !self.presence.has_begun() => {
+                return pool.refuse(*waiter, ErrorResponse::fatal("08P01", DISCONNECTED));
             }
-            Doing::Waiting(pool, ticket) => {
-                pool.withdraw(*ticket);
+            Doing::Waiting(pool, waiter) => {
+                pool.withdraw(*waiter);
             }
             Doing::Nothing | Doing::Starting | Doing::Riding(_) => {}
         }

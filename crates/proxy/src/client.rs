@@ -339,10 +339,10 @@ impl Client {
     async fn carry_out_names(&mut self, bytes: Bytes) -> Result<(), End> {
         let settings = self.session.settings.id;
         let submitted = self.pool.submit(WaitSpec::default(), false, || None);
-        let (ticket, waits) = match submitted {
+        let (waiter, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_alone(seat, bytes).await,
             Submitted::Refused(told) => return Err(End::Told(told)),
-            Submitted::Waiting(ticket, waits) => (ticket, waits),
+            Submitted::Waiting(waiter, waits) => (waiter, waits),
         };
         let mut waits = waits;
         match tokio::time::timeout(NAMES_WAIT_MAX, &mut waits).await {
@@ -357,18 +357,18 @@ impl Client {
         let answer = self.session.answer_names(&bytes, templates, &accepted);
         // A text that is to be parsed elsewhere first is not known.
         let Some(mut answer) = answer.ok().flatten() else {
-            return match self.wait(ticket, waits, false).await? {
+            return match self.wait(waiter, waits, false).await? {
                 Delivery::Seat(seat) => self.ride_alone(seat, bytes).await,
                 other => self.take(other).await,
             };
         };
-        if !self.pool.withdraw(ticket)
+        if !self.pool.withdraw(waiter)
             && let Ok(Delivery::Seat(seat)) = waits.await
         {
             // One has come meanwhile.
             seat.leave();
         }
-        self.pool.forget(ticket);
+        self.pool.forget(waiter);
         self.count_answered(&bytes, answer.len());
         Ok(self.stream.write_all(&mut answer).await?)
     }
@@ -384,7 +384,7 @@ impl Client {
             match self.pool.submit(WaitSpec::default(), false, || None) {
                 Submitted::Seat(seat) => Delivery::Seat(seat),
                 Submitted::Refused(told) => Delivery::Fatal(told),
-                Submitted::Waiting(ticket, waits) => self.wait(ticket, waits, false).await?,
+                Submitted::Waiting(waiter, waits) => self.wait(waiter, waits, false).await?,
             },
         )
     }
@@ -420,15 +420,15 @@ impl Client {
         let submitted = self.pool.submit(travel.spec, travel.would_group, || {
             shown.then(|| Arc::clone(&unit))
         });
-        let (ticket, waits) = match submitted {
+        let (waiter, waits) = match submitted {
             Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
             Submitted::Refused(told) => return Err(End::Told(told)),
-            Submitted::Waiting(ticket, waits) => (ticket, waits),
+            Submitted::Waiting(waiter, waits) => (waiter, waits),
         };
         if travel.would_group {
             tally.would_have_grouped();
         }
-        let delivery = self.wait(ticket, waits, reads).await?;
+        let delivery = self.wait(waiter, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
             self.session
                 .served(&unit, answer, self.proxy.templates.new_id());
@@ -475,13 +475,13 @@ impl Client {
     /// at any time: it changes nothing, and others go on without it.
     async fn wait(
         &mut self,
-        ticket: WaiterId,
+        waiter: WaiterId,
         mut waits: oneshot::Receiver<Delivery>,
         reads: bool,
     ) -> Result<Delivery, End> {
         let whereabouts = Arc::clone(&self.registration.whereabouts);
         let mut cancelled = std::pin::pin!(whereabouts.cancelled_too_late());
-        whereabouts.now(Doing::Waiting(Arc::clone(&self.pool), ticket));
+        whereabouts.now(Doing::Waiting(Arc::clone(&self.pool), waiter));
         let mut gone = None;
         let delivery = loop {
             let watch = gone.is_none() && self.input.len() < READ_AHEAD_MAX;
@@ -501,7 +501,7 @@ impl Client {
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
-                        if self.pool.withdraw(ticket) || reads {
+                        if self.pool.withdraw(waiter) || reads {
                             whereabouts.now(Doing::Nothing);
                             return Err(error.into());
                         }
@@ -517,7 +517,7 @@ impl Client {
         };
         let cancelled = whereabouts.has_waited(next);
         if cancelled || gone.is_some() {
-            self.pool.forget(ticket);
+            self.pool.forget(waiter);
         }
         match (delivery, gone) {
             // The request came between the line and the connection.

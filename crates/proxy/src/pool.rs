@@ -304,13 +304,13 @@ impl Pool {
             answer,
             told_queued: false,
         };
-        let ticket = inner.line.submit(now, spec, waiter);
+        let waiter = inner.line.submit(now, spec, waiter);
         self.counters().waiting.fetch_add(1, Ordering::Relaxed);
         if inner.open == 0 || !inner.idle.is_empty() {
             self.dispatch(&mut inner, now);
         }
         self.tend(&mut inner);
-        Submitted::Waiting(ticket, waits)
+        Submitted::Waiting(waiter, waits)
     }
 
     /// Rows are not waited for any longer, though what keeps them goes on.
@@ -331,24 +331,24 @@ impl Pool {
     }
 
     /// When a unit came that stands in the line; `None`: it has departed.
-    pub(crate) fn arrived(&self, ticket: WaiterId) -> Option<Instant> {
-        self.lock().line.arrived(ticket)
+    pub(crate) fn arrived(&self, waiter: WaiterId) -> Option<Instant> {
+        self.lock().line.arrived(waiter)
     }
 
     /// A unit's client has left. False: it has departed; if it comes back, it does not go again.
-    pub(crate) fn withdraw(self: &Arc<Self>, ticket: WaiterId) -> bool {
-        let taken = self.take_out(ticket).is_some();
+    pub(crate) fn withdraw(self: &Arc<Self>, waiter: WaiterId) -> bool {
+        let taken = self.take_out(waiter).is_some();
         if !taken {
-            self.is_unwanted(ticket, Unwanted::Left);
+            self.is_unwanted(waiter, Unwanted::Left);
         }
         taken
     }
 
     /// A unit leaves the line. Those behind it may leave on connections that were idle for want of them.
-    fn take_out(self: &Arc<Self>, ticket: WaiterId) -> Option<Entry<Waiter>> {
+    fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<Entry<Waiter>> {
         let now = Instant::now();
         let mut inner = self.lock();
-        let entry = inner.line.withdraw(now, ticket)?;
+        let entry = inner.line.withdraw(now, waiter)?;
         self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
         self.dispatch(&mut inner, now);
         Some(entry)
@@ -475,7 +475,7 @@ impl Pool {
             if entry.unit.answer.is_closed() {
                 continue;
             }
-            if inner.unwanted.remove(&entry.ticket).is_some() {
+            if inner.unwanted.remove(&entry.waiter).is_some() {
                 let _ = entry.unit.answer.send(Delivery::cancelled());
                 continue;
             }
@@ -540,8 +540,8 @@ impl Pool {
                         return Some(Work::Probe(units));
                     }
                 }
-                Next::Lock(ticket) => {
-                    if let Some(wait) = inner.lock_wait(now, ticket) {
+                Next::Lock(waiter) => {
+                    if let Some(wait) = inner.lock_wait(now, waiter) {
                         return Some(Work::Lock(wait));
                     }
                 }

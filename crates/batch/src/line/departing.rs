@@ -16,8 +16,8 @@ pub(super) struct Fences {
 
 impl Fences {
     /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
-    pub(super) fn behind(&self, ticket: WaiterId) -> Option<WaiterId> {
-        let place = self.own.partition_point(|own| *own <= ticket);
+    pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
+        let place = self.own.partition_point(|own| *own <= waiter);
         self.own.get(place).copied().or(self.barrier)
     }
 }
@@ -55,13 +55,13 @@ impl<T> Line<T> {
             None => vec![first],
         };
         let mut further_rows = 0;
-        for ticket in mates {
+        for waiter in mates {
             let room = most - further_rows;
             self.take_row(
                 now,
-                ticket,
+                waiter,
                 (group, room),
-                fences.behind(ticket),
+                fences.behind(waiter),
                 &mut entries,
             );
             further_rows += entries.last().map_or(0, |e| e.spec.keys.further());
@@ -69,7 +69,7 @@ impl<T> Line<T> {
                 break;
             }
         }
-        entries.sort_by_key(|e: &Entry<T>| e.ticket);
+        entries.sort_by_key(|e: &Entry<T>| e.waiter);
         Departure { entries }
     }
 
@@ -93,7 +93,7 @@ impl<T> Line<T> {
                 continue;
             }
             while !somebody_stays
-                && let Some((_, other)) = waiting.next_if(|(ticket, _)| **ticket < barrier)
+                && let Some((_, other)) = waiting.next_if(|(waiter, _)| **waiter < barrier)
             {
                 somebody_stays = !elsewhere(&other.spec) && self.stays(&other.spec, group);
             }
@@ -127,15 +127,15 @@ impl<T> Line<T> {
     fn take_row(
         &mut self,
         now: Instant,
-        ticket: WaiterId,
+        waiter: WaiterId,
         (group, most): (Option<GroupId>, usize),
         barrier: Option<WaiterId>,
         entries: &mut Vec<Entry<T>>,
     ) {
-        let Some(entry) = self.leave(now, ticket) else {
+        let Some(entry) = self.leave(now, waiter) else {
             return;
         };
-        self.forget_several(ticket, &entry.spec.keys);
+        self.forget_several(waiter, &entry.spec.keys);
         let keys = entry.spec.keys.clone();
         entries.push(entry);
         for key in keys.as_slice() {
@@ -178,10 +178,10 @@ impl<T> Line<T> {
     }
 
     /// A unit leaves for a connection.
-    fn leave(&mut self, now: Instant, ticket: WaiterId) -> Option<Entry<T>> {
-        self.unready(ticket);
-        let mut entry = self.waiting.remove(&ticket)?;
-        self.forget_deadline(ticket, entry.deadline.take());
+    fn leave(&mut self, now: Instant, waiter: WaiterId) -> Option<Entry<T>> {
+        self.unready(waiter);
+        let mut entry = self.waiting.remove(&waiter)?;
+        self.forget_deadline(waiter, entry.deadline.take());
         entry.begins(now);
         Some(*entry)
     }

@@ -11,7 +11,7 @@ pub struct WaiterId(pub(super) u64);
 #[derive(Debug)]
 pub struct Entry<T> {
     /// Its place.
-    pub ticket: WaiterId,
+    pub waiter: WaiterId,
     /// What the line knows of it.
     pub spec: WaitSpec,
     /// When it came.

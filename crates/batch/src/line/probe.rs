@@ -60,9 +60,9 @@ impl<T> Line<T> {
         }
     }
 
-    fn probe(&mut self, now: Instant, ticket: WaiterId, key: Key) {
+    fn probe(&mut self, now: Instant, waiter: WaiterId, key: Key) {
         let since = self.rows.get(&key).and_then(|row| row.since);
-        let Some(entry) = self.waiting.get_mut(&ticket) else {
+        let Some(entry) = self.waiting.get_mut(&waiter) else {
             return;
         };
         let asked = entry
@@ -71,18 +71,18 @@ impl<T> Line<T> {
             .is_some_and(|(at, since)| at >= since);
         if let Some(id) = entry.spec.probe.filter(|_| !asked) {
             entry.probed = Some(now);
-            self.probes.insert(now, ticket, id);
+            self.probes.insert(now, waiter, id);
         }
     }
 
     /// Schedules a probe for a request that begins to wait, or a check of its rows.
-    pub(super) fn await_rows(&mut self, now: Instant, ticket: WaiterId, keys: &Keys) {
+    pub(super) fn await_rows(&mut self, now: Instant, waiter: WaiterId, keys: &Keys) {
         for key in keys.as_slice() {
             let Some(row) = self.rows.get(key) else {
                 continue;
             };
             match row.has_kept_waiting(now, WAIT_UNCHECKED_MAX) {
-                true => self.probe(now, ticket, *key),
+                true => self.probe(now, waiter, *key),
                 false => self.check_later(*key),
             }
         }
@@ -90,8 +90,8 @@ impl<T> Line<T> {
 
     pub(super) fn next_probe(&mut self, now: Instant) -> Next<T> {
         let tickets = self.probes.take(self.limits.group_size_max);
-        for ticket in &tickets {
-            if let Some(entry) = self.waiting.get_mut(ticket) {
+        for waiter in &tickets {
+            if let Some(entry) = self.waiting.get_mut(waiter) {
                 entry.probed = Some(now);
             }
         }
@@ -100,8 +100,8 @@ impl<T> Line<T> {
 
     /// Allows another probe of these requests after [`WAIT_UNCHECKED_MAX`], because theirs failed.
     pub fn probe_failed(&mut self, now: Instant, tickets: &[WaiterId]) {
-        for ticket in tickets {
-            let Some(entry) = self.waiting.get_mut(ticket) else {
+        for waiter in tickets {
+            let Some(entry) = self.waiting.get_mut(waiter) else {
                 continue;
             };
             entry.probed = None;

@@ -28,17 +28,17 @@ impl Probes {
         not_before.into_iter().chain([*at]).max()
     }
 
-    pub(super) fn insert(&mut self, now: Instant, ticket: WaiterId, id: GroupId) {
-        self.due.insert(ticket, (id, now));
-        self.mates.entry(id).or_default().insert(ticket);
+    pub(super) fn insert(&mut self, now: Instant, waiter: WaiterId, id: GroupId) {
+        self.due.insert(waiter, (id, now));
+        self.mates.entry(id).or_default().insert(waiter);
     }
 
-    pub(super) fn remove(&mut self, ticket: WaiterId) {
-        let Some((id, _)) = self.due.remove(&ticket) else {
+    pub(super) fn remove(&mut self, waiter: WaiterId) {
+        let Some((id, _)) = self.due.remove(&waiter) else {
             return;
         };
         if let Some(mates) = self.mates.get_mut(&id) {
-            mates.remove(&ticket);
+            mates.remove(&waiter);
             if mates.is_empty() {
                 self.mates.remove(&id);
             }
@@ -48,7 +48,7 @@ impl Probes {
     /// The first request to be probed, and since when it is.
     pub(super) fn first(&self) -> Option<(WaiterId, Instant)> {
         let first = self.due.first_key_value();
-        first.map(|(ticket, (_, since))| (*ticket, *since))
+        first.map(|(waiter, (_, since))| (*waiter, *since))
     }
 
     /// Number of different probes that are due.
@@ -61,7 +61,7 @@ impl Probes {
         let mates = first.and_then(|id| self.mates.get(&id));
         let taken = mates.into_iter().flatten().take(most);
         let taken: Vec<WaiterId> = taken.copied().collect();
-        taken.iter().for_each(|ticket| self.remove(*ticket));
+        taken.iter().for_each(|waiter| self.remove(*waiter));
         taken
     }
 }

@@ -34,16 +34,16 @@ impl<T> Line<T> {
     }
 
     /// Starts the wait for the lock of a request's row. The request stays in the line.
-    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: WaiterId) -> Option<Next<T>> {
-        self.unready(ticket);
-        let entry = self.waiting.get_mut(&ticket)?;
+    pub(super) fn wait_for_lock(&mut self, now: Instant, waiter: WaiterId) -> Option<Next<T>> {
+        self.unready(waiter);
+        let entry = self.waiting.get_mut(&waiter)?;
         entry.begins(now);
         let Keys::One(key) = entry.spec.keys else {
             return None;
         };
-        self.note_deadline(ticket);
+        self.note_deadline(waiter);
         self.begin_flight(now, key);
-        Some(Next::Lock(ticket))
+        Some(Next::Lock(waiter))
     }
 
     /// PostgreSQL has granted the lock that was requested for `first`: takes the requests at the head of the row's queue that may

@@ -30,7 +30,7 @@ impl<T> Line<T> {
     pub fn give_up(&mut self, now: Instant, keys: &[Key]) {
         let rows = keys.iter().filter_map(|key| self.rows.get(key));
         let waiting = rows.flat_map(|row| &row.queue).copied();
-        let late = waiting.filter(|ticket| self.several.waiting.contains(ticket));
+        let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
         self.set_loose(now, &late.collect());
         for key in keys {
             self.land(now, *key, Landing::Free);
@@ -43,11 +43,11 @@ impl<T> Line<T> {
     }
 
     /// A unit stands in the line.
-    pub(super) fn note_several(&mut self, now: Instant, ticket: WaiterId, keys: &Keys) {
+    pub(super) fn note_several(&mut self, now: Instant, waiter: WaiterId, keys: &Keys) {
         let Keys::Several(keys) = keys else {
             return;
         };
-        self.several.waiting.insert(ticket);
+        self.several.waiting.insert(waiter);
         self.several.look_at.get_or_insert(now + ROW_AWAITED_MAX);
         for key in keys.iter() {
             self.rows.entry(*key).or_default().several += 1;
@@ -55,11 +55,11 @@ impl<T> Line<T> {
     }
 
     /// It does no longer.
-    pub(super) fn forget_several(&mut self, ticket: WaiterId, keys: &Keys) {
+    pub(super) fn forget_several(&mut self, waiter: WaiterId, keys: &Keys) {
         let Keys::Several(keys) = keys else {
             return;
         };
-        self.several.waiting.remove(&ticket);
+        self.several.waiting.remove(&waiter);
         for key in keys.iter() {
             if let Some(row) = self.rows.get_mut(key) {
                 row.several -= 1;
@@ -67,10 +67,10 @@ impl<T> Line<T> {
         }
     }
 
-    fn waits_long(&self, now: Instant, ticket: WaiterId) -> bool {
-        let entry = self.waiting.get(&ticket);
+    fn waits_long(&self, now: Instant, waiter: WaiterId) -> bool {
+        let entry = self.waiting.get(&waiter);
         let mut keys = entry.into_iter().flat_map(|e| e.spec.keys.as_slice());
-        !self.ready.contains_key(&ticket)
+        !self.ready.contains_key(&waiter)
             && keys.any(|key| {
                 let row = self.rows.get(key);
                 row.is_some_and(|row| row.has_kept_waiting(now, ROW_AWAITED_MAX))
@@ -78,27 +78,27 @@ impl<T> Line<T> {
     }
 
     /// It waits for no row any more, and leaves by itself.
-    pub fn detach(&mut self, now: Instant, ticket: WaiterId) {
-        if self.waiting.contains_key(&ticket) && !self.ready.contains_key(&ticket) {
-            self.set_loose(now, &BTreeSet::from([ticket]));
+    pub fn detach(&mut self, now: Instant, waiter: WaiterId) {
+        if self.waiting.contains_key(&waiter) && !self.ready.contains_key(&waiter) {
+            self.set_loose(now, &BTreeSet::from([waiter]));
         }
     }
 
     /// They wait for no row any more.
     fn set_loose(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
         let mut rows = BTreeSet::new();
-        for ticket in late {
-            let Some(entry) = self.waiting.get_mut(ticket) else {
+        for waiter in late {
+            let Some(entry) = self.waiting.get_mut(waiter) else {
                 continue;
             };
             let keys = std::mem::take(&mut entry.spec.keys);
             entry.spec.group = None;
             entry.spec.probe = None;
             entry.spec.barrier = true;
-            self.barriers.insert(*ticket);
-            self.forget_several(*ticket, &keys);
+            self.barriers.insert(*waiter);
+            self.forget_several(*waiter, &keys);
             rows.extend(keys.as_slice().iter().copied());
-            self.make_ready(now, *ticket);
+            self.make_ready(now, *waiter);
         }
         for key in rows {
             if let Some(row) = self.rows.get_mut(&key) {

@@ -69,31 +69,31 @@ impl<T> Entry<T> {
 
 impl<T> Line<T> {
     /// Files the request under its deadline.
-    pub(super) fn note_deadline(&mut self, ticket: WaiterId) {
-        let Some(entry) = self.waiting.get_mut(&ticket) else {
+    pub(super) fn note_deadline(&mut self, waiter: WaiterId) {
+        let Some(entry) = self.waiting.get_mut(&waiter) else {
             return;
         };
         let deadline = entry.deadline(self.limits.query_timeout).map(|(at, _)| at);
         let before = std::mem::replace(&mut entry.deadline, deadline);
         if before != deadline {
-            self.forget_deadline(ticket, before);
-            self.deadlines.extend(deadline.map(|at| (at, ticket)));
+            self.forget_deadline(waiter, before);
+            self.deadlines.extend(deadline.map(|at| (at, waiter)));
         }
     }
 
-    pub(super) fn forget_deadline(&mut self, ticket: WaiterId, deadline: Option<Instant>) {
+    pub(super) fn forget_deadline(&mut self, waiter: WaiterId, deadline: Option<Instant>) {
         if let Some(at) = deadline {
-            self.deadlines.remove(&(at, ticket));
+            self.deadlines.remove(&(at, waiter));
         }
     }
 
     /// Removes every request of which a time-out has expired.
     pub fn time_out(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
         let mut late = Vec::new();
-        while let Some((_, ticket)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
-            let why = self.correct_deadline(now, ticket);
+        while let Some((_, waiter)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            let why = self.correct_deadline(now, waiter);
             if let Some((_, why)) = why.filter(|(at, _)| *at <= now)
-                && let Some(entry) = self.withdraw(now, ticket)
+                && let Some(entry) = self.withdraw(now, waiter)
             {
                 late.push((entry, why));
             }
@@ -102,19 +102,19 @@ impl<T> Line<T> {
     }
 
     /// The first deadline of a request, corrected by when its row was in flight.
-    fn correct_deadline(&mut self, now: Instant, ticket: WaiterId) -> Option<(Instant, TimeOut)> {
-        let busy = self.busy_since(ticket);
+    fn correct_deadline(&mut self, now: Instant, waiter: WaiterId) -> Option<(Instant, TimeOut)> {
+        let busy = self.busy_since(waiter);
         let limit = self.limits.query_timeout;
-        let entry = self.waiting.get_mut(&ticket)?;
+        let entry = self.waiting.get_mut(&waiter)?;
         entry.clocks.correct(now, busy);
         let end = entry.deadline(limit);
-        self.note_deadline(ticket);
+        self.note_deadline(waiter);
         end
     }
 
     /// Start of the flights of a row that the request waits for. `None`: none is in flight.
-    fn busy_since(&self, ticket: WaiterId) -> Option<Instant> {
-        let entry = self.waiting.get(&ticket)?;
+    fn busy_since(&self, waiter: WaiterId) -> Option<Instant> {
+        let entry = self.waiting.get(&waiter)?;
         let rows = entry.spec.keys.as_slice().iter();
         let rows = rows.filter_map(|key| self.rows.get(key));
         let busy = rows.filter(|row| row.in_flight || row.is_contended());

@@ -39,7 +39,7 @@ impl Pool {
             keys: row.clone(),
             ..WaitSpec::default()
         };
-        let ticket = inner.line.submit(now, spec, waiter);
+        let waiter = inner.line.submit(now, spec, waiter);
         let departure = inner.line.next(now);
         match departure {
             Some(Next::Group(departure)) => {
@@ -47,7 +47,7 @@ impl Pool {
                 Some((departure, waits))
             }
             _ => {
-                inner.line.withdraw(now, ticket);
+                inner.line.withdraw(now, waiter);
                 None
             }
         }

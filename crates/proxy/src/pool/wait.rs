@@ -48,16 +48,16 @@ pub(crate) type Probed = (WaiterId, probe::Probed);
 impl Inner {
     /// The requests to be probed.
     pub(super) fn units(&self, tickets: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
-        let unit = |ticket: WaiterId| {
-            let (_, waiter) = self.line.get(ticket)?;
-            Some((ticket, Arc::clone(waiter.unit.as_ref()?)))
+        let unit = |waiter: WaiterId| {
+            let (_, waiter) = self.line.get(waiter)?;
+            Some((waiter, Arc::clone(waiter.unit.as_ref()?)))
         };
         tickets.into_iter().filter_map(unit).collect()
     }
 
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
-    pub(super) fn lock_wait(&mut self, now: Instant, ticket: WaiterId) -> Option<Box<LockWait>> {
-        let (spec, waiter) = self.line.get(ticket)?;
+    pub(super) fn lock_wait(&mut self, now: Instant, waiter: WaiterId) -> Option<Box<LockWait>> {
+        let (spec, waiter) = self.line.get(waiter)?;
         let Keys::One(key) = spec.keys else {
             return None;
         };
@@ -78,9 +78,9 @@ impl Inner {
 impl Pool {
     /// Cancels a request. If it is in the line, its client gets 57014; if it is in flight, it is not tried again. Returns false
     /// if it is in flight.
-    pub(crate) fn cancel(self: &Arc<Self>, ticket: WaiterId) -> bool {
-        let Some(entry) = self.take_out(ticket) else {
-            self.is_unwanted(ticket, Unwanted::Cancelled);
+    pub(crate) fn cancel(self: &Arc<Self>, waiter: WaiterId) -> bool {
+        let Some(entry) = self.take_out(waiter) else {
+            self.is_unwanted(waiter, Unwanted::Cancelled);
             return false;
         };
         let _ = entry.unit.answer.send(Delivery::cancelled());
@@ -88,8 +88,8 @@ impl Pool {
     }
 
     /// Ends the client of a request in line with this error. False: the request is not in the line.
-    pub(crate) fn refuse(self: &Arc<Self>, ticket: WaiterId, error: ErrorResponse) -> bool {
-        let Some(entry) = self.take_out(ticket) else {
+    pub(crate) fn refuse(self: &Arc<Self>, waiter: WaiterId, error: ErrorResponse) -> bool {
+        let Some(entry) = self.take_out(waiter) else {
             return false;
         };
         let mut out = BytesMut::new();
@@ -99,13 +99,13 @@ impl Pool {
         true
     }
 
-    pub(super) fn is_unwanted(&self, ticket: WaiterId, why: Unwanted) {
-        self.lock().unwanted.insert(ticket, why);
+    pub(super) fn is_unwanted(&self, waiter: WaiterId, why: Unwanted) {
+        self.lock().unwanted.insert(waiter, why);
     }
 
     /// The client of a request that must not be tried again has its answer.
-    pub(crate) fn forget(&self, ticket: WaiterId) {
-        self.lock().unwanted.remove(&ticket);
+    pub(crate) fn forget(&self, waiter: WaiterId) {
+        self.lock().unwanted.remove(&waiter);
     }
 
     /// Whether one of these requests in flight was cancelled, or a time-out of it has expired.
@@ -114,8 +114,8 @@ impl Pool {
         mut departed: impl Iterator<Item = &'a Entry<Waiter>>,
     ) -> bool {
         let (now, inner) = (Instant::now(), self.lock());
-        let cancelled = |ticket| inner.unwanted.get(ticket) == Some(&Unwanted::Cancelled);
-        departed.any(|entry| cancelled(&entry.ticket) || entry.is_late(now))
+        let cancelled = |waiter| inner.unwanted.get(waiter) == Some(&Unwanted::Cancelled);
+        departed.any(|entry| cancelled(&entry.waiter) || entry.is_late(now))
     }
 
     /// Whether a request still waits for the row.
@@ -137,14 +137,14 @@ impl Pool {
         let now = Instant::now();
         let mut answered = Vec::new();
         let mut inner = self.lock();
-        for (ticket, what) in probed {
+        for (waiter, what) in probed {
             match what {
                 probe::Probed::Waits => {}
-                probe::Probed::Leaves => inner.line.detach(now, ticket),
+                probe::Probed::Leaves => inner.line.detach(now, waiter),
                 probe::Probed::Answer(answer) => {
-                    if let Some(entry) = inner.line.withdraw(now, ticket) {
+                    if let Some(entry) = inner.line.withdraw(now, waiter) {
                         self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
-                        answered.push(ticket);
+                        answered.push(waiter);
                         let _ = entry.unit.answer.send(Delivery::Answer(answer));
                     }
                 }

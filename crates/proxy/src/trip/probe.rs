@@ -27,7 +27,7 @@ pub(super) async fn ask(
         }
         Err(error) => {
             tracing::debug!(%error, "a probe has lost its connection");
-            let tickets: Vec<WaiterId> = units.iter().map(|(ticket, _)| *ticket).collect();
+            let tickets: Vec<WaiterId> = units.iter().map(|(waiter, _)| *waiter).collect();
             conn.failed(&error);
             drop(conn);
             owed.wreck(Vec::new());
@@ -66,7 +66,7 @@ async fn run(
         if probe.facts_moved() {
             pool.learn(first.template.id, first.settings.id, None);
         }
-        let tickets = part.iter().map(|(ticket, _)| *ticket);
+        let tickets = part.iter().map(|(waiter, _)| *waiter);
         let answered = pool.probed(tickets.zip(probe.verdicts()).collect());
         count(part, &answered);
     }
@@ -89,8 +89,8 @@ fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError
 fn count(units: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
     let mut served = Served::default();
     let mut strategy = None;
-    for (ticket, unit) in units {
-        if let Some(tally) = unit.tally.as_ref().filter(|_| answered.contains(ticket)) {
+    for (waiter, unit) in units {
+        if let Some(tally) = unit.tally.as_ref().filter(|_| answered.contains(waiter)) {
             served.one(tally);
             strategy = unit.plan.as_ref().map(|plan| plan.strategy());
         }

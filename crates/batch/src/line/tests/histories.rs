@@ -87,9 +87,9 @@ impl Life {
 
     fn submit(&mut self, spec: WaitSpec) {
         let unit = self.new_unit();
-        let ticket = self.line.submit(self.now, spec.clone(), unit);
+        let waiter = self.line.submit(self.now, spec.clone(), unit);
         self.model.submit(Waiting {
-            ticket,
+            waiter,
             spec,
             arrived: self.now,
             unit,
@@ -109,8 +109,8 @@ impl Life {
     fn give_way(&mut self) {
         let late = self.line.tick(self.now);
         for (entry, why) in late {
-            self.model.timed_out(self.now, entry.ticket, why);
-            self.withdrawn.push(entry.ticket);
+            self.model.timed_out(self.now, entry.waiter, why);
+            self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
             self.model.gone(entry.unit);
         }
@@ -154,7 +154,7 @@ impl Life {
         let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
             let waiting = &self.model.waiting[place];
-            let spec = &self.line.waiting[&waiting.ticket].spec;
+            let spec = &self.line.waiting[&waiting.waiter].spec;
             if waiting.spec == *spec {
                 continue;
             }
@@ -202,7 +202,7 @@ impl Life {
         match next {
             Some(Next::Group(departure)) => self.model.depart(self.now, departure),
             Some(Next::Probe(tickets)) => self.model.probe(self.now, &tickets),
-            Some(Next::Lock(ticket)) => self.model.wait_for_lock(self.now, ticket),
+            Some(Next::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
                 "somebody could have left"
@@ -344,20 +344,20 @@ impl Life {
             .flights
             .iter()
             .flat_map(|f| &f.entries)
-            .map(|e| e.ticket);
+            .map(|e| e.waiter);
         let withdrawn = self.withdrawn.iter().rev().take(3).copied();
         let out_of_reach: Vec<WaiterId> = departed.chain(withdrawn).collect();
-        for ticket in out_of_reach {
-            assert!(self.line.withdraw(self.now, ticket).is_none());
+        for waiter in out_of_reach {
+            assert!(self.line.withdraw(self.now, waiter).is_none());
         }
-        let Some(ticket) = pick(&self.model.waiting, which).map(|w| w.ticket) else {
+        let Some(waiter) = pick(&self.model.waiting, which).map(|w| w.waiter) else {
             return;
         };
         let entry = self
             .line
-            .withdraw(self.now, ticket)
+            .withdraw(self.now, waiter)
             .expect("who waits can be withdrawn");
-        self.withdrawn.push(ticket);
+        self.withdrawn.push(waiter);
         self.model.remove(&entry);
         self.model.gone(entry.unit);
     }
@@ -394,7 +394,7 @@ impl Life {
         let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
         assert_eq!(units, expected);
         for entry in entries {
-            self.withdrawn.push(entry.ticket);
+            self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
             self.model.gone(entry.unit);
         }
@@ -404,7 +404,7 @@ impl Life {
         assert_eq!(self.line.len(), self.model.waiting.len());
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
-            let tickets = |w: &Waiting| w.ticket;
+            let tickets = |w: &Waiting| w.waiter;
             let known: Vec<WaiterId> = self.line.ready.keys().copied().collect();
             assert_eq!(known, ready.iter().map(tickets).collect::<Vec<_>>());
             if self.line.probes.len() == 0 {

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// A unit that waits, as the model knows it.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    pub(super) ticket: WaiterId,
+    pub(super) waiter: WaiterId,
     pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
     pub(super) unit: u64,
@@ -53,7 +53,7 @@ fn nobody_is_met_on_several_rows(entries: &[Entry<u64>]) {
         let Keys::Several(keys) = &one.spec.keys else {
             continue;
         };
-        let others = entries.iter().filter(|other| other.ticket != one.ticket);
+        let others = entries.iter().filter(|other| other.waiter != one.waiter);
         let met = others
             .flat_map(|other| other.spec.keys.as_slice())
             .find(|key| keys.contains(key));
@@ -88,9 +88,9 @@ impl Model {
     }
 
     pub(super) fn submit(&mut self, waiting: Waiting) {
-        let last = self.waiting.iter().map(|w| w.ticket).max();
+        let last = self.waiting.iter().map(|w| w.waiter).max();
         assert!(
-            last.is_none_or(|last| last < waiting.ticket),
+            last.is_none_or(|last| last < waiting.waiter),
             "tickets are in order of arrival"
         );
         self.waiting.push(waiting);
@@ -107,7 +107,7 @@ impl Model {
 
     /// Takes a unit out of the line for good.
     pub(super) fn remove(&mut self, entry: &Entry<u64>) {
-        let place = self.waiting.iter().position(|w| w.ticket == entry.ticket);
+        let place = self.waiting.iter().position(|w| w.waiter == entry.waiter);
         let waiting = self
             .waiting
             .remove(place.expect("who leaves the line has waited in it"));
@@ -118,7 +118,7 @@ impl Model {
     /// Units of a flight come back.
     pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
         self.waiting.extend(entries.iter().map(|e| Waiting {
-            ticket: e.ticket,
+            waiter: e.waiter,
             spec: e.spec.clone(),
             arrived: e.arrived,
             unit: e.unit,
@@ -127,7 +127,7 @@ impl Model {
             probed: None,
             long: false,
         }));
-        self.waiting.sort_by_key(|w| w.ticket);
+        self.waiting.sort_by_key(|w| w.waiter);
     }
 
     pub(super) fn in_flight(&self, key: Key) -> bool {
@@ -152,7 +152,7 @@ impl Model {
     pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
         waiting.spec.keys.as_slice().iter().all(|key| {
             let first = self.waiting.iter().find(|w| on(&w.spec, *key));
-            !self.in_flight(*key) && first.is_some_and(|w| w.ticket == waiting.ticket)
+            !self.in_flight(*key) && first.is_some_and(|w| w.waiter == waiting.waiter)
         })
     }
 
@@ -237,11 +237,11 @@ impl Model {
                 && tickets.is_sorted()
                 && tickets.len() <= self.limits.group_size_max
         );
-        let first_ready = self.ready(now).first().map(|w| w.ticket);
+        let first_ready = self.ready(now).first().map(|w| w.waiter);
         assert!(first_ready.is_none_or(|ready| tickets[0] <= ready));
         let mut ids = BTreeSet::new();
-        for ticket in tickets {
-            let place = self.waiting.iter().position(|w| w.ticket == *ticket);
+        for waiter in tickets {
+            let place = self.waiting.iter().position(|w| w.waiter == *waiter);
             let waiting = self.waiting[place.expect("who is asked about waits")].clone();
             let id = waiting.spec.probe.expect("it can be asked about");
             ids.insert((id.template, id.settings));
@@ -280,10 +280,10 @@ impl Model {
     }
 
     /// Judges whose row's lock is waited for, and notes it.
-    pub(super) fn wait_for_lock(&mut self, now: Instant, ticket: WaiterId) {
+    pub(super) fn wait_for_lock(&mut self, now: Instant, waiter: WaiterId) {
         let ready = self.ready(now);
         let first = ready.first().expect("somebody could leave");
-        assert_eq!(first.ticket, ticket);
+        assert_eq!(first.waiter, waiter);
         let Keys::One(key) = first.spec.keys else {
             panic!("no single row: {first:?}");
         };
@@ -324,8 +324,8 @@ impl Model {
     }
 
     /// Judges a unit whose time is up.
-    pub(super) fn timed_out(&self, now: Instant, ticket: WaiterId, why: TimeOut) {
-        let waiting = self.waiting.iter().find(|w| w.ticket == ticket);
+    pub(super) fn timed_out(&self, now: Instant, waiter: WaiterId, why: TimeOut) {
+        let waiting = self.waiting.iter().find(|w| w.waiter == waiter);
         let waiting = waiting.expect("who times out has waited");
         let limit = match why {
             TimeOut::Lock => waiting.spec.timeouts.lock,
@@ -378,8 +378,8 @@ impl Model {
         let ready = self.ready(now);
         let head = entries.first().expect("a departure is never empty");
         assert_eq!(
-            Some(head.ticket),
-            ready.first().map(|w| w.ticket),
+            Some(head.waiter),
+            ready.first().map(|w| w.waiter),
             "the oldest of those who may leave goes first"
         );
         let contended = self.is_contended(&ready[0]);
@@ -407,7 +407,7 @@ impl Model {
         let before = rows(&entries) - largest.max().unwrap_or_default();
         assert!(before < most, "{before} rows were enough");
         assert!(
-            entries.is_sorted_by(|a, b| a.ticket < b.ticket),
+            entries.is_sorted_by(|a, b| a.waiter < b.waiter),
             "in order of arrival, nobody twice"
         );
         assert!(
@@ -415,7 +415,7 @@ impl Model {
             "one group"
         );
         let barrier = self.barrier(head);
-        let across = |e: &&Entry<u64>| barrier.is_some_and(|barrier| e.ticket >= barrier);
+        let across = |e: &&Entry<u64>| barrier.is_some_and(|barrier| e.waiter >= barrier);
         assert!(
             !entries.iter().any(|e| across(&e)),
             "nobody leaves across {barrier:?}"
@@ -429,15 +429,15 @@ impl Model {
         );
         // Followers on a row stop at a barrier of their own group: there might have been no room for it.
         let own = |spec: &WaitSpec| spec.barrier && spec.group == head.spec.group;
-        let left = entries.iter().filter(|e| own(&e.spec)).map(|e| e.ticket);
+        let left = entries.iter().filter(|e| own(&e.spec)).map(|e| e.waiter);
         let held = self
             .waiting
             .iter()
             .filter(|w| own(&w.spec))
-            .map(|w| w.ticket);
+            .map(|w| w.waiter);
         let fence = left
             .chain(held)
-            .filter(|t| *t > head.ticket || head.spec.barrier)
+            .filter(|t| *t > head.waiter || head.spec.barrier)
             .min();
         let room = rows(&entries) < most;
         entries.iter().for_each(|e| self.remove(e));
@@ -465,18 +465,18 @@ impl Model {
         let behind: Vec<_> = self
             .waiting
             .iter()
-            .filter(|w| w.ticket > head.ticket)
+            .filter(|w| w.waiter > head.waiter)
             .collect();
         let stays = |w: &&&Waiting| {
             let writes = w.spec.barrier || w.spec.keys != Keys::Unknown;
             writes && (w.spec.group != group || self.may_stay(&w.spec.keys))
         };
-        let first_to_stay = behind.iter().find(stays).map(|w| w.ticket);
+        let first_to_stay = behind.iter().find(stays).map(|w| w.waiter);
         let stops = |w: &&&Waiting| {
-            let overtakes = first_to_stay.is_some_and(|first| first < w.ticket);
+            let overtakes = first_to_stay.is_some_and(|first| first < w.waiter);
             w.spec.barrier && (w.spec.group != group || overtakes)
         };
-        behind.iter().find(stops).map(|w| w.ticket)
+        behind.iter().find(stops).map(|w| w.waiter)
     }
 
     /// Units on these rows perhaps do not leave with their group.
@@ -506,7 +506,7 @@ impl Model {
         for entry in entries {
             let shares = |w: &&Waiting| {
                 let mut keys = entry.spec.keys.as_slice().iter();
-                w.ticket < entry.ticket && keys.any(|key| on(&w.spec, *key))
+                w.waiter < entry.waiter && keys.any(|key| on(&w.spec, *key))
             };
             let passed = self.waiting.iter().find(shares);
             assert!(
@@ -525,7 +525,7 @@ impl Model {
         fence: Option<WaiterId>,
         (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
     ) {
-        let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.ticket < b);
+        let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
         let mates = self.ready(now).into_iter();
         let mates = mates.filter(|w| could(w) && !self.is_contended(w));
         let other_rows: Vec<_> = mates
@@ -535,7 +535,7 @@ impl Model {
         for key in single {
             let next = self.waiting.iter().find(|w| on(&w.spec, *key));
             let next = next.filter(|w| matches!(w.spec.keys, Keys::One(_)));
-            let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.ticket));
+            let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.waiter));
             assert!(
                 fenced || !next.is_some_and(&could),
                 "left behind on its row: {next:?}"

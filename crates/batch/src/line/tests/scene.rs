@@ -43,14 +43,14 @@ impl Scene {
     /// The unit whose row's lock is waited for now.
     pub(super) fn locks(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(Next::Lock(ticket)) => self.units(&[ticket]),
+            Some(Next::Lock(waiter)) => self.units(&[waiter]),
             other => panic!("{other:?}"),
         }
     }
 
     fn units(&self, tickets: &[WaiterId]) -> String {
         let waiting = &self.line.waiting;
-        tickets.iter().map(|ticket| waiting[ticket].unit).collect()
+        tickets.iter().map(|waiter| waiting[waiter].unit).collect()
     }
 
     /// All that leave now come back after a while, as the lock of their row could not be had.
