@@ -219,14 +219,14 @@ impl<T> Line<T> {
         landed: impl IntoIterator<Item = (Key, Landing)>,
     ) {
         entries.sort_by_key(|e| e.waiter);
-        let tickets: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
+        let waiters: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
         for (key, landing) in landed {
             self.land(now, key, landing);
         }
-        for waiter in tickets {
+        for waiter in waiters {
             match self.ready.contains_key(&waiter) || self.is_held(waiter) {
                 true => self.note_deadline(waiter),
                 false => self.wait_behind(now, waiter),

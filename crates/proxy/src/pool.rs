@@ -534,8 +534,8 @@ impl Pool {
                     self.have_left(&departure.entries, now);
                     return Some(Work::Group(departure));
                 }
-                Next::Probe(tickets) => {
-                    let units = inner.units(tickets);
+                Next::Probe(waiters) => {
+                    let units = inner.units(waiters);
                     if !units.is_empty() {
                         return Some(Work::Probe(units));
                     }

@@ -89,18 +89,18 @@ impl<T> Line<T> {
     }
 
     pub(super) fn next_probe(&mut self, now: Instant) -> Next<T> {
-        let tickets = self.probes.take(self.limits.group_size_max);
-        for waiter in &tickets {
+        let waiters = self.probes.take(self.limits.group_size_max);
+        for waiter in &waiters {
             if let Some(entry) = self.waiting.get_mut(waiter) {
                 entry.probed = Some(now);
             }
         }
-        Next::Probe(tickets)
+        Next::Probe(waiters)
     }
 
     /// Allows another probe of these requests after [`WAIT_UNCHECKED_MAX`], because theirs failed.
-    pub fn probe_failed(&mut self, now: Instant, tickets: &[WaiterId]) {
-        for waiter in tickets {
+    pub fn probe_failed(&mut self, now: Instant, waiters: &[WaiterId]) {
+        for waiter in waiters {
             let Some(entry) = self.waiting.get_mut(waiter) else {
                 continue;
             };

@@ -47,12 +47,12 @@ pub(crate) type Probed = (WaiterId, probe::Probed);
 
 impl Inner {
     /// The requests to be probed.
-    pub(super) fn units(&self, tickets: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
+    pub(super) fn units(&self, waiters: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
         let unit = |waiter: WaiterId| {
             let (_, waiter) = self.line.get(waiter)?;
             Some((waiter, Arc::clone(waiter.unit.as_ref()?)))
         };
-        tickets.into_iter().filter_map(unit).collect()
+        waiters.into_iter().filter_map(unit).collect()
     }
 
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
@@ -154,8 +154,8 @@ impl Pool {
     }
 
     /// A probe failed.
-    pub(crate) fn probe_failed(&self, tickets: &[WaiterId]) {
-        self.lock().line.probe_failed(Instant::now(), tickets);
+    pub(crate) fn probe_failed(&self, waiters: &[WaiterId]) {
+        self.lock().line.probe_failed(Instant::now(), waiters);
     }
 
     /// Answers requests whose time-out has expired.

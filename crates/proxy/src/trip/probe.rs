@@ -27,11 +27,11 @@ pub(super) async fn ask(
         }
         Err(error) => {
             tracing::debug!(%error, "a probe has lost its connection");
-            let tickets: Vec<WaiterId> = units.iter().map(|(waiter, _)| *waiter).collect();
+            let waiters: Vec<WaiterId> = units.iter().map(|(waiter, _)| *waiter).collect();
             conn.failed(&error);
             drop(conn);
             owed.wreck(Vec::new());
-            pool.probe_failed(&tickets);
+            pool.probe_failed(&waiters);
             None
         }
     }
@@ -66,8 +66,8 @@ async fn run(
         if probe.facts_moved() {
             pool.learn(first.template.id, first.settings.id, None);
         }
-        let tickets = part.iter().map(|(waiter, _)| *waiter);
-        let answered = pool.probed(tickets.zip(probe.verdicts()).collect());
+        let waiters = part.iter().map(|(waiter, _)| *waiter);
+        let answered = pool.probed(waiters.zip(probe.verdicts()).collect());
         count(part, &answered);
     }
     Ok(())

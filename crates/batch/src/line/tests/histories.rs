@@ -201,7 +201,7 @@ impl Life {
         let left = next.is_some();
         match next {
             Some(Next::Group(departure)) => self.model.depart(self.now, departure),
-            Some(Next::Probe(tickets)) => self.model.probe(self.now, &tickets),
+            Some(Next::Probe(waiters)) => self.model.probe(self.now, &waiters),
             Some(Next::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
@@ -404,9 +404,9 @@ impl Life {
         assert_eq!(self.line.len(), self.model.waiting.len());
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
-            let tickets = |w: &Waiting| w.waiter;
+            let waiters = |w: &Waiting| w.waiter;
             let known: Vec<WaiterId> = self.line.ready.keys().copied().collect();
-            assert_eq!(known, ready.iter().map(tickets).collect::<Vec<_>>());
+            assert_eq!(known, ready.iter().map(waiters).collect::<Vec<_>>());
             if self.line.probes.len() == 0 {
                 assert_eq!(self.line.has_ready(), !ready.is_empty());
                 assert_eq!(

@@ -91,7 +91,7 @@ impl Model {
         let last = self.waiting.iter().map(|w| w.waiter).max();
         assert!(
             last.is_none_or(|last| last < waiting.waiter),
-            "tickets are in order of arrival"
+            "waiters are in order of arrival"
         );
         self.waiting.push(waiting);
     }
@@ -231,16 +231,16 @@ impl Model {
     }
 
     /// Judges whom a probe is about.
-    pub(super) fn probe(&mut self, now: Instant, tickets: &[WaiterId]) {
+    pub(super) fn probe(&mut self, now: Instant, waiters: &[WaiterId]) {
         assert!(
-            !tickets.is_empty()
-                && tickets.is_sorted()
-                && tickets.len() <= self.limits.group_size_max
+            !waiters.is_empty()
+                && waiters.is_sorted()
+                && waiters.len() <= self.limits.group_size_max
         );
         let first_ready = self.ready(now).first().map(|w| w.waiter);
-        assert!(first_ready.is_none_or(|ready| tickets[0] <= ready));
+        assert!(first_ready.is_none_or(|ready| waiters[0] <= ready));
         let mut ids = BTreeSet::new();
-        for waiter in tickets {
+        for waiter in waiters {
             let place = self.waiting.iter().position(|w| w.waiter == *waiter);
             let waiting = self.waiting[place.expect("who is asked about waits")].clone();
             let id = waiting.spec.probe.expect("it can be asked about");

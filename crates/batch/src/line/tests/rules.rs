@@ -129,12 +129,12 @@ fn a_stranger_on_the_row_is_not_overtaken() {
 fn nobody_leaves_with_others_across_a_barrier() {
     let mut scene = Scene::new(limits(8, 4, 0));
     scene.come(fold(1), "a");
-    let tickets = scene.come(barrier(None), "bc");
+    let waiters = scene.come(barrier(None), "bc");
     scene.come(fold(2), "d");
     scene.come(fold(1), "e");
     assert_eq!(scene.leaves(), "a");
     assert_eq!(scene.leaves(), "b");
-    assert!(scene.line.withdraw(scene.now, tickets[1]).is_some());
+    assert!(scene.line.withdraw(scene.now, waiters[1]).is_some());
     scene.come(fold(3), "f");
     assert_eq!(scene.leaves(), "df");
     scene.land(&[1]);
@@ -294,8 +294,8 @@ fn reads_and_units_that_came_back_do_not_wait_for_mates() {
 #[test]
 fn a_unit_that_waits_for_mates_can_be_withdrawn() {
     let mut scene = Scene::new(limits(8, 4, 50));
-    let tickets = scene.come(fold(1), "ab");
-    let withdrawn = scene.line.withdraw(scene.now, tickets[0]);
+    let waiters = scene.come(fold(1), "ab");
+    let withdrawn = scene.line.withdraw(scene.now, waiters[0]);
     assert_eq!(withdrawn.map(|e| e.unit), Some('a'));
     scene.pass(50);
     assert_eq!(scene.leaves(), "b");
@@ -341,16 +341,16 @@ fn halves_that_come_back_travel_one_after_the_other() {
 #[test]
 fn withdrawing_the_first_of_a_row_lets_the_next_one_leave() {
     let mut scene = Scene::new(limits(8, 4, 0));
-    let tickets = scene.come(alone(Some(1)), "abc");
-    assert!(scene.line.withdraw(scene.now, tickets[1]).is_some());
-    assert!(scene.line.withdraw(scene.now, tickets[0]).is_some());
+    let waiters = scene.come(alone(Some(1)), "abc");
+    assert!(scene.line.withdraw(scene.now, waiters[1]).is_some());
+    assert!(scene.line.withdraw(scene.now, waiters[0]).is_some());
     assert!(
-        scene.line.withdraw(scene.now, tickets[0]).is_none(),
+        scene.line.withdraw(scene.now, waiters[0]).is_none(),
         "only once"
     );
     assert_eq!(scene.leaves(), "c");
     assert!(
-        scene.line.withdraw(scene.now, tickets[2]).is_none(),
+        scene.line.withdraw(scene.now, waiters[2]).is_none(),
         "it has departed"
     );
 }
@@ -402,8 +402,8 @@ fn a_row_that_nobody_uses_is_forgotten() {
         scene.come(fold(row), "a");
         assert_eq!(scene.leaves(), "a");
         scene.land(&[row]);
-        let tickets = scene.come(fold(row), "b");
-        scene.line.withdraw(scene.now, tickets[0]);
+        let waiters = scene.come(fold(row), "b");
+        scene.line.withdraw(scene.now, waiters[0]);
     }
     assert!(scene.line.rows.is_empty() && scene.line.mates.is_empty());
 }

@@ -35,7 +35,7 @@ impl Scene {
     /// Units that are asked about now, as a word.
     pub(super) fn probes(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(Next::Probe(tickets)) => self.units(&tickets),
+            Some(Next::Probe(waiters)) => self.units(&waiters),
             other => panic!("{other:?}"),
         }
     }
@@ -48,9 +48,9 @@ impl Scene {
         }
     }
 
-    fn units(&self, tickets: &[WaiterId]) -> String {
+    fn units(&self, waiters: &[WaiterId]) -> String {
         let waiting = &self.line.waiting;
-        tickets.iter().map(|waiter| waiting[waiter].unit).collect()
+        waiters.iter().map(|waiter| waiting[waiter].unit).collect()
     }
 
     /// All that leave now come back after a while, as the lock of their row could not be had.

@@ -76,10 +76,10 @@ fn a_probe_that_failed_is_repeated_a_little_later() {
     let mut scene = Scene::new(limits(8, 4, 0));
     scene.come(fold(1), "a");
     assert_eq!(scene.leaves(), "a");
-    let tickets = scene.come(patient(1), "b");
+    let waiters = scene.come(patient(1), "b");
     scene.tick(20);
     assert_eq!(scene.probes(), "b");
-    scene.line.probe_failed(scene.now, &tickets);
+    scene.line.probe_failed(scene.now, &waiters);
     assert!(!scene.line.has_ready());
     scene.tick(20);
     assert_eq!(scene.probes(), "b");
@@ -104,12 +104,12 @@ fn who_is_detached_leaves_by_itself_and_holds_up_nobody() {
     let mut scene = Scene::new(limits(8, 4, 0));
     scene.come(fold(1), "a");
     assert_eq!(scene.leaves(), "a");
-    let tickets = scene.come(patient(1), "bc");
-    scene.line.detach(scene.now, tickets[0]);
+    let waiters = scene.come(patient(1), "bc");
+    scene.line.detach(scene.now, waiters[0]);
     assert_eq!(scene.leaves(), "b");
     assert_eq!(scene.leaves(), "");
     scene.land(&[1]);
-    scene.line.detach(scene.now, tickets[1]);
+    scene.line.detach(scene.now, waiters[1]);
     assert_eq!(scene.leaves(), "c", "it has its row already");
     assert!(
         !scene.line.start_at_once(scene.now, &fold(1)),
@@ -126,8 +126,8 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
     assert_eq!(scene.probes(), "ab", "before anything else");
     assert_eq!(scene.locks(), "a");
     assert_eq!(scene.leaves(), "", "the row is taken");
-    let tickets = scene.come(patient(1), "cd");
-    scene.line.withdraw(scene.now, tickets[0]);
+    let waiters = scene.come(patient(1), "cd");
+    scene.line.withdraw(scene.now, waiters[0]);
     scene.come(fold(2), "x");
     assert_eq!(scene.probes(), "d", "it has come before x");
     assert_eq!(scene.leaves(), "x");
