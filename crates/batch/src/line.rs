@@ -117,8 +117,8 @@ impl<T> Line<T> {
 
     /// A unit arrives and stands in the line.
     pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> WaiterId {
-        let waiter = WaiterId(self.next_ticket);
-        self.next_ticket += 1;
+        let waiter = WaiterId(self.next_waiter);
+        self.next_waiter += 1;
         if spec.barrier {
             self.barriers.insert(waiter);
         }

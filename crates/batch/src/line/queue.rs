@@ -31,7 +31,7 @@ pub(super) struct Ready {
 #[derive(Debug)]
 pub struct Line<T> {
     pub(super) limits: Limits,
-    pub(super) next_ticket: u64,
+    pub(super) next_waiter: u64,
     pub(super) next_cohort: u64,
     /// Boxed: the map moves its entries when one leaves.
     pub(super) waiting: BTreeMap<WaiterId, Box<Entry<T>>>,
@@ -53,7 +53,7 @@ impl<T> Line<T> {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            next_ticket: 0,
+            next_waiter: 0,
             next_cohort: 0,
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
