@@ -22,7 +22,7 @@ mod spec;
 mod tests;
 mod time_outs;
 
-pub use entry::{Departure, Entry, Limits, Next, WaiterId};
+pub use entry::{Dispatch, Entry, Limits, Next, WaiterId};
 pub use queue::Line;
 pub use rows::{Landing, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;

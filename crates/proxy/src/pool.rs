@@ -48,7 +48,7 @@ use crate::trip;
 use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, Line, Next, WaitSpec, WaiterId};
+use paceline_line::line::{Dispatch, Entry, Key, Keys, Landing, Line, Next, WaitSpec, WaiterId};
 use paceline_line::strategy::Again;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::tally::{GroupSizes, Tallies};
@@ -561,7 +561,7 @@ impl Pool {
     }
 
     /// A group has a connection. (Before, it may go back to the line.)
-    fn count_group(&self, departure: &Departure<Waiter>) {
+    fn count_group(&self, departure: &Dispatch<Waiter>) {
         let members = departure.entries.len();
         let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
         if members > 1 && !departure.entries.first().is_some_and(reads) {

@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
 use paceline_line::learned::Learned;
-use paceline_line::line::{Departure, Entry, Keys, Landing, Strategy};
+use paceline_line::line::{Dispatch, Entry, Keys, Landing, Strategy};
 use paceline_line::request::{Request, Underway};
 use paceline_line::strategy::{self, Again, Batch, Dealt, Invalidation, PlannedRequest, Verdict};
 use paceline_line::tally::{Fallback, Served};
@@ -160,7 +160,7 @@ enum Locked {
 }
 
 /// The connection goes to the client whose unit is next.
-fn seat(owed: Owed, mut group: Departure<Waiter>, conn: Box<ServerConn>) {
+fn seat(owed: Owed, mut group: Dispatch<Waiter>, conn: Box<ServerConn>) {
     let pool = owed.settle();
     let empty = group.entries.pop().and_then(|entry| pool.seat(entry, conn));
     if let Some((conn, keys)) = empty {
@@ -169,7 +169,7 @@ fn seat(owed: Owed, mut group: Departure<Waiter>, conn: Box<ServerConn>) {
 }
 
 impl Trip {
-    fn new(departure: Departure<Waiter>) -> Self {
+    fn new(departure: Dispatch<Waiter>) -> Self {
         let entries = departure.entries;
         Self {
             strategy: entries

@@ -1,7 +1,7 @@
 //! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
 //! group's limits.
 
-use super::{Departure, Entry, GroupId, Key, Keys, Line, Strategy, WaitSpec, WaiterId};
+use super::{Dispatch, Entry, GroupId, Key, Keys, Line, Strategy, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ impl<T> Line<T> {
         now: Instant,
         first: WaiterId,
         group: Option<GroupId>,
-    ) -> Departure<T> {
+    ) -> Dispatch<T> {
         let most = self.most(first, group);
         let mut entries = Vec::new();
         let fences = self.fences(first, group, most);
@@ -70,7 +70,7 @@ impl<T> Line<T> {
             }
         }
         entries.sort_by_key(|e: &Entry<T>| e.waiter);
-        Departure { entries }
+        Dispatch { entries }
     }
 
     /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would

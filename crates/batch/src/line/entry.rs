@@ -27,7 +27,7 @@ pub struct Entry<T> {
 
 /// Those who leave together: one entry travels as it is, several by the strategy of their group.
 #[derive(Debug)]
-pub struct Departure<T> {
+pub struct Dispatch<T> {
     /// In order of arrival; never empty.
     pub entries: Vec<Entry<T>>,
 }
@@ -36,7 +36,7 @@ pub struct Departure<T> {
 #[derive(Debug)]
 pub enum Next<T> {
     /// Carries out these requests. Their rows are in flight until [`Line::land`].
-    Group(Departure<T>),
+    Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<WaiterId>),
     /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::land`].

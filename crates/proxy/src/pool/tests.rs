@@ -25,7 +25,7 @@ impl Pool {
     pub(crate) fn set_off(
         &self,
         row: &Keys,
-    ) -> Option<(Departure<Waiter>, oneshot::Receiver<Delivery>)> {
+    ) -> Option<(Dispatch<Waiter>, oneshot::Receiver<Delivery>)> {
         let now = Instant::now();
         let mut inner = self.lock();
         let (answer, waits) = oneshot::channel();

@@ -2,7 +2,7 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Departure, Entry, Key, Keys, Landing, TimeOut, WaitSpec, WaiterId};
+use paceline_line::line::{Dispatch, Entry, Key, Keys, Landing, TimeOut, WaitSpec, WaiterId};
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// What a free server connection does next.
 pub(crate) enum Work {
     /// Carries out a group.
-    Group(Departure<Waiter>),
+    Group(Dispatch<Waiter>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<(WaiterId, Arc<PlannedRequest>)>),
     /// Waits for a row lock.
@@ -124,12 +124,12 @@ impl Pool {
     }
 
     /// PostgreSQL has granted the lock: takes the requests that go on with it.
-    pub(crate) fn take_locked(&self, wait: &LockWait) -> Departure<Waiter> {
+    pub(crate) fn take_locked(&self, wait: &LockWait) -> Dispatch<Waiter> {
         let now = Instant::now();
         let mut inner = self.lock();
         let entries = inner.line.take_locked(now, wait.key, &wait.spec);
         self.have_left(&entries, now);
-        Departure { entries }
+        Dispatch { entries }
     }
 
     /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.

@@ -1,7 +1,7 @@
 //! What a trip owes to its pool. A batch that panics ends its task; the pool goes on, with one connection less.
 
 use crate::pool::{Pool, Waiter};
-use paceline_line::line::{Departure, Entry, Key};
+use paceline_line::line::{Dispatch, Entry, Key};
 use paceline_line::strategy::Again;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Owed {
     }
 
     /// The rows of a group that sets out, too.
-    pub(super) fn depart(&mut self, departure: &Departure<Waiter>) {
+    pub(super) fn depart(&mut self, departure: &Dispatch<Waiter>) {
         self.rows = crate::pool::keys_of(&departure.entries);
     }
 

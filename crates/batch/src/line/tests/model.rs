@@ -1,7 +1,7 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
 use crate::line::{
-    Departure, Entry, GroupId, Key, Keys, Limits, Strategy, TimeOut, WAIT_UNCHECKED_MAX, WaitSpec,
+    Dispatch, Entry, GroupId, Key, Keys, Limits, Strategy, TimeOut, WAIT_UNCHECKED_MAX, WaitSpec,
     WaiterId,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -373,7 +373,7 @@ impl Model {
     }
 
     /// Judges who leaves, and lets them.
-    pub(super) fn depart(&mut self, now: Instant, departure: Departure<u64>) {
+    pub(super) fn depart(&mut self, now: Instant, departure: Dispatch<u64>) {
         let entries = departure.entries;
         let ready = self.ready(now);
         let head = entries.first().expect("a departure is never empty");

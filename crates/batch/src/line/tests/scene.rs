@@ -1,6 +1,6 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Departure, Entry, Key, Landing, Limits, Line, Next, WaitSpec, WaiterId};
+use crate::line::{Dispatch, Entry, Key, Landing, Limits, Line, Next, WaitSpec, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl Scene {
             .collect()
     }
 
-    pub(super) fn next(&mut self) -> Option<Departure<char>> {
+    pub(super) fn next(&mut self) -> Option<Dispatch<char>> {
         match self.line.next(self.now)? {
             Next::Group(departure) => Some(departure),
             other => panic!("{other:?}"),
