@@ -471,7 +471,7 @@ impl Client {
         }
     }
 
-    /// Waits in the line; a client that leaves or cancels before departure leaves it. A unit that only `reads` may be left
+    /// Waits in the line; a client that leaves or cancels before dispatch leaves it. A unit that only `reads` may be left
     /// at any time: it changes nothing, and others go on without it.
     async fn wait(
         &mut self,

@@ -530,9 +530,9 @@ impl Pool {
     fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
         loop {
             match inner.line.next(now)? {
-                Next::Group(departure) => {
-                    self.have_left(&departure.entries, now);
-                    return Some(Work::Group(departure));
+                Next::Group(dispatch) => {
+                    self.have_left(&dispatch.entries, now);
+                    return Some(Work::Group(dispatch));
                 }
                 Next::Probe(waiters) => {
                     let units = inner.units(waiters);
@@ -561,18 +561,18 @@ impl Pool {
     }
 
     /// A group has a connection. (Before, it may go back to the line.)
-    fn count_group(&self, departure: &Dispatch<Waiter>) {
-        let members = departure.entries.len();
+    fn count_group(&self, dispatch: &Dispatch<Waiter>) {
+        let members = dispatch.entries.len();
         let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
-        if members > 1 && !departure.entries.first().is_some_and(reads) {
+        if members > 1 && !dispatch.entries.first().is_some_and(reads) {
             self.counters().departed(members);
         }
     }
 
     /// One entry rides with its client; anything else is a trip's.
     fn board(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
-        let mut departure = match work {
-            Work::Group(departure) if departure.entries.len() == 1 => departure,
+        let mut dispatch = match work {
+            Work::Group(dispatch) if dispatch.entries.len() == 1 => dispatch,
             other => {
                 if let Work::Group(group) = &other {
                     self.count_group(group);
@@ -581,7 +581,7 @@ impl Pool {
                 return;
             }
         };
-        if let Some(entry) = departure.entries.pop()
+        if let Some(entry) = dispatch.entries.pop()
             && let Some((conn, keys)) = self.seat(entry, conn)
         {
             // The client left in this moment.

@@ -169,8 +169,8 @@ fn seat(owed: Owed, mut group: Dispatch<Waiter>, conn: Box<ServerConn>) {
 }
 
 impl Trip {
-    fn new(departure: Dispatch<Waiter>) -> Self {
-        let entries = departure.entries;
+    fn new(dispatch: Dispatch<Waiter>) -> Self {
+        let entries = dispatch.entries;
         Self {
             strategy: entries
                 .first()

@@ -40,11 +40,11 @@ impl Pool {
             ..WaitSpec::default()
         };
         let waiter = inner.line.submit(now, spec, waiter);
-        let departure = inner.line.next(now);
-        match departure {
-            Some(Next::Group(departure)) => {
+        let dispatch = inner.line.next(now);
+        match dispatch {
+            Some(Next::Group(dispatch)) => {
                 inner.open += 1;
-                Some((departure, waits))
+                Some((dispatch, waits))
             }
             _ => {
                 inner.line.withdraw(now, waiter);

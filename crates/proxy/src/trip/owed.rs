@@ -29,8 +29,8 @@ impl Owed {
     }
 
     /// The rows of a group that sets out, too.
-    pub(super) fn depart(&mut self, departure: &Dispatch<Waiter>) {
-        self.rows = crate::pool::keys_of(&departure.entries);
+    pub(super) fn depart(&mut self, dispatch: &Dispatch<Waiter>) {
+        self.rows = crate::pool::keys_of(&dispatch.entries);
     }
 
     /// The rows come back now.
@@ -73,10 +73,10 @@ mod tests {
         let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
         let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
         let row = Keys::One(Key(7));
-        let (departure, _waits) = pool.set_off(&row).unwrap();
+        let (dispatch, _waits) = pool.set_off(&row).unwrap();
         assert!(pool.set_off(&row).is_none(), "the row is in flight");
         let mut owed = Owed::new(Arc::clone(&pool));
-        owed.depart(&departure);
+        owed.depart(&dispatch);
         let trip = tokio::spawn(async move {
             let _owed = owed;
             panic!("a batch that cannot be built");

@@ -200,7 +200,7 @@ impl Life {
         let next = self.line.next(self.now);
         let left = next.is_some();
         match next {
-            Some(Next::Group(departure)) => self.model.depart(self.now, departure),
+            Some(Next::Group(dispatch)) => self.model.depart(self.now, dispatch),
             Some(Next::Probe(waiters)) => self.model.probe(self.now, &waiters),
             Some(Next::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(

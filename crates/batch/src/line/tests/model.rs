@@ -373,10 +373,10 @@ impl Model {
     }
 
     /// Judges who leaves, and lets them.
-    pub(super) fn depart(&mut self, now: Instant, departure: Dispatch<u64>) {
-        let entries = departure.entries;
+    pub(super) fn depart(&mut self, now: Instant, dispatch: Dispatch<u64>) {
+        let entries = dispatch.entries;
         let ready = self.ready(now);
-        let head = entries.first().expect("a departure is never empty");
+        let head = entries.first().expect("a dispatch is never empty");
         assert_eq!(
             Some(head.waiter),
             ready.first().map(|w| w.waiter),

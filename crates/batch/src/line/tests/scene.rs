@@ -27,7 +27,7 @@ impl Scene {
 
     pub(super) fn next(&mut self) -> Option<Dispatch<char>> {
         match self.line.next(self.now)? {
-            Next::Group(departure) => Some(departure),
+            Next::Group(dispatch) => Some(dispatch),
             other => panic!("{other:?}"),
         }
     }
