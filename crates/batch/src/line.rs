@@ -24,7 +24,7 @@ mod time_outs;
 
 pub use entry::{Dispatch, Entry, Limits, Next, WaiterId};
 pub use queue::Line;
-pub use rows::{Landing, WAIT_UNCHECKED_MAX};
+pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
 pub use several::ROW_AWAITED_MAX;
 pub use spec::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
 pub use time_outs::TimeOut;
@@ -216,7 +216,7 @@ impl<T> Line<T> {
         &mut self,
         now: Instant,
         mut entries: Vec<Entry<T>>,
-        landed: impl IntoIterator<Item = (Key, Landing)>,
+        landed: impl IntoIterator<Item = (Key, LockOutcome)>,
     ) {
         entries.sort_by_key(|e| e.waiter);
         let waiters: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();

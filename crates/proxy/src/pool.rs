@@ -48,7 +48,9 @@ use crate::trip;
 use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{Dispatch, Entry, Key, Keys, Landing, Line, Next, WaitSpec, WaiterId};
+use paceline_line::line::{
+    Dispatch, Entry, Key, Keys, Line, LockOutcome, Next, WaitSpec, WaiterId,
+};
 use paceline_line::strategy::Again;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::tally::{GroupSizes, Tallies};
@@ -75,7 +77,7 @@ pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
 
 fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
     for key in keys.as_slice() {
-        inner.line.land(now, *key, Landing::Free);
+        inner.line.land(now, *key, LockOutcome::Free);
     }
 }
 
@@ -396,7 +398,7 @@ impl Pool {
     pub(crate) fn turn(
         self: &Arc<Self>,
         conn: &mut ServerConn,
-        rows: Vec<(Key, Landing)>,
+        rows: Vec<(Key, LockOutcome)>,
         again: Vec<(Entry<Waiter>, Again)>,
     ) -> Option<Work> {
         let now = Instant::now();
@@ -424,7 +426,7 @@ impl Pool {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
-        let rows = keys.into_iter().map(|key| (key, Landing::Free));
+        let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
         self.lost(&mut inner);
         self.dispatch(&mut inner, now);
@@ -460,7 +462,7 @@ impl Pool {
         inner: &mut Inner,
         now: Instant,
         again: Vec<(Entry<Waiter>, Again)>,
-        mut rows: Vec<(Key, Landing)>,
+        mut rows: Vec<(Key, LockOutcome)>,
     ) {
         let mut cohorts: HashMap<Again, u64> = HashMap::new();
         let mut entries = Vec::with_capacity(again.len());
@@ -468,7 +470,7 @@ impl Pool {
             if how == Again::Blocked {
                 rows.iter_mut()
                     .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
-                    .for_each(|(_, landing)| *landing = Landing::Blocked);
+                    .for_each(|(_, landing)| *landing = LockOutcome::Blocked);
             } else if how != Again::Row {
                 entry.restart();
             }

@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
 use paceline_line::learned::Learned;
-use paceline_line::line::{Dispatch, Entry, Keys, Landing, Strategy};
+use paceline_line::line::{Dispatch, Entry, Keys, LockOutcome, Strategy};
 use paceline_line::request::{Request, Underway};
 use paceline_line::strategy::{self, Again, Batch, Dealt, Invalidation, PlannedRequest, Verdict};
 use paceline_line::tally::{Fallback, Served};
@@ -48,7 +48,7 @@ struct Trip {
     served: Served,
     since: Instant,
     /// How the flight of its rows ends.
-    landing: Landing,
+    landing: LockOutcome,
 }
 
 /// What became of a trip.
@@ -180,7 +180,7 @@ impl Trip {
             batch: None,
             served: Served::default(),
             since: Instant::now(),
-            landing: Landing::Free,
+            landing: LockOutcome::Free,
         }
     }
 

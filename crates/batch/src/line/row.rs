@@ -6,7 +6,7 @@
 //! in the line then leave with that connection. If the lock cannot be waited for separately, or that does not help, the first
 //! request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
-use super::rows::Landing;
+use super::rows::LockOutcome;
 use super::{Entry, GroupId, Key, Keys, Line, Next, WaitSpec, WaiterId};
 use std::time::Instant;
 
@@ -21,12 +21,12 @@ impl<T> Line<T> {
     }
 
     /// Ends the flight of a row. The next request that waits for it may leave.
-    pub fn land(&mut self, now: Instant, key: Key, landing: Landing) {
+    pub fn land(&mut self, now: Instant, key: Key, landing: LockOutcome) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
         };
         row.land(landing);
-        if landing == Landing::Blocked {
+        if landing == LockOutcome::Blocked {
             self.probe_row(now, key);
             self.check_later(key);
         }

@@ -41,7 +41,7 @@ pub(super) enum Contention {
 
 /// How a flight of a row ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Landing {
+pub enum LockOutcome {
     /// The lock was granted at once, or not needed.
     Free,
     /// The lock was granted after a wait.
@@ -61,15 +61,15 @@ impl Row {
         self.contention != Contention::None
     }
 
-    pub(super) fn land(&mut self, landing: Landing) {
+    pub(super) fn land(&mut self, landing: LockOutcome) {
         self.in_flight = false;
         self.contention = match landing {
-            Landing::Free => Contention::None,
-            Landing::Contended => Contention::Lock,
-            Landing::Blocked if self.contention == Contention::None => Contention::Lock,
-            Landing::Blocked => Contention::Alone,
+            LockOutcome::Free => Contention::None,
+            LockOutcome::Contended => Contention::Lock,
+            LockOutcome::Blocked if self.contention == Contention::None => Contention::Lock,
+            LockOutcome::Blocked => Contention::Alone,
         };
-        if landing != Landing::Blocked {
+        if landing != LockOutcome::Blocked {
             self.since = None;
         }
     }

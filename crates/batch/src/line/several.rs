@@ -3,7 +3,7 @@
 //! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
 //! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
 
-use super::{Key, Keys, Landing, Line, WaiterId};
+use super::{Key, Keys, Line, LockOutcome, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl<T> Line<T> {
         let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
         self.set_loose(now, &late.collect());
         for key in keys {
-            self.land(now, *key, Landing::Free);
+            self.land(now, *key, LockOutcome::Free);
         }
     }
 

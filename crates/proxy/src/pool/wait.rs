@@ -2,7 +2,7 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Dispatch, Entry, Key, Keys, Landing, TimeOut, WaitSpec, WaiterId};
+use paceline_line::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaitSpec, WaiterId};
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -63,7 +63,7 @@ impl Inner {
         };
         let (spec, unit) = (spec.clone(), waiter.unit.clone());
         let Some(unit) = unit else {
-            self.line.land(now, key, Landing::Blocked);
+            self.line.land(now, key, LockOutcome::Blocked);
             return None;
         };
         Some(Box::new(LockWait {

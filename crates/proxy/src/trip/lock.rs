@@ -6,7 +6,7 @@ use crate::pool::{LockWait, Pool};
 use crate::server::{ServerConn, ServerError};
 use crate::within::within;
 use bytes::BytesMut;
-use paceline_line::line::{Landing, WAIT_UNCHECKED_MAX};
+use paceline_line::line::{LockOutcome, WAIT_UNCHECKED_MAX};
 use paceline_line::strategy::row_lock::{Lock, RowLock};
 use paceline_wire::Frames;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ enum Ended {
     /// The row is locked, in a transaction that is open.
     Granted(RowLock),
     /// No transaction is open.
-    Over(Landing),
+    Over(LockOutcome),
 }
 
 /// Waits for a row lock on `conn`. `None`: the connection is lost.
@@ -44,7 +44,9 @@ pub(super) async fn wait(
                     return None;
                 }
             },
-            None => end(lock, &mut conn, out).await.map(|()| Landing::Contended),
+            None => end(lock, &mut conn, out)
+                .await
+                .map(|()| LockOutcome::Contended),
         },
         Ok(Ended::Over(landing)) => Ok(landing),
         Err(error) => Err(error),
@@ -80,7 +82,7 @@ fn go_on(
     let mut trip = Trip::new(group);
     // The next lock will probably have to be waited for, too.
     if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
-        trip.landing = Landing::Contended;
+        trip.landing = LockOutcome::Contended;
     }
     trip.build(&owed.pool, conn, out);
     Some(Box::new(trip))
@@ -94,12 +96,12 @@ async fn run(
 ) -> Result<Ended, ServerError> {
     out.clear();
     if !adopt(&wait.unit, pool, conn).await? {
-        return Ok(Ended::Over(Landing::Blocked));
+        return Ok(Ended::Over(LockOutcome::Blocked));
     }
     let Some(mut lock) = RowLock::build(&wait.unit, &mut conn.side, out) else {
-        return Ok(Ended::Over(Landing::Blocked));
+        return Ok(Ended::Over(LockOutcome::Blocked));
     };
-    let (mut called_back, mut landing) = (false, Landing::Blocked);
+    let (mut called_back, mut landing) = (false, LockOutcome::Blocked);
     loop {
         match receive(&mut lock, conn)? {
             Lock::Granted => return Ok(Ended::Granted(lock)),
@@ -111,7 +113,7 @@ async fn run(
         if let Some(read) = waited {
             read?;
         } else if !called_back && !pool.is_awaited(wait.key) {
-            (called_back, landing) = (true, Landing::Contended);
+            (called_back, landing) = (true, LockOutcome::Contended);
             call_back(pool, conn).await?;
         }
     }

@@ -3,7 +3,8 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    Entry, Key, Keys, Landing, Limits, Line, Next, Strategy as Travel, Timeouts, WaitSpec, WaiterId,
+    Entry, Key, Keys, Limits, Line, LockOutcome, Next, Strategy as Travel, Timeouts, WaitSpec,
+    WaiterId,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -224,27 +225,28 @@ impl Life {
         flight.entries.iter().for_each(|e| self.model.gone(e.unit));
         let landing = match (flight.lock, flight.entries.is_empty()) {
             (Some(lock), true) => return self.granted(flight.keys[0], lock),
-            (Some(_), false) => Landing::Contended,
-            (None, _) => Landing::Free,
+            (Some(_), false) => LockOutcome::Contended,
+            (None, _) => LockOutcome::Free,
         };
         self.land_as(&flight.keys, landing);
     }
 
-    fn land_as(&mut self, keys: &[Key], landing: Landing) {
+    fn land_as(&mut self, keys: &[Key], landing: LockOutcome) {
         for key in keys {
             self.line.land(self.now, *key, landing);
             self.note_landing(*key, landing);
         }
     }
 
-    fn note_landing(&mut self, key: Key, landing: Landing) {
+    fn note_landing(&mut self, key: Key, landing: LockOutcome) {
         let before = self.model.contended.get(&key);
         let contended = match (landing, before) {
-            (Landing::Free, _) => None,
-            (Landing::Contended, _) | (Landing::Blocked, None) => Some(Contended::Lock),
-            (Landing::Blocked, Some(_)) => Some(Contended::Alone),
+            (LockOutcome::Free, _) => None,
+            (LockOutcome::Contended, _) | (LockOutcome::Blocked, None) => Some(Contended::Lock),
+            (LockOutcome::Blocked, Some(_)) => Some(Contended::Alone),
         };
-        self.model.land(key, contended, landing == Landing::Blocked);
+        self.model
+            .land(key, contended, landing == LockOutcome::Blocked);
     }
 
     /// A lock is granted: who can leave with it does.
@@ -252,7 +254,7 @@ impl Life {
         let entries = self.line.take_locked(self.now, key, &lock);
         self.model.take_locked(key, &lock, &entries);
         if entries.is_empty() {
-            return self.land_as(&[key], Landing::Contended);
+            return self.land_as(&[key], LockOutcome::Contended);
         }
         self.model.flights.push(Flight {
             entries,
@@ -270,13 +272,13 @@ impl Life {
         let landed: Vec<_> = flight
             .keys
             .iter()
-            .map(|key| (*key, Landing::Blocked))
+            .map(|key| (*key, LockOutcome::Blocked))
             .collect();
         self.line.put_back(self.now, flight.entries, landed);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, Landing::Blocked));
+            .for_each(|key| self.note_landing(*key, LockOutcome::Blocked));
     }
 
     fn put_back(&mut self, which: usize, who: u64, how: How) {
@@ -303,13 +305,13 @@ impl Life {
         let landed: Vec<_> = flight
             .keys
             .iter()
-            .map(|key| (*key, Landing::Free))
+            .map(|key| (*key, LockOutcome::Free))
             .collect();
         self.line.put_back(self.now, back, landed);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, Landing::Free));
+            .for_each(|key| self.note_landing(*key, LockOutcome::Free));
     }
 
     fn change_slips(&mut self, back: &mut [Entry<u64>], how: How) {

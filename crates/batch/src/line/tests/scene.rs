@@ -1,6 +1,6 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Dispatch, Entry, Key, Landing, Limits, Line, Next, WaitSpec, WaiterId};
+use crate::line::{Dispatch, Entry, Key, Limits, Line, LockOutcome, Next, WaitSpec, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ impl Scene {
         let word = word(&entries);
         let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
         let keys: BTreeSet<Key> = keys.copied().collect();
-        let landed = keys.into_iter().map(|key| (key, Landing::Blocked));
+        let landed = keys.into_iter().map(|key| (key, LockOutcome::Blocked));
         self.line.put_back(self.now, entries, landed);
         word
     }
@@ -72,7 +72,7 @@ impl Scene {
 
     pub(super) fn land(&mut self, rows: &[u64]) {
         for row in rows {
-            self.line.land(self.now, Key(*row), Landing::Free);
+            self.line.land(self.now, Key(*row), LockOutcome::Free);
         }
     }
 

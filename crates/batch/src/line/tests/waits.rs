@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, upsert};
-use crate::line::{Key, Landing, Strategy, TimeOut, Timeouts, WaitSpec};
+use crate::line::{Key, LockOutcome, Strategy, TimeOut, Timeouts, WaitSpec};
 use std::time::Duration;
 
 /// A fold that can be asked about, and whose row's lock can be waited for.
@@ -134,7 +134,7 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
     assert_eq!(scene.granted(1), "abd");
     scene.come(patient(1), "e");
     assert_eq!(scene.probes(), "e");
-    scene.line.land(scene.now, Key(1), Landing::Contended);
+    scene.line.land(scene.now, Key(1), LockOutcome::Contended);
     assert_eq!(
         scene.locks(),
         "e",
@@ -153,7 +153,7 @@ fn where_the_lock_does_not_help_the_first_leaves_alone() {
     assert_eq!(scene.blocked(), "abc");
     assert_eq!(scene.probes(), "abc");
     assert_eq!(scene.locks(), "a");
-    scene.line.land(scene.now, Key(1), Landing::Blocked);
+    scene.line.land(scene.now, Key(1), LockOutcome::Blocked);
     assert_eq!(scene.leaves(), "a");
     scene.land(&[1]);
     assert_eq!(scene.leaves(), "bc", "that was enough");
@@ -179,7 +179,7 @@ fn a_lock_is_of_no_use_to_another_group() {
     scene.line.withdraw(scene.now, first[0]);
     assert!(scene.line.is_awaited(Key(1)));
     assert_eq!(scene.granted(1), "");
-    scene.line.land(scene.now, Key(1), Landing::Contended);
+    scene.line.land(scene.now, Key(1), LockOutcome::Contended);
     assert_eq!(scene.locks(), "b");
 }
 
@@ -224,7 +224,7 @@ fn what_a_group_has_waited_for_a_lock_counts() {
     scene.line.put_back(
         scene.now,
         entries.split_off(0),
-        [(Key(1), Landing::Blocked)],
+        [(Key(1), LockOutcome::Blocked)],
     );
     assert_eq!(scene.tick(19), "");
     assert_eq!(scene.tick(1), "al");
@@ -252,7 +252,7 @@ fn what_a_group_has_taken_in_vain_does_not_count() {
     entries.iter_mut().for_each(super::super::Entry::restart);
     scene
         .line
-        .put_back(scene.now, entries, [(Key(1), Landing::Free)]);
+        .put_back(scene.now, entries, [(Key(1), LockOutcome::Free)]);
     assert_eq!(scene.tick(0), "");
     assert_eq!(scene.leaves(), "ab");
 }
