@@ -223,8 +223,8 @@ impl<T> Line<T> {
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
-        for (key, landing) in landed {
-            self.land(now, key, landing);
+        for (key, outcome) in landed {
+            self.land(now, key, outcome);
         }
         for waiter in waiters {
             match self.ready.contains_key(&waiter) || self.is_held(waiter) {

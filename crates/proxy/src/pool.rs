@@ -470,7 +470,7 @@ impl Pool {
             if how == Again::Blocked {
                 rows.iter_mut()
                     .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
-                    .for_each(|(_, landing)| *landing = LockOutcome::Blocked);
+                    .for_each(|(_, outcome)| *outcome = LockOutcome::Blocked);
             } else if how != Again::Row {
                 entry.restart();
             }

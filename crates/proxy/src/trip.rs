@@ -48,7 +48,7 @@ struct Trip {
     served: Served,
     since: Instant,
     /// How the flight of its rows ends.
-    landing: LockOutcome,
+    outcome: LockOutcome,
 }
 
 /// What became of a trip.
@@ -180,7 +180,7 @@ impl Trip {
             batch: None,
             served: Served::default(),
             since: Instant::now(),
-            landing: LockOutcome::Free,
+            outcome: LockOutcome::Free,
         }
     }
 
@@ -323,7 +323,7 @@ impl Trip {
         self.count_group(pool);
         let again = self.take_again(dealt);
         let rows = owed.take_rows().into_iter();
-        let rows = rows.map(|key| (key, self.landing)).collect();
+        let rows = rows.map(|key| (key, self.outcome)).collect();
         owed.pool.turn(conn, rows, again)
     }
 

@@ -61,15 +61,15 @@ impl Row {
         self.contention != Contention::None
     }
 
-    pub(super) fn land(&mut self, landing: LockOutcome) {
+    pub(super) fn land(&mut self, outcome: LockOutcome) {
         self.in_flight = false;
-        self.contention = match landing {
+        self.contention = match outcome {
             LockOutcome::Free => Contention::None,
             LockOutcome::Contended => Contention::Lock,
             LockOutcome::Blocked if self.contention == Contention::None => Contention::Lock,
             LockOutcome::Blocked => Contention::Alone,
         };
-        if landing != LockOutcome::Blocked {
+        if outcome != LockOutcome::Blocked {
             self.since = None;
         }
     }

@@ -48,12 +48,12 @@ pub(super) async fn wait(
                 .await
                 .map(|()| LockOutcome::Contended),
         },
-        Ok(Ended::Over(landing)) => Ok(landing),
+        Ok(Ended::Over(outcome)) => Ok(outcome),
         Err(error) => Err(error),
     };
     match ended {
-        Ok(landing) => {
-            let rows = owed.take_rows().into_iter().map(|key| (key, landing));
+        Ok(outcome) => {
+            let rows = owed.take_rows().into_iter().map(|key| (key, outcome));
             let next = pool.turn(&mut conn, rows.collect(), Vec::new());
             Some((owed, conn, Locked::Nobody(next)))
         }
@@ -82,7 +82,7 @@ fn go_on(
     let mut trip = Trip::new(group);
     // The next lock will probably have to be waited for, too.
     if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
-        trip.landing = LockOutcome::Contended;
+        trip.outcome = LockOutcome::Contended;
     }
     trip.build(&owed.pool, conn, out);
     Some(Box::new(trip))
@@ -101,19 +101,19 @@ async fn run(
     let Some(mut lock) = RowLock::build(&wait.unit, &mut conn.side, out) else {
         return Ok(Ended::Over(LockOutcome::Blocked));
     };
-    let (mut called_back, mut landing) = (false, LockOutcome::Blocked);
+    let (mut called_back, mut outcome) = (false, LockOutcome::Blocked);
     loop {
         match receive(&mut lock, conn)? {
             Lock::Granted => return Ok(Ended::Granted(lock)),
             Lock::Failed => lock.end(out),
-            Lock::Over => return Ok(Ended::Over(landing)),
+            Lock::Over => return Ok(Ended::Over(outcome)),
             Lock::Awaited => {}
         }
         let waited = within(LOOKED_AFTER, exchange(conn, out)).await;
         if let Some(read) = waited {
             read?;
         } else if !called_back && !pool.is_awaited(wait.key) {
-            (called_back, landing) = (true, LockOutcome::Contended);
+            (called_back, outcome) = (true, LockOutcome::Contended);
             call_back(pool, conn).await?;
         }
     }

@@ -223,30 +223,30 @@ impl Life {
             return;
         };
         flight.entries.iter().for_each(|e| self.model.gone(e.unit));
-        let landing = match (flight.lock, flight.entries.is_empty()) {
+        let outcome = match (flight.lock, flight.entries.is_empty()) {
             (Some(lock), true) => return self.granted(flight.keys[0], lock),
             (Some(_), false) => LockOutcome::Contended,
             (None, _) => LockOutcome::Free,
         };
-        self.land_as(&flight.keys, landing);
+        self.land_as(&flight.keys, outcome);
     }
 
-    fn land_as(&mut self, keys: &[Key], landing: LockOutcome) {
+    fn land_as(&mut self, keys: &[Key], outcome: LockOutcome) {
         for key in keys {
-            self.line.land(self.now, *key, landing);
-            self.note_landing(*key, landing);
+            self.line.land(self.now, *key, outcome);
+            self.note_landing(*key, outcome);
         }
     }
 
-    fn note_landing(&mut self, key: Key, landing: LockOutcome) {
+    fn note_landing(&mut self, key: Key, outcome: LockOutcome) {
         let before = self.model.contended.get(&key);
-        let contended = match (landing, before) {
+        let contended = match (outcome, before) {
             (LockOutcome::Free, _) => None,
             (LockOutcome::Contended, _) | (LockOutcome::Blocked, None) => Some(Contended::Lock),
             (LockOutcome::Blocked, Some(_)) => Some(Contended::Alone),
         };
         self.model
-            .land(key, contended, landing == LockOutcome::Blocked);
+            .land(key, contended, outcome == LockOutcome::Blocked);
     }
 
     /// A lock is granted: who can leave with it does.
