@@ -27,7 +27,7 @@ use crate::line::Strategy;
 pub use batch::Batch;
 use bytes::BytesMut;
 pub use messages::FORMATS_MAX;
-pub use outcome::{Again, Dealt, Invalidation, Verdict};
+pub use outcome::{Again, Dealt, Invalidation, MemberOutcome};
 use paceline_relay::request::Form;
 use paceline_relay::sequences::SequenceState;
 use paceline_relay::server::ServerSide;

@@ -19,7 +19,9 @@ use owed::Owed;
 use paceline_line::learned::Learned;
 use paceline_line::line::{Dispatch, Entry, Keys, LockOutcome, Strategy};
 use paceline_line::request::{Request, Underway};
-use paceline_line::strategy::{self, Again, Batch, Dealt, Invalidation, PlannedRequest, Verdict};
+use paceline_line::strategy::{
+    self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
+};
 use paceline_line::tally::{Fallback, Served};
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
@@ -268,7 +270,8 @@ impl Trip {
         while !receive(&mut *batch, conn, &mut dealt)? {
             if pipeline {
                 // Answers go out as they come; who goes again does so at the end.
-                let answered = |dealt: &mut Dealt| matches!(dealt.verdict, Verdict::Answer(_));
+                let answered =
+                    |dealt: &mut Dealt| matches!(dealt.verdict, MemberOutcome::Answer(_));
                 let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
                 self.count(pool, &answered);
                 self.deal(answered);
@@ -369,15 +372,15 @@ impl Trip {
         for Dealt { member, verdict } in dealt {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
             let unit = entry.and_then(|entry| entry.unit.unit.as_ref());
-            if let (Some(unit), Verdict::Answer(answer)) = (unit, verdict) {
+            if let (Some(unit), MemberOutcome::Answer(answer)) = (unit, verdict) {
                 fares.take(unit, answer, &pool.stats);
             }
             if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref())
                 && let Some(strategy) = self.strategy
             {
                 match verdict {
-                    Verdict::Answer(_) => self.served.one(tally),
-                    Verdict::Again(_, why) => tally.came_back(strategy, *why),
+                    MemberOutcome::Answer(_) => self.served.one(tally),
+                    MemberOutcome::Again(_, why) => tally.came_back(strategy, *why),
                 }
             }
         }
@@ -397,7 +400,7 @@ impl Trip {
     fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
         let mut again = Vec::new();
         for Dealt { member, verdict } in dealt {
-            if let Verdict::Again(how, _) = verdict
+            if let MemberOutcome::Again(how, _) = verdict
                 && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
             {
                 again.push((entry, *how));
@@ -409,7 +412,7 @@ impl Trip {
     /// Hands out answers.
     fn deal(&mut self, dealt: Vec<Dealt>) {
         for Dealt { member, verdict } in dealt {
-            if let Verdict::Answer(answer) = verdict
+            if let MemberOutcome::Answer(answer) = verdict
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {
                 // A client that has gone needs no answer.
@@ -421,7 +424,7 @@ impl Trip {
     fn all_alone(&self, why: Fallback) -> Vec<Dealt> {
         let alone = |member| Dealt {
             member,
-            verdict: Verdict::Again(Again::Alone, why),
+            verdict: MemberOutcome::Again(Again::Alone, why),
         };
         (0..self.entries.len()).map(alone).collect()
     }

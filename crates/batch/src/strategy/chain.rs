@@ -11,7 +11,7 @@
 use super::batch::Batch;
 use super::messages::{message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, Verdict, again, halves};
+use super::outcome::{Again, Dealt, MemberOutcome, again, halves};
 use super::plan::PlannedRequest;
 use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
 use crate::line::{GroupId, Strategy};
@@ -187,7 +187,7 @@ impl ChainBatch {
                         write_tail(&mut answer);
                         Dealt {
                             member,
-                            verdict: Verdict::Answer(answer.freeze()),
+                            verdict: MemberOutcome::Answer(answer.freeze()),
                         }
                     }),
             );

@@ -10,7 +10,7 @@ use super::messages::{
     write_tail,
 };
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal};
+use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal};
 use super::plan::{GroupPlan, PlannedRequest, Rewritten};
 use super::prelude::Prelude;
 use crate::line::{GroupId, Key, Keys, Strategy};
@@ -328,12 +328,12 @@ impl DealBatch {
         {
             let unseen = rows == 0 && self.plan.dealing.may_fail_unseen;
             let verdict = match unseen {
-                true => Verdict::Again(Again::Alone, Fallback::NoRow),
+                true => MemberOutcome::Again(Again::Alone, Fallback::NoRow),
                 false => {
                     let tag = format!("{} {rows}", self.plan.dealing.tag);
                     backend::write_command_complete(&mut answer, &tag);
                     write_tail(&mut answer);
-                    Verdict::Answer(answer.freeze())
+                    MemberOutcome::Answer(answer.freeze())
                 }
             };
             dealt.push(Dealt { member, verdict });

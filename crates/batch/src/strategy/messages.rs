@@ -1,6 +1,6 @@
 //! Messages of groups: members' statements as they go to the server, and the parts of answers.
 
-use super::outcome::{Dealt, Verdict};
+use super::outcome::{Dealt, MemberOutcome};
 use bytes::BytesMut;
 use paceline_relay::analysis::Shape;
 use paceline_relay::request::{Form, Request};
@@ -26,7 +26,7 @@ pub(super) fn nobodys(members: impl Iterator<Item = Form>) -> impl Iterator<Item
         write_tail(&mut out);
         Dealt {
             member,
-            verdict: Verdict::Answer(out.freeze()),
+            verdict: MemberOutcome::Answer(out.freeze()),
         }
     })
 }

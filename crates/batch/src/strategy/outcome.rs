@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 /// What becomes of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MemberOutcome {
     /// Its answer, complete.
     Answer(Bytes),
     /// It was not served and nothing of it has happened: it goes again, for this reason.
@@ -35,7 +35,7 @@ pub struct Dealt {
     /// Number of the member in its group, from 0.
     pub member: usize,
     /// What becomes of it.
-    pub verdict: Verdict,
+    pub verdict: MemberOutcome,
 }
 
 /// What a group has shown of its members' template: what was known of it no longer holds.
@@ -55,7 +55,7 @@ pub(super) fn again(
 ) -> impl Iterator<Item = Dealt> {
     members.into_iter().map(move |member| Dealt {
         member,
-        verdict: Verdict::Again(how, why),
+        verdict: MemberOutcome::Again(how, why),
     })
 }
 

@@ -6,7 +6,7 @@
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, Verdict, again};
+use super::outcome::{Again, Dealt, MemberOutcome, again};
 use super::plan::PlannedRequest;
 use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
@@ -151,8 +151,8 @@ impl PipelineBatch {
         let members = self.reads.get(self.current).map(|read| &read.members);
         for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
             let verdict = match failed {
-                true => Verdict::Again(Again::Alone, Fallback::Error),
-                false => Verdict::Answer(answer.clone()),
+                true => MemberOutcome::Again(Again::Alone, Fallback::Error),
+                false => MemberOutcome::Answer(answer.clone()),
             };
             dealt.push(Dealt { member, verdict });
         }

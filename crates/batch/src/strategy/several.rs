@@ -10,7 +10,7 @@ use super::messages::{
     write_tail,
 };
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, Verdict, again, halves, is_refusal, why};
+use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_refusal, why};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
 use super::row::{RowKey, RowKeys};
@@ -317,7 +317,7 @@ impl SeveralBatch {
             write_tail(&mut member.answer);
             dealt.push(Dealt {
                 member: number,
-                verdict: Verdict::Answer(member.answer.freeze()),
+                verdict: MemberOutcome::Answer(member.answer.freeze()),
             });
         }
     }

@@ -11,7 +11,7 @@
 //! A read that fails has done nothing: its members go again alone, and each is told its error there.
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, Verdict, again};
+use super::outcome::{Again, Dealt, MemberOutcome, again};
 use super::plan::PlannedRequest;
 use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
@@ -170,7 +170,7 @@ impl ShareBatch {
         let answer = self.answer.split().freeze();
         dealt.extend((0..self.members).map(|member| Dealt {
             member,
-            verdict: Verdict::Answer(answer.clone()),
+            verdict: MemberOutcome::Answer(answer.clone()),
         }));
     }
 }

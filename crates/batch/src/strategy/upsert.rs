@@ -8,7 +8,9 @@ use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
 };
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why};
+use super::outcome::{
+    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
+};
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
 use super::row::{RowKey, RowKeys};
@@ -371,8 +373,8 @@ impl UpsertBatch {
                     .map(|(number, member)| Dealt {
                         member: number,
                         verdict: match member.inserts {
-                            true => Verdict::Answer(nothing(member.form).freeze()),
-                            false => Verdict::Again(Again::Line, Fallback::Busy),
+                            true => MemberOutcome::Answer(nothing(member.form).freeze()),
+                            false => MemberOutcome::Again(Again::Line, Fallback::Busy),
                         },
                     }),
             ),
@@ -380,7 +382,7 @@ impl UpsertBatch {
         for Dealt { member, verdict } in dealt {
             let inserted = self.members.get_mut(*member).and_then(|m| m.answer.take());
             if let Some(answer) = inserted {
-                *verdict = Verdict::Answer(answer.freeze());
+                *verdict = MemberOutcome::Answer(answer.freeze());
             }
         }
     }

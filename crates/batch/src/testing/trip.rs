@@ -3,7 +3,7 @@
 use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::strategy::{self, Batch, Dealt, Verdict};
+use crate::strategy::{self, Batch, Dealt, MemberOutcome};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
@@ -55,8 +55,8 @@ impl<'a> Trip<'a> {
             self.over = self.batch.receive(frame, self.server, &mut dealt);
         }
         let back = dealt.iter().filter_map(|dealt| match dealt.verdict {
-            Verdict::Again(_, why) => Some((dealt.member, why)),
-            Verdict::Answer(_) => None,
+            MemberOutcome::Again(_, why) => Some((dealt.member, why)),
+            MemberOutcome::Answer(_) => None,
         });
         self.back.extend(back);
         dealt.iter().map(line).collect()
@@ -71,8 +71,8 @@ impl<'a> Trip<'a> {
 /// A member and what becomes of it, in words.
 pub(crate) fn line(dealt: &Dealt) -> String {
     let verdict = match &dealt.verdict {
-        Verdict::Answer(answer) => read_out::to_client(answer).join(", "),
-        Verdict::Again(how, _) => format!("again {how:?}"),
+        MemberOutcome::Answer(answer) => read_out::to_client(answer).join(", "),
+        MemberOutcome::Again(how, _) => format!("again {how:?}"),
     };
     format!("{}: {verdict}", dealt.member)
 }

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use paceline_line::line::{Entry, Strategy};
 use paceline_line::request::Underway;
 use paceline_line::strategy::share::ANSWER_BYTES_MAX;
-use paceline_line::strategy::{Again, Dealt, Verdict};
+use paceline_line::strategy::{Again, Dealt, MemberOutcome};
 use paceline_line::tally::Fallback;
 use std::io;
 
@@ -83,8 +83,8 @@ fn keep(dealt: &mut [Dealt], room: Room) {
     let mut answers = dealt
         .iter_mut()
         .filter_map(|dealt| match &mut dealt.verdict {
-            Verdict::Answer(answer) => Some(answer),
-            Verdict::Again(..) => None,
+            MemberOutcome::Answer(answer) => Some(answer),
+            MemberOutcome::Again(..) => None,
         });
     let Some(first) = answers.next() else {
         return;

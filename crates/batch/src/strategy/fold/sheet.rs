@@ -2,7 +2,7 @@
 
 use super::super::messages::write_columns;
 use super::super::outcome::{
-    Again, Dealt, Verdict, again, halves, is_lock_timeout, is_refusal, why,
+    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
 };
 use super::super::plan::PlannedRequest;
 use super::super::row::RowKey;
@@ -142,26 +142,26 @@ impl Sheet {
         for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
             let row = self.row_start.get(place).copied();
             let verdict = match answer {
-                Some(Answer::Reply(reply)) => Verdict::Answer(reply.freeze()),
+                Some(Answer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
                 Some(Answer::Violates) => {
                     violated_row = row;
-                    Verdict::Again(Again::Alone, Fallback::Error)
+                    MemberOutcome::Again(Again::Alone, Fallback::Error)
                 }
                 // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
                 // rest goes on, in order.
                 None if violated_row.is_some() && violated_row == row => {
-                    Verdict::Again(Again::Line, Fallback::Error)
+                    MemberOutcome::Again(Again::Line, Fallback::Error)
                 }
                 // Missing, or locked by an outsider.
                 None if self.spread == Spread::ManyRows => {
-                    Verdict::Again(Again::Row, Fallback::Busy)
+                    MemberOutcome::Again(Again::Row, Fallback::Busy)
                 }
                 // In an upsert: deleted since, or equal to the one that is there for an index only.
                 None if self.plan.fold.upsert || self.plan.fold.may_fail_unseen => {
-                    Verdict::Again(Again::Alone, Fallback::NoRow)
+                    MemberOutcome::Again(Again::Alone, Fallback::NoRow)
                 }
                 // Missing: its lock would have been waited for. Or the guard did not let it pass.
-                None => Verdict::Answer(self.reply(*form, false, &[]).freeze()),
+                None => MemberOutcome::Answer(self.reply(*form, false, &[]).freeze()),
             };
             dealt.push(Dealt {
                 member: *member,
