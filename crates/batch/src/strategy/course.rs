@@ -9,7 +9,7 @@ use paceline_wire::backend::tag;
 
 /// How far a statement has come.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct StatementProgress {
     injected: Injected,
     begun: bool,
     /// SQLSTATE and message of the error that undid it.
@@ -29,7 +29,7 @@ pub(super) enum Came {
     Other,
 }
 
-impl Course {
+impl StatementProgress {
     /// Of a statement that was sent with these on the way.
     pub(super) fn new(injected: Injected) -> Self {
         Self {

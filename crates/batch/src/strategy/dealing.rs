@@ -4,7 +4,7 @@
 
 use super::array::Array;
 use super::batch::Batch;
-use super::course::{Came, Course, refusal};
+use super::course::{Came, StatementProgress, refusal};
 use super::messages::{
     FORMATS_MAX, message, parameter_bits, result_bits, result_formats, write_columns, write_head,
     write_tail,
@@ -174,7 +174,7 @@ pub struct DealBatch {
     members: Vec<Member>,
     /// Rows that were dealt.
     rows: u64,
-    course: Course,
+    course: StatementProgress,
 }
 
 #[derive(Debug)]
@@ -266,7 +266,7 @@ impl DealBatch {
             plan,
             members: all,
             rows: 0,
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
         })
     }
 

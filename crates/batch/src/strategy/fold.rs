@@ -9,7 +9,7 @@ pub use plan::FoldPlan;
 pub(super) use sheet::Sheet;
 
 use super::batch::Batch;
-use super::course::{Came, Course, refusal};
+use super::course::{Came, StatementProgress, refusal};
 use super::messages::{parameter_bits, result_bits, write_columns};
 use super::outcome::Invalidation;
 use super::outcome::{Again, Dealt, again, is_refusal};
@@ -114,7 +114,7 @@ impl GroupPlan for FoldPlan {
 #[derive(Debug)]
 pub struct FoldBatch {
     sheet: Sheet,
-    course: Course,
+    course: StatementProgress,
 }
 
 impl Batch for FoldBatch {
@@ -171,7 +171,7 @@ impl FoldBatch {
         injected.push_sync();
         Some(Self {
             sheet,
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
         })
     }
 

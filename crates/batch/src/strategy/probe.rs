@@ -6,7 +6,7 @@
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
 use super::array::Array;
-use super::course::{Came, Course};
+use super::course::{Came, StatementProgress};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::row::{RowKey, RowKeys};
 use bytes::{Bytes, BytesMut};
@@ -111,7 +111,7 @@ pub struct Probe {
     /// Rows per request.
     rows_each: usize,
     same: bool,
-    course: Course,
+    course: StatementProgress,
 }
 
 /// How the result is read.
@@ -158,7 +158,7 @@ impl Probe {
             met: vec![0; units.len()],
             rows_each,
             same: false,
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
-use super::course::{Came, Course};
+use super::course::{Came, StatementProgress};
 use super::plan::PlannedRequest;
 use bytes::BytesMut;
 use paceline_relay::server::{Injected, Preparable, ServerSide};
@@ -27,7 +27,7 @@ pub enum Lock {
 /// A wait in flight.
 #[derive(Debug)]
 pub struct RowLock {
-    course: Course,
+    course: StatementProgress,
 }
 
 impl RowLock {
@@ -53,7 +53,7 @@ impl RowLock {
         frontend::write_execute(out);
         frontend::write_flush(out);
         Some(Self {
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
         })
     }
 

@@ -4,7 +4,7 @@
 
 use super::array::Array;
 use super::batch::Batch;
-use super::course::{Came, Course, refusal};
+use super::course::{Came, StatementProgress, refusal};
 use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
     write_tail,
@@ -188,7 +188,7 @@ pub struct SeveralBatch {
     rows: u64,
     /// A row came back that is nobody's.
     strange: bool,
-    course: Course,
+    course: StatementProgress,
 }
 
 #[derive(Debug)]
@@ -265,7 +265,7 @@ impl SeveralBatch {
             owners,
             rows: 0,
             strange: false,
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
         })
     }
 

@@ -2,7 +2,7 @@
 //! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
 use super::batch::Batch;
-use super::course::{Came, Course, refusal};
+use super::course::{Came, StatementProgress, refusal};
 use super::fold::{FoldPlan, Sheet};
 use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
@@ -193,7 +193,7 @@ pub struct UpsertBatch {
     /// Every member is on a key of its own, and there is no second statement.
     one_each: bool,
     sheet: Option<Sheet>,
-    course: Course,
+    course: StatementProgress,
     /// What tells the columns of an answer.
     fields: BytesMut,
 }
@@ -298,7 +298,7 @@ impl UpsertBatch {
             strange: false,
             one_each,
             sheet,
-            course: Course::new(injected),
+            course: StatementProgress::new(injected),
             fields,
         })
     }
