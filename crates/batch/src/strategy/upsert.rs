@@ -14,7 +14,7 @@ use super::outcome::{
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
 use super::row::{RowKey, RowKeys};
-use super::wary::Wary;
+use super::wary::Backoff;
 use crate::line::{GroupId, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
@@ -40,7 +40,7 @@ pub struct UpsertPlan {
     insert_id: u64,
     one_each_id: u64,
     /// So many groups more go without the statement for members on keys of their own.
-    wary: Wary,
+    wary: Backoff,
     /// What DO UPDATE does.
     fold: Option<Arc<FoldPlan>>,
     probe: Option<ProbePlan>,
@@ -78,7 +78,7 @@ impl UpsertPlan {
             template: template.id,
             insert_id: templates.new_id(),
             one_each_id: templates.new_id(),
-            wary: Wary::default(),
+            wary: Backoff::default(),
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),

@@ -3,7 +3,7 @@
 use super::super::messages::{FORMATS_MAX, write_head, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row::RowKeys;
-use super::super::wary::Wary;
+use super::super::wary::Backoff;
 use bytes::BytesMut;
 use paceline_relay::errors::not_exactly;
 use paceline_relay::request::Form;
@@ -22,7 +22,7 @@ pub struct FoldPlan {
     pub(super) probe: Option<ProbePlan>,
     pub(super) lock: LockPlan,
     /// Groups go without [`Spread::OneEach`].
-    pub(super) wary: Wary,
+    pub(super) wary: Backoff,
     pub(super) rows: RowKeys,
     pub(super) fingerprint: String,
     /// OIDs of the template's parameters.
@@ -73,7 +73,7 @@ impl FoldPlan {
                 many_rows: templates.new_id(),
                 one_each: templates.new_id(),
             },
-            wary: Wary::default(),
+            wary: Backoff::default(),
             fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
