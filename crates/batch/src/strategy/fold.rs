@@ -6,7 +6,7 @@ mod plan;
 mod sheet;
 
 pub use plan::FoldPlan;
-pub(super) use sheet::Sheet;
+pub(super) use sheet::FoldResult;
 
 use super::batch::Batch;
 use super::course::{Came, StatementProgress, refusal};
@@ -113,7 +113,7 @@ impl GroupPlan for FoldPlan {
 /// A fold on its way.
 #[derive(Debug)]
 pub struct FoldBatch {
-    sheet: Sheet,
+    sheet: FoldResult,
     course: StatementProgress,
 }
 
@@ -166,7 +166,7 @@ impl FoldBatch {
         if plan.fold.partitioned {
             limits.write_limits(server, &mut injected, out);
         }
-        let sheet = Sheet::write(plan, members, server, &mut injected, out)?;
+        let sheet = FoldResult::write(plan, members, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
         Some(Self {

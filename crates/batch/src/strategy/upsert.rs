@@ -3,7 +3,7 @@
 
 use super::batch::Batch;
 use super::course::{Came, StatementProgress, refusal};
-use super::fold::{FoldPlan, Sheet};
+use super::fold::{FoldPlan, FoldResult};
 use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
 };
@@ -192,7 +192,7 @@ pub struct UpsertBatch {
     strange: bool,
     /// Every member is on a key of its own, and there is no second statement.
     one_each: bool,
-    sheet: Option<Sheet>,
+    sheet: Option<FoldResult>,
     course: StatementProgress,
     /// What tells the columns of an answer.
     fields: BytesMut,
@@ -242,7 +242,7 @@ impl Batch for UpsertBatch {
 
     /// Rows that were inserted, and rows that a member has changed.
     fn rows_written(&self) -> u64 {
-        self.inserted_rows + self.sheet.as_ref().map_or(0, Sheet::rows_written)
+        self.inserted_rows + self.sheet.as_ref().map_or(0, FoldResult::rows_written)
     }
 }
 
@@ -280,7 +280,13 @@ impl UpsertBatch {
         let sheet = match &plan.fold {
             Some(fold) if !one_each => {
                 let fold = Arc::clone(fold);
-                Some(Sheet::write(fold, members, server, &mut injected, out)?)
+                Some(FoldResult::write(
+                    fold,
+                    members,
+                    server,
+                    &mut injected,
+                    out,
+                )?)
             }
             _ => None,
         };

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The members of a fold.
 #[derive(Debug)]
-pub(in crate::strategy) struct Sheet {
+pub(in crate::strategy) struct FoldResult {
     plan: Arc<FoldPlan>,
     /// Members in the order of (row, arrival): number in the group and form.
     order: Vec<(usize, Form)>,
@@ -40,7 +40,7 @@ enum Answer {
     Violates,
 }
 
-impl Sheet {
+impl FoldResult {
     /// Writes the statement of a group, without `Sync`.
     pub(in crate::strategy) fn write(
         plan: Arc<FoldPlan>,
