@@ -10,7 +10,7 @@ mod tests;
 
 /// Empty until something is set.
 #[derive(Debug, Default)]
-pub(super) struct Journal(Vec<Level>);
+pub(super) struct SettingsUndoLog(Vec<Level>);
 
 #[derive(Debug)]
 struct Level {
@@ -25,7 +25,7 @@ struct Level {
 /// Bytes of settings that savepoints may keep: a client can make as many as it likes.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-impl Journal {
+impl SettingsUndoLog {
     /// These settings are about to change.
     pub(super) fn changes(&mut self, settings: &Arc<Settings>) {
         if self.0.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::expectations::Expectations;
-use super::journal::Journal;
+use super::journal::SettingsUndoLog;
 use super::moved::Moved;
 use super::policy::StatePolicy;
 use super::repetition::Repeat;
@@ -73,7 +73,7 @@ pub struct Ride {
     /// Statements bound to portals.
     pub(super) portals: HashMap<Box<[u8]>, Portal>,
     /// Settings that the transaction may still undo.
-    pub(super) journal: Journal,
+    pub(super) journal: SettingsUndoLog,
     /// What the client keeps this server for beyond its transaction.
     pub(super) kept: Vec<PinReason>,
     /// That it keeps this server has been noted.
@@ -255,7 +255,7 @@ impl Ride {
             body: Body::Forward(0),
             unit: Progress::default(),
             portals: HashMap::new(),
-            journal: Journal::default(),
+            journal: SettingsUndoLog::default(),
             kept: Vec::new(),
             noted: false,
             stays: false,

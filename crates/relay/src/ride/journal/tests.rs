@@ -1,13 +1,13 @@
 //! Transactions and savepoints, undone and kept.
 
-use super::Journal;
+use super::SettingsUndoLog;
 use crate::settings::{Settings, SettingsBook};
 use paceline_sql::SessionChange;
 use std::sync::Arc;
 
 struct Scene {
     book: SettingsBook,
-    journal: Journal,
+    journal: SettingsUndoLog,
     settings: Arc<Settings>,
 }
 
@@ -16,7 +16,7 @@ impl Scene {
         let book = SettingsBook::default();
         Self {
             settings: book.none(),
-            journal: Journal::default(),
+            journal: SettingsUndoLog::default(),
             book,
         }
     }
@@ -94,7 +94,7 @@ fn many_savepoints_with_different_settings_fill_it() {
     let long = "x".repeat(60_000);
     let with =
         |n: usize| book.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
-    let mut journal = Journal::default();
+    let mut journal = SettingsUndoLog::default();
     let one = with(0);
     for _ in 0..1_000 {
         journal.savepoint("s", &one);
