@@ -11,7 +11,7 @@ mod table;
 mod tests;
 
 pub use census::Census;
-pub use counts::{Counted, Fallback, Tally};
+pub use counts::{Counted, Fallback, TemplateStats};
 pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names, OTHER};
 pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
 pub use table::{Called, Seen, table};
@@ -29,11 +29,11 @@ pub const TALLIES_MAX: usize = 1_000;
 
 /// The members of a group that were served, template by template; counted when it is over.
 #[derive(Debug, Default)]
-pub struct Served(Vec<(Arc<Tally>, u64)>);
+pub struct Served(Vec<(Arc<TemplateStats>, u64)>);
 
 impl Served {
     /// A member has its answer.
-    pub fn one(&mut self, tally: &Arc<Tally>) {
+    pub fn one(&mut self, tally: &Arc<TemplateStats>) {
         let mut parts = self.0.iter_mut();
         match parts.find(|(known, _)| Arc::ptr_eq(known, tally)) {
             Some((_, units)) => *units += 1,
@@ -70,8 +70,8 @@ pub struct Tallies {
     /// By template.
     known: HashMap<u64, Shown>,
     /// Forgotten ones on which units may still count: they are among the others until nobody holds them.
-    leaving: Vec<Arc<Tally>>,
-    others: Arc<Tally>,
+    leaving: Vec<Arc<TemplateStats>>,
+    others: Arc<TemplateStats>,
     names: Arc<Names>,
     /// By what metrics call them: several templates may have one name.
     named: HashMap<String, Weak<Name>>,
@@ -80,10 +80,10 @@ pub struct Tallies {
 /// A template that is shown by itself; in metrics only what was counted since it has a name.
 #[derive(Debug)]
 struct Shown {
-    tally: Arc<Tally>,
+    tally: Arc<TemplateStats>,
     name: Option<Arc<Name>>,
     /// What it counted before it had a name.
-    unnamed: Option<Arc<Tally>>,
+    unnamed: Option<Arc<TemplateStats>>,
     /// Its units when some were forgotten last.
     units_then: u64,
 }
@@ -91,7 +91,7 @@ struct Shown {
 impl Shown {
     fn new(template: &Arc<Template>, name: Option<Arc<Name>>) -> Self {
         Self {
-            tally: Tally::of(template),
+            tally: TemplateStats::of(template),
             name,
             unnamed: None,
             units_then: 0,
@@ -114,7 +114,7 @@ impl Tallies {
     }
 
     /// The tally on which the template's next unit counts.
-    pub fn of(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+    pub fn of(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         if let Some(shown) = self.known.get(&template.id) {
             let earns_name = shown.tally.earns_name.swap(false, Ordering::Relaxed);
             if !earns_name || shown.name.is_some() {
@@ -134,12 +134,12 @@ impl Tallies {
 
     /// Its template has earned a name: what it counts from now on is shown under that, if there is one left. What it has
     /// counted so far stays among the others, else their sum would fall.
-    fn go_on_named(&mut self, template: &Arc<Template>) -> Arc<Tally> {
+    fn go_on_named(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         let name = self.name(template.name());
         let shown = self.known.entry(template.id);
         let shown = shown.or_insert_with(|| Shown::new(template, None));
         if name.is_some() {
-            let unnamed = std::mem::replace(&mut shown.tally, Tally::of(template));
+            let unnamed = std::mem::replace(&mut shown.tally, TemplateStats::of(template));
             unnamed.forgotten.store(true, Ordering::Relaxed);
             (shown.name, shown.unnamed) = (name, Some(unnamed));
         }

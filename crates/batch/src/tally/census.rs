@@ -1,13 +1,13 @@
 //! What a pool has counted, at one moment: for people by template, for metrics by name. Who counts on is not held up.
 
-use super::{Shown, Tally};
+use super::{Shown, TemplateStats};
 use std::sync::Arc;
 
 /// A template that is shown by itself.
 #[derive(Debug)]
 struct Entry {
-    tally: Arc<Tally>,
-    unnamed: Option<Arc<Tally>>,
+    tally: Arc<TemplateStats>,
+    unnamed: Option<Arc<TemplateStats>>,
     is_named: bool,
 }
 
@@ -21,13 +21,13 @@ impl Entry {
     }
 
     /// All that it has counted.
-    fn whole(self) -> Arc<Tally> {
+    fn whole(self) -> Arc<TemplateStats> {
         let Some(unnamed) = self.unnamed else {
             return self.tally;
         };
-        let sum = Tally {
+        let sum = TemplateStats {
             template: self.tally.template.clone(),
-            ..Tally::default()
+            ..TemplateStats::default()
         };
         sum.add(&unnamed);
         sum.add(&self.tally);
@@ -40,13 +40,13 @@ impl Entry {
 pub struct Census {
     /// In no order.
     known: Vec<Entry>,
-    others: Vec<Arc<Tally>>,
+    others: Vec<Arc<TemplateStats>>,
 }
 
 impl Census {
     pub(super) fn new<'a>(
         known: impl Iterator<Item = &'a Shown>,
-        others: impl Iterator<Item = &'a Arc<Tally>>,
+        others: impl Iterator<Item = &'a Arc<TemplateStats>>,
     ) -> Self {
         Self {
             known: known.map(Entry::of).collect(),
@@ -55,14 +55,14 @@ impl Census {
     }
 
     /// All of each template that is shown by itself, and the sum of all others.
-    pub fn by_template(self) -> Vec<Arc<Tally>> {
+    pub fn by_template(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
         let known = self.known.into_iter().map(Entry::whole);
         known.chain([Arc::new(sum)]).collect()
     }
 
     /// Those that have names, what they counted since then, and the sum of all others.
-    pub fn by_name(self) -> Vec<Arc<Tally>> {
+    pub fn by_name(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
         let mut all = Vec::with_capacity(self.known.len() + 1);
         for seat in self.known {
@@ -76,8 +76,8 @@ impl Census {
         all
     }
 
-    fn sum_of_others(&self) -> Tally {
-        let sum = Tally::default();
+    fn sum_of_others(&self) -> TemplateStats {
+        let sum = TemplateStats::default();
         self.others.iter().for_each(|tally| sum.add(tally));
         sum
     }

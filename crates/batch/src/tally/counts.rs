@@ -81,7 +81,7 @@ pub struct Counted {
 
 /// Counts of one template in one pool.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct TemplateStats {
     /// `None`: of all templates that are not counted by themselves.
     pub(super) template: Option<Arc<Template>>,
     /// Used so often since it was asked last that its template should have a name.
@@ -98,7 +98,7 @@ pub struct Tally {
     pub(super) merge: Trips,
 }
 
-impl Tally {
+impl TemplateStats {
     pub(super) fn of(template: &Arc<Template>) -> Arc<Self> {
         Arc::new(Self {
             template: Some(Arc::clone(template)),
@@ -219,7 +219,7 @@ pub(super) fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-impl Tally {
+impl TemplateStats {
     /// What metrics call its template, or all that have no name.
     pub fn name(&self) -> &str {
         self.template().map_or(OTHER, |template| template.name())

@@ -1,6 +1,6 @@
 //! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
 
-use super::{Counted, Tally};
+use super::{Counted, TemplateStats};
 use crate::line::Strategy;
 use paceline_relay::show::Table;
 use paceline_relay::template::shortened;
@@ -36,7 +36,7 @@ pub(super) const COLUMNS: [&str; 12] = [
 #[derive(Debug)]
 pub struct Seen {
     /// The counts.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<TemplateStats>,
     /// `None`: they do not.
     pub why_alone: Option<String>,
 }
@@ -46,7 +46,7 @@ pub struct Seen {
 pub enum Called {
     /// By their text, for who may have written it.
     ByText,
-    /// As metrics call them ([`Tally::name`]), for everybody else: the text may hold values.
+    /// As metrics call them ([`TemplateStats::name`]), for everybody else: the text may hold values.
     ByName,
 }
 

@@ -5,18 +5,18 @@ use super::*;
 use paceline_relay::template::Templates;
 use paceline_relay::template::text_id;
 
-fn tally(templates: &Templates, text: &str) -> Arc<Tally> {
+fn tally(templates: &Templates, text: &str) -> Arc<TemplateStats> {
     Tallies::default().of(&templates.prepared(text, &[0, 0]))
 }
 
-fn served(members: &[&Arc<Tally>]) -> Served {
+fn served(members: &[&Arc<TemplateStats>]) -> Served {
     let mut served = Served::default();
     members.iter().for_each(|tally| served.one(tally));
     served
 }
 
 /// The rows of the table, values joined by `|`; NULL is `-`.
-fn rows(seen: Vec<(&Arc<Tally>, Option<&str>)>, leases: u64) -> Vec<String> {
+fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<String> {
     let seen = seen.into_iter().map(|(tally, why)| Seen {
         tally: Arc::clone(tally),
         why_alone: why.map(str::to_owned),
@@ -375,7 +375,7 @@ fn what_has_one_name_is_not_more_for_being_many() {
         }
     }
     let all = tallies.census().by_template();
-    let used = |tally: &&Arc<Tally>| {
+    let used = |tally: &&Arc<TemplateStats>| {
         tally
             .template()
             .is_some_and(|template| template.id == used.id)

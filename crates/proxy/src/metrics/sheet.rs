@@ -9,7 +9,7 @@ use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
 use crate::stats::Durations;
 use paceline_line::line::Strategy;
-use paceline_line::tally::{OTHER, Sizes, Tally};
+use paceline_line::tally::{OTHER, Sizes, TemplateStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
 use prometheus_client::registry::Registry;
@@ -227,7 +227,7 @@ impl Sheet {
         add(&mut self.pool_servers_max, pool.clone(), load.servers_max);
     }
 
-    fn add_tally(&mut self, pool: &PoolLabels, tally: &Tally) {
+    fn add_tally(&mut self, pool: &PoolLabels, tally: &TemplateStats) {
         let template = tally.name().to_owned();
         let labels = |strategy| TripLabels {
             pool: pool.clone(),
@@ -248,7 +248,7 @@ impl Sheet {
         add(&mut self.pool_units, pool.clone(), tally.units());
     }
 
-    fn add_trips(&mut self, tally: &Tally, strategy: Strategy, labels: &TripLabels) {
+    fn add_trips(&mut self, tally: &TemplateStats, strategy: Strategy, labels: &TripLabels) {
         let Some(counted) = tally.counted(strategy) else {
             return;
         };

@@ -8,7 +8,7 @@ use super::known::Stage;
 use paceline_line::learned::Learned;
 use paceline_line::prospect::Prospect;
 use paceline_line::show::Table;
-use paceline_line::tally::{self, Called, Seen, Tally};
+use paceline_line::tally::{self, Called, Seen, TemplateStats};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ impl Pool {
     }
 
     /// The tallies, each with what is known of its template.
-    fn tallies(&self) -> Vec<(Arc<Tally>, Option<Arc<Learned>>)> {
+    fn tallies(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<Learned>>)> {
         let inner = self.lock();
         let learned = inner.learned.iter().filter_map(|((id, _), known)| {
             let Stage::Learned(learned, _) = &known.stage else {
@@ -37,12 +37,12 @@ impl Pool {
         let learned: HashMap<u64, Arc<Learned>> = learned.collect();
         let census = inner.tallies.census();
         drop(inner);
-        let of = |tally: &Tally| learned.get(&tally.template()?.id).map(Arc::clone);
+        let of = |tally: &TemplateStats| learned.get(&tally.template()?.id).map(Arc::clone);
         let all = census.by_template().into_iter();
         all.map(|tally| (Arc::clone(&tally), of(&tally))).collect()
     }
 
-    fn why_alone(&self, tally: &Tally, learned: Option<&Learned>) -> Option<String> {
+    fn why_alone(&self, tally: &TemplateStats, learned: Option<&Learned>) -> Option<String> {
         let template = tally.template()?;
         let Some(learned) = learned else {
             return Some(NOT_LEARNED.to_owned());

@@ -6,7 +6,7 @@ use crate::server::ServerConn;
 use paceline_line::learned::Learned;
 use paceline_line::server::StatementKey;
 use paceline_line::settings::Settings;
-use paceline_line::tally::Tally;
+use paceline_line::tally::TemplateStats;
 use paceline_line::template::Template;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 pub(super) struct Known {
     pub(super) stage: Stage,
     /// Gone when it is forgotten and nobody counts on it any more.
-    tally: Weak<Tally>,
+    tally: Weak<TemplateStats>,
 }
 
 /// How far the pool has come with a template.
@@ -79,7 +79,7 @@ impl Pool {
         &self,
         template: &Arc<Template>,
         settings: u64,
-    ) -> (Knowledge, Arc<Tally>) {
+    ) -> (Knowledge, Arc<TemplateStats>) {
         // Made before the lock is taken: the whole text is read for it.
         template.name();
         let mut inner = self.lock();
