@@ -10,7 +10,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use census::Census;
+pub use census::StatsSnapshot;
 pub use counts::{Counted, Fallback, TemplateStats};
 pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names, OTHER};
 pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
@@ -201,8 +201,8 @@ impl Tallies {
     }
 
     /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
-    pub fn census(&self) -> Census {
+    pub fn census(&self) -> StatsSnapshot {
         let others = self.leaving.iter().chain([&self.others]);
-        Census::new(self.known.values(), others)
+        StatsSnapshot::new(self.known.values(), others)
     }
 }

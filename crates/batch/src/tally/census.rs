@@ -37,13 +37,13 @@ impl Entry {
 
 /// The tallies of a pool at one moment.
 #[derive(Debug)]
-pub struct Census {
+pub struct StatsSnapshot {
     /// In no order.
     known: Vec<Entry>,
     others: Vec<Arc<TemplateStats>>,
 }
 
-impl Census {
+impl StatsSnapshot {
     pub(super) fn new<'a>(
         known: impl Iterator<Item = &'a Shown>,
         others: impl Iterator<Item = &'a Arc<TemplateStats>>,

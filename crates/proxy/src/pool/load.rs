@@ -1,7 +1,7 @@
 //! What a pool is doing at one moment, for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
-use paceline_line::tally::Census;
+use paceline_line::tally::StatsSnapshot;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) struct Load {
 
 impl Pool {
     /// How busy it is, and what it has counted.
-    pub(crate) fn load(&self) -> (Load, Census) {
+    pub(crate) fn load(&self) -> (Load, StatsSnapshot) {
         let inner = self.lock();
         let waiting = inner.line.len();
         let idle = inner.idle.len() + inner.parked.len();
