@@ -162,7 +162,7 @@ impl<T> Line<T> {
     }
 
     /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
-    /// flight until [`Line::land`].
+    /// flight until [`Line::release_rows`].
     pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
         let keys = spec.keys.as_slice();
@@ -224,7 +224,7 @@ impl<T> Line<T> {
             self.return_to_place(now, entry);
         }
         for (key, outcome) in landed {
-            self.land(now, key, outcome);
+            self.release_rows(now, key, outcome);
         }
         for waiter in waiters {
             match self.ready.contains_key(&waiter) || self.is_held(waiter) {
@@ -329,7 +329,7 @@ impl<T> Line<T> {
     pub fn tick(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
         let late = self.time_out(now);
         self.release_held(now);
-        self.give_way(now);
+        self.expire_multi_row(now);
         self.check_rows(now);
         late
     }

@@ -75,9 +75,9 @@ pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
     keys
 }
 
-fn land(inner: &mut Inner, now: Instant, keys: &Keys) {
+fn release_rows(inner: &mut Inner, now: Instant, keys: &Keys) {
     for key in keys.as_slice() {
-        inner.line.land(now, *key, LockOutcome::Free);
+        inner.line.release_rows(now, *key, LockOutcome::Free);
     }
 }
 
@@ -288,7 +288,7 @@ impl Pool {
                 }
                 return Submitted::Seat(Seat::new(self, conn, spec.keys));
             }
-            land(&mut inner, now, &spec.keys);
+            release_rows(&mut inner, now, &spec.keys);
         }
         if inner.open == 0
             && let Some(told) = inner.refusal(now)
@@ -306,29 +306,29 @@ impl Pool {
             answer,
             told_queued: false,
         };
-        let waiter = inner.line.submit(now, spec, waiter);
+        let id = inner.line.submit(now, spec, waiter);
         self.counters().waiting.fetch_add(1, Ordering::Relaxed);
         if inner.open == 0 || !inner.idle.is_empty() {
             self.dispatch(&mut inner, now);
         }
         self.tend(&mut inner);
-        Submitted::Waiting(waiter, waits)
+        Submitted::Waiting(id, waits)
     }
 
     /// Rows are not waited for any longer, though what keeps them goes on.
-    fn give_up(self: &Arc<Self>, keys: &Keys) {
+    fn release_rows_early(self: &Arc<Self>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.line.give_up(now, keys.as_slice());
+        inner.line.release_rows_early(now, keys.as_slice());
         self.dispatch(&mut inner, now);
         self.tend(&mut inner);
     }
 
     /// Rows are free.
-    fn land(self: &Arc<Self>, keys: &Keys) {
+    fn release_rows(self: &Arc<Self>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        land(&mut inner, now, keys);
+        release_rows(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
     }
 
@@ -360,7 +360,7 @@ impl Pool {
     pub(crate) fn release(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &Keys) {
         let now = Instant::now();
         let mut inner = self.lock();
-        land(&mut inner, now, keys);
+        release_rows(&mut inner, now, keys);
         let mut worn_out = None;
         match conn {
             Some(mut conn) => match self.is_worn_out(&mut inner, &conn, now) {
@@ -587,7 +587,7 @@ impl Pool {
             && let Some((conn, keys)) = self.seat(entry, conn)
         {
             // The client left in this moment.
-            land(inner, Instant::now(), &keys);
+            release_rows(inner, Instant::now(), &keys);
             inner.idle.push(conn);
         }
     }

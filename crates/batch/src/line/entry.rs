@@ -35,11 +35,11 @@ pub struct Dispatch<T> {
 /// What a free server connection does next.
 #[derive(Debug)]
 pub enum Next<T> {
-    /// Carries out these requests. Their rows are in flight until [`Line::land`].
+    /// Carries out these requests. Their rows are in flight until [`Line::release_rows`].
     Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<WaiterId>),
-    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::land`].
+    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::release_rows`].
     Lock(WaiterId),
 }
 

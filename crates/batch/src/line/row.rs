@@ -21,11 +21,11 @@ impl<T> Line<T> {
     }
 
     /// Ends the flight of a row. The next request that waits for it may leave.
-    pub fn land(&mut self, now: Instant, key: Key, outcome: LockOutcome) {
+    pub fn release_rows(&mut self, now: Instant, key: Key, outcome: LockOutcome) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
         };
-        row.land(outcome);
+        row.release_rows(outcome);
         if outcome == LockOutcome::Blocked {
             self.probe_row(now, key);
             self.check_later(key);

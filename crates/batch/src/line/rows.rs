@@ -61,7 +61,7 @@ impl Row {
         self.contention != Contention::None
     }
 
-    pub(super) fn land(&mut self, outcome: LockOutcome) {
+    pub(super) fn release_rows(&mut self, outcome: LockOutcome) {
         self.in_flight = false;
         self.contention = match outcome {
             LockOutcome::Free => Contention::None,

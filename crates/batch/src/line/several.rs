@@ -14,30 +14,30 @@ pub const ROW_AWAITED_MAX: Duration = Duration::from_millis(100);
 impl<T> Line<T> {
     /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
     /// known.
-    pub(super) fn give_way(&mut self, now: Instant) {
+    pub(super) fn expire_multi_row(&mut self, now: Instant) {
         if self.several.look_at.is_none_or(|at| at > now) {
             return;
         }
         let waiting: Vec<WaiterId> = self.several.waiting.iter().copied().collect();
         let (late, patient): (Vec<WaiterId>, Vec<WaiterId>) =
             waiting.into_iter().partition(|t| self.waits_long(now, *t));
-        self.set_loose(now, &late.into_iter().collect());
+        self.detach(now, &late.into_iter().collect());
         self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
     }
 
     /// Rows are free because who is on them has been for long, and still is: the units on several rows that stand on them
     /// would only come to the same, one after the other. They leave by themselves.
-    pub fn give_up(&mut self, now: Instant, keys: &[Key]) {
+    pub fn release_rows_early(&mut self, now: Instant, keys: &[Key]) {
         let rows = keys.iter().filter_map(|key| self.rows.get(key));
         let waiting = rows.flat_map(|row| &row.queue).copied();
         let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
-        self.set_loose(now, &late.collect());
+        self.detach(now, &late.collect());
         for key in keys {
-            self.land(now, *key, LockOutcome::Free);
+            self.release_rows(now, *key, LockOutcome::Free);
         }
     }
 
-    /// When [`Line::give_way`] has something to do.
+    /// When [`Line::expire_multi_row`] has something to do.
     pub(super) fn gives_way_at(&self) -> Option<Instant> {
         self.several.look_at
     }
@@ -80,12 +80,12 @@ impl<T> Line<T> {
     /// It waits for no row any more, and leaves by itself.
     pub fn detach(&mut self, now: Instant, waiter: WaiterId) {
         if self.waiting.contains_key(&waiter) && !self.ready.contains_key(&waiter) {
-            self.set_loose(now, &BTreeSet::from([waiter]));
+            self.detach(now, &BTreeSet::from([waiter]));
         }
     }
 
     /// They wait for no row any more.
-    fn set_loose(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
+    fn detach(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
         let mut rows = BTreeSet::new();
         for waiter in late {
             let Some(entry) = self.waiting.get_mut(waiter) else {

@@ -270,7 +270,7 @@ async fn hold_rows<T>(
     match tokio::time::timeout(limit, &mut riding).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            rows.give_up();
+            rows.release_rows_early();
             riding.await
         }
     }

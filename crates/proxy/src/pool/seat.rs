@@ -85,8 +85,8 @@ pub(crate) struct Rows<'a> {
 
 impl Rows<'_> {
     /// Others may have them, though the unit is still on its way: nobody waits for its like on these rows again.
-    pub(crate) fn give_up(self) {
-        self.pool.give_up(&std::mem::take(self.keys));
+    pub(crate) fn release_rows_early(self) {
+        self.pool.release_rows_early(&std::mem::take(self.keys));
     }
 }
 
@@ -147,7 +147,7 @@ impl Seat {
 
     /// The rows are free; the connection stays.
     pub(crate) fn free_rows(&mut self) {
-        self.pool.land(&std::mem::take(&mut self.keys));
+        self.pool.release_rows(&std::mem::take(&mut self.keys));
     }
 
     /// The connection may serve somebody else.

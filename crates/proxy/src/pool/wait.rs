@@ -48,9 +48,9 @@ pub(crate) type Probed = (WaiterId, probe::Probed);
 impl Inner {
     /// The requests to be probed.
     pub(super) fn units(&self, waiters: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
-        let unit = |waiter: WaiterId| {
-            let (_, waiter) = self.line.get(waiter)?;
-            Some((waiter, Arc::clone(waiter.unit.as_ref()?)))
+        let unit = |id: WaiterId| {
+            let (_, waiter) = self.line.get(id)?;
+            Some((id, Arc::clone(waiter.unit.as_ref()?)))
         };
         waiters.into_iter().filter_map(unit).collect()
     }
@@ -63,7 +63,7 @@ impl Inner {
         };
         let (spec, unit) = (spec.clone(), waiter.unit.clone());
         let Some(unit) = unit else {
-            self.line.land(now, key, LockOutcome::Blocked);
+            self.line.release_rows(now, key, LockOutcome::Blocked);
             return None;
         };
         Some(Box::new(LockWait {

@@ -70,10 +70,10 @@ impl Life {
         match step {
             Step::Submit(spec) => self.submit(spec.clone()),
             Step::StartAtOnce(spec) => self.start_at_once(spec),
-            Step::GiveWay => self.give_way(),
-            Step::GiveUp(which) => self.give_up(*which),
+            Step::GiveWay => self.expire_multi_row(),
+            Step::GiveUp(which) => self.release_rows_early(*which),
             Step::Next => drop(self.next()),
-            Step::Land(which) => self.land(*which),
+            Step::Land(which) => self.release_rows(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
             Step::Blocked(which) => self.blocked(*which),
             Step::Withdraw(which) => self.withdraw(*which),
@@ -107,7 +107,7 @@ impl Life {
     }
 
     /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
-    fn give_way(&mut self) {
+    fn expire_multi_row(&mut self) {
         let late = self.line.tick(self.now);
         for (entry, why) in late {
             self.model.timed_out(self.now, entry.waiter, why);
@@ -126,7 +126,7 @@ impl Life {
     }
 
     /// Who is on several rows stands on none that was given up.
-    fn give_up(&mut self, which: usize) {
+    fn release_rows_early(&mut self, which: usize) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
@@ -142,12 +142,12 @@ impl Life {
         };
         let waiting = self.model.waiting.iter();
         let expected: Vec<WaitSpec> = waiting.filter(concerned).map(|w| w.spec.clone()).collect();
-        self.line.give_up(self.now, &flight.keys);
+        self.line.release_rows_early(self.now, &flight.keys);
         assert_eq!(self.note_loose(), expected);
         flight
             .keys
             .iter()
-            .for_each(|key| self.model.land(*key, None, false));
+            .for_each(|key| self.model.release_rows(*key, None, false));
     }
 
     /// Those who wait for no row any longer leave alone; their slips as they were.
@@ -218,7 +218,7 @@ impl Life {
         (!flights.is_empty()).then(|| flights.remove(which % flights.len()))
     }
 
-    fn land(&mut self, which: usize) {
+    fn release_rows(&mut self, which: usize) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
@@ -233,7 +233,7 @@ impl Life {
 
     fn land_as(&mut self, keys: &[Key], outcome: LockOutcome) {
         for key in keys {
-            self.line.land(self.now, *key, outcome);
+            self.line.release_rows(self.now, *key, outcome);
             self.note_landing(*key, outcome);
         }
     }
@@ -246,7 +246,7 @@ impl Life {
             (LockOutcome::Blocked, Some(_)) => Some(Contended::Alone),
         };
         self.model
-            .land(key, contended, outcome == LockOutcome::Blocked);
+            .release_rows(key, contended, outcome == LockOutcome::Blocked);
     }
 
     /// A lock is granted: who can leave with it does.
@@ -433,19 +433,19 @@ impl Life {
     fn end(mut self) {
         self.now += Duration::from_millis(60);
         self.model.note_free_rows(self.now);
-        self.give_way();
+        self.expire_multi_row();
         while self.line.probes.len() > 0 {
             self.next();
         }
         self.model.nobody_waits_unasked(self.now);
         while !self.model.flights.is_empty() {
-            self.land(0);
+            self.release_rows(0);
             self.model.forget_rows();
         }
         self.now += self.max_wait;
         while self.next() {
             while !self.model.flights.is_empty() {
-                self.land(0);
+                self.release_rows(0);
             }
             self.model.forget_rows();
             self.model.note_free_rows(self.now);

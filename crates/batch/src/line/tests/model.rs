@@ -186,7 +186,7 @@ impl Model {
     }
 
     /// A row is in flight no longer; it could not be had, or only after its lock was waited for.
-    pub(super) fn land(&mut self, key: Key, contended: Option<Contended>, blocked: bool) {
+    pub(super) fn release_rows(&mut self, key: Key, contended: Option<Contended>, blocked: bool) {
         // A row that nobody waits for is forgotten.
         match contended.filter(|_| self.awaited(key)) {
             Some(how) => self.contended.insert(key, how),

@@ -39,7 +39,7 @@ fn a_row_in_flight_holds_up_its_own_units_only() {
     assert_eq!(scene.line.ready_len(), 1);
     assert_eq!(scene.leaves(), "d");
     assert_eq!(scene.leaves(), "");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "c");
 }
 
@@ -108,7 +108,7 @@ fn groups_and_pipelines_have_their_own_limits() {
         (scene.leaves(), scene.leaves()),
         ("z".into(), String::new())
     );
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "de");
 }
 
@@ -121,7 +121,7 @@ fn a_stranger_on_the_row_is_not_overtaken() {
     for expected in ["a", "b", "c"] {
         assert_eq!(scene.leaves(), expected);
         assert_eq!(scene.leaves(), "");
-        scene.land(&[1]);
+        scene.release_rows(&[1]);
     }
 }
 
@@ -137,7 +137,7 @@ fn nobody_leaves_with_others_across_a_barrier() {
     assert!(scene.line.withdraw(scene.now, waiters[1]).is_some());
     scene.come(fold(3), "f");
     assert_eq!(scene.leaves(), "df");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "e");
     assert!(scene.line.barriers.is_empty());
 }
@@ -183,7 +183,7 @@ fn who_is_on_a_row_does_not_take_the_place_of_a_barrier_of_its_group() {
     scene.come(barrier(Some(chain)), "b");
     scene.come(keyed, "cdefg");
     assert_eq!(scene.leaves(), "ab");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "cdef");
 }
 
@@ -219,7 +219,7 @@ fn a_unit_starts_at_once_only_where_it_passes_nobody() {
         "its row is in flight"
     );
     assert!(scene.line.start_at_once(scene.now, &fold(2)), "another row");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert!(
         scene.line.start_at_once(scene.now, &fold(1)),
         "the row is free again"
@@ -287,7 +287,7 @@ fn reads_and_units_that_came_back_do_not_wait_for_mates() {
         id.cohort = 7;
     }
     scene.line.put_back(scene.now, back, []);
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "c");
 }
 
@@ -314,9 +314,9 @@ fn who_comes_back_stands_where_it_stood() {
     back.reverse();
     scene.line.put_back(scene.now, back, []);
     assert_eq!((scene.line.len(), scene.leaves()), (4, String::new()));
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "b");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "cde");
 }
 
@@ -331,7 +331,7 @@ fn halves_that_come_back_travel_one_after_the_other() {
         id.cohort = 1 + u64::from(n >= 2);
     }
     scene.line.put_back(scene.now, back, []);
-    scene.land(&[1, 2]);
+    scene.release_rows(&[1, 2]);
     scene.come(fold(3), "x");
     assert_eq!(scene.leaves(), "ab");
     assert_eq!(scene.leaves(), "cd");
@@ -375,7 +375,7 @@ fn expiry_takes_those_who_could_have_left_by_the_deadline_and_nobody_else() {
     assert_eq!(word(&scene.line.expire(scene.now, deadline)), "");
     // Who waits for a row is not late, however long that takes; from then on its time runs.
     let landed = scene.now;
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     scene.pass(5);
     assert_eq!(word(&scene.line.expire(scene.now, landed)), "bz");
     assert_eq!(scene.leaves(), "c");
@@ -391,7 +391,7 @@ fn draining_leaves_rows_in_flight_as_they_are() {
     assert_eq!(word(&scene.line.drain(scene.now)), "bc");
     scene.come(fold(1), "d");
     assert_eq!(scene.leaves(), "");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "d");
 }
 
@@ -401,7 +401,7 @@ fn a_row_that_nobody_uses_is_forgotten() {
     for row in 0..100 {
         scene.come(fold(row), "a");
         assert_eq!(scene.leaves(), "a");
-        scene.land(&[row]);
+        scene.release_rows(&[row]);
         let waiters = scene.come(fold(row), "b");
         scene.line.withdraw(scene.now, waiters[0]);
     }
@@ -419,12 +419,12 @@ fn who_is_on_several_rows_waits_for_all_of_them_in_each_rows_order() {
     assert_eq!(scene.leaves(), "ac", "nobody meets another one on a row");
     assert_eq!(scene.leaves(), "e");
     assert_eq!(scene.leaves(), "", "what is behind keeps its place");
-    scene.land(&[1, 2]);
+    scene.release_rows(&[1, 2]);
     scene.come(upsert(&[1, 5]), "f");
     assert_eq!(scene.leaves(), "b", "5 is in flight");
-    scene.land(&[4, 5]);
+    scene.release_rows(&[4, 5]);
     assert_eq!(scene.leaves(), "f");
-    scene.land(&[2, 3]);
+    scene.release_rows(&[2, 3]);
     assert_eq!(scene.leaves(), "d");
     assert!(!scene.line.start_at_once(scene.now, &upsert(&[7, 3])));
     assert!(scene.line.start_at_once(scene.now, &upsert(&[7, 8])));
@@ -444,15 +444,15 @@ fn who_comes_back_to_several_rows_stands_where_it_stood() {
         id.cohort = cohort;
     }
     scene.line.put_back(scene.now, back, []);
-    scene.land(&[1, 2, 3, 4]);
+    scene.release_rows(&[1, 2, 3, 4]);
     assert_eq!((scene.leaves(), scene.leaves()), ("a".into(), "b".into()));
-    scene.land(&[1, 2, 3, 4]);
+    scene.release_rows(&[1, 2, 3, 4]);
     assert_eq!(scene.leaves(), "c");
     scene.line.withdraw(scene.now, late[0]);
-    scene.land(&[2]);
+    scene.release_rows(&[2]);
     assert!(scene.line.rows.is_empty() && scene.line.gives_way_at().is_some());
     scene.pass(100_000);
-    scene.line.give_way(scene.now);
+    scene.line.expire_multi_row(scene.now);
     assert_eq!(scene.line.gives_way_at(), None);
 }
 
@@ -467,15 +467,15 @@ fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
     scene.come(fold(3), "d");
     let look = |scene: &mut Scene| {
         scene.pass(u64::try_from(ROW_AWAITED_MAX.as_micros()).unwrap_or(u64::MAX));
-        scene.line.give_way(scene.now);
+        scene.line.expire_multi_row(scene.now);
     };
     scene.pass(90_000);
-    scene.line.give_way(scene.now);
+    scene.line.expire_multi_row(scene.now);
     assert_eq!(scene.leaves(), "", "not for long yet");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "b", "it has landed, and is not late");
     scene.pass(90_000);
-    scene.line.give_way(scene.now);
+    scene.line.expire_multi_row(scene.now);
     assert_eq!(scene.leaves(), "");
     look(&mut scene);
     assert_eq!(
@@ -497,7 +497,7 @@ fn nobody_takes_the_place_of_who_has_been_on_its_rows_for_long() {
     scene.come(upsert(&[2, 3]), "c");
     scene.come(upsert(&[4, 5]), "d");
     scene.come(fold(2), "e");
-    scene.line.give_up(scene.now, &[Key(1), Key(2)]);
+    scene.line.release_rows_early(scene.now, &[Key(1), Key(2)]);
     assert_eq!(scene.leaves(), "b", "by itself");
     assert_eq!(scene.leaves(), "c");
     assert_eq!(scene.leaves(), "d", "it stands elsewhere");
@@ -534,7 +534,7 @@ fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
         "d",
         "its row is not known: it waits for none"
     );
-    scene.land(&[1, 2]);
+    scene.release_rows(&[1, 2]);
     assert_eq!(scene.leaves(), "c");
 }
 
@@ -561,6 +561,6 @@ fn the_late_are_those_who_could_have_left() {
         "xy",
         "b waits for its row, z has come after"
     );
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(late(&mut scene), "bxy");
 }

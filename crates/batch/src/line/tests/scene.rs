@@ -70,9 +70,10 @@ impl Scene {
         self.next().map(|d| word(&d.entries)).unwrap_or_default()
     }
 
-    pub(super) fn land(&mut self, rows: &[u64]) {
+    pub(super) fn release_rows(&mut self, rows: &[u64]) {
         for row in rows {
-            self.line.land(self.now, Key(*row), LockOutcome::Free);
+            self.line
+                .release_rows(self.now, Key(*row), LockOutcome::Free);
         }
     }
 

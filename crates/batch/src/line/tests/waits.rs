@@ -67,7 +67,7 @@ fn who_waits_behind_a_row_for_long_is_asked_about_once() {
         "de",
         "who comes later is asked about at once"
     );
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "bcde", "they have kept their places");
 }
 
@@ -93,7 +93,7 @@ fn another_flight_of_the_row_is_another_reason_to_ask() {
     scene.tick(20);
     assert_eq!((scene.probes(), scene.probes()), ("b".into(), "c".into()));
     scene.pass(1);
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "b");
     scene.tick(20);
     assert_eq!(scene.probes(), "c");
@@ -108,7 +108,7 @@ fn who_is_detached_leaves_by_itself_and_holds_up_nobody() {
     scene.line.detach(scene.now, waiters[0]);
     assert_eq!(scene.leaves(), "b");
     assert_eq!(scene.leaves(), "");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     scene.line.detach(scene.now, waiters[1]);
     assert_eq!(scene.leaves(), "c", "it has its row already");
     assert!(
@@ -134,7 +134,9 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
     assert_eq!(scene.granted(1), "abd");
     scene.come(patient(1), "e");
     assert_eq!(scene.probes(), "e");
-    scene.line.land(scene.now, Key(1), LockOutcome::Contended);
+    scene
+        .line
+        .release_rows(scene.now, Key(1), LockOutcome::Contended);
     assert_eq!(
         scene.locks(),
         "e",
@@ -142,7 +144,7 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
     );
     assert_eq!(scene.granted(1), "e");
     scene.come(patient(1), "f");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "f", "that was quick");
 }
 
@@ -153,12 +155,14 @@ fn where_the_lock_does_not_help_the_first_leaves_alone() {
     assert_eq!(scene.blocked(), "abc");
     assert_eq!(scene.probes(), "abc");
     assert_eq!(scene.locks(), "a");
-    scene.line.land(scene.now, Key(1), LockOutcome::Blocked);
+    scene
+        .line
+        .release_rows(scene.now, Key(1), LockOutcome::Blocked);
     assert_eq!(scene.leaves(), "a");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "bc", "that was enough");
     // And so it does where the lock cannot be waited for.
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     scene.come(fold(1), "de");
     assert_eq!(scene.blocked(), "de");
     assert_eq!(scene.leaves(), "d");
@@ -179,7 +183,9 @@ fn a_lock_is_of_no_use_to_another_group() {
     scene.line.withdraw(scene.now, first[0]);
     assert!(scene.line.is_awaited(Key(1)));
     assert_eq!(scene.granted(1), "");
-    scene.line.land(scene.now, Key(1), LockOutcome::Contended);
+    scene
+        .line
+        .release_rows(scene.now, Key(1), LockOutcome::Contended);
     assert_eq!(scene.locks(), "b");
 }
 
@@ -210,7 +216,7 @@ fn lock_timeout_counts_from_when_the_row_is_waited_for() {
     assert_eq!(scene.line.due(), Some(scene.now + Duration::from_millis(1)));
     assert_eq!(scene.tick(1), "bl");
     assert_eq!(scene.tick(48), "");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.tick(100), "", "they wait for a connection");
     assert_eq!(scene.leaves(), "cd");
 }
@@ -237,7 +243,7 @@ fn statement_timeout_goes_on_until_the_unit_is_served() {
     assert_eq!(scene.leaves(), "a");
     scene.tick(30);
     assert_eq!(scene.probes(), "b");
-    scene.land(&[1]);
+    scene.release_rows(&[1]);
     assert_eq!(scene.tick(19), "");
     assert_eq!(scene.tick(1), "bs", "though it waits for a connection only");
 }
