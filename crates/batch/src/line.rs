@@ -11,21 +11,21 @@
 
 mod departing;
 mod entry;
+mod multi_row;
 mod probe;
 mod probes;
 mod queue;
 mod row;
 mod rows;
-mod several;
 mod spec;
 #[cfg(test)]
 mod tests;
 mod time_outs;
 
 pub use entry::{Dispatch, Entry, Limits, Next, WaiterId};
+pub use multi_row::ROW_AWAITED_MAX;
 pub use queue::Line;
 pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
-pub use several::ROW_AWAITED_MAX;
 pub use spec::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
 pub use time_outs::TimeOut;
 

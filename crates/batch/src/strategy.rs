@@ -4,24 +4,24 @@
 //! (A request that travels alone needs no batch: see [`paceline_relay::ride`].)
 
 mod array;
+mod backoff;
 mod batch;
 pub mod chain;
-mod course;
 pub mod dealing;
 pub mod fold;
 mod messages;
+pub mod multi_row;
 mod outcome;
 pub mod pipeline;
 mod plan;
 mod prelude;
 pub mod probe;
+mod progress;
 mod question;
 mod row;
 pub mod row_lock;
-pub mod several;
 pub mod share;
 pub mod upsert;
-mod wary;
 
 use crate::line::Strategy;
 pub use batch::Batch;

@@ -215,7 +215,7 @@ impl Client {
                         true => break,
                         false => continue,
                     },
-                    () = over(&mut pause) => return Ok(self.scanner.release_rows_early()),
+                    () = over(&mut pause) => return Ok(self.scanner.give_up()),
                     () = Silence::is_too_long(&mut self.silence) => {
                         return Err(limit.map_or(End::Left, SilenceMax::end));
                     }

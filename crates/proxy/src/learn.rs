@@ -18,7 +18,7 @@ use paceline_line::request::Request;
 use paceline_line::settings::Settings;
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::strategy::fold::FoldPlan;
-use paceline_line::strategy::several::SeveralPlan;
+use paceline_line::strategy::multi_row::MultiRowPlan;
 use paceline_line::strategy::upsert::UpsertPlan;
 use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_line::template::{Template, Templates};
@@ -522,7 +522,7 @@ fn plan_several(
     (parameters, fields): Described,
     templates: &Templates,
 ) -> Option<Arc<dyn GroupPlan>> {
-    let plan = SeveralPlan::new(template, several, table, parameters, fields, templates)?;
+    let plan = MultiRowPlan::new(template, several, table, parameters, fields, templates)?;
     Some(Arc::new(plan))
 }
 

@@ -181,7 +181,7 @@ impl Proxy {
         let parsed = tokio::task::spawn_blocking(move || proxy.templates.parse(&text));
         if let Err(error) = parsed.await {
             tracing::warn!(%error, "a text could not be parsed");
-            self.templates.release_rows_early(&unparsed);
+            self.templates.give_up(&unparsed);
         }
     }
 

@@ -4,7 +4,6 @@
 
 use super::array::Array;
 use super::batch::Batch;
-use super::course::{Came, StatementProgress, refusal};
 use super::messages::{
     FORMATS_MAX, message, parameter_bits, result_bits, result_formats, write_columns, write_head,
     write_tail,
@@ -13,6 +12,7 @@ use super::outcome::Invalidation;
 use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal};
 use super::plan::{GroupPlan, PlannedRequest, Rewritten};
 use super::prelude::Prelude;
+use super::progress::{Came, StatementProgress, refusal};
 use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
@@ -174,7 +174,7 @@ pub struct DealBatch {
     members: Vec<Member>,
     /// Rows that were dealt.
     rows: u64,
-    course: StatementProgress,
+    progress: StatementProgress,
 }
 
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Batch for DealBatch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        match self.course.receive(frame, server) {
+        match self.progress.receive(frame, server) {
             Came::Row => self.receive_row(frame.body()),
             Came::End => self.settle(dealt),
             Came::Other => {}
@@ -203,7 +203,7 @@ impl Batch for DealBatch {
 
     /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
     fn invalidation(&self) -> Option<Invalidation> {
-        self.course.invalidation(|sqlstate, error| match () {
+        self.progress.invalidation(|sqlstate, error| match () {
             () if is_gone(sqlstate, error) => None,
             () if is_uncertain(sqlstate, error) => {
                 Some("rows that were taken can be picked again".to_owned())
@@ -213,7 +213,7 @@ impl Batch for DealBatch {
     }
 
     fn failed(&self) -> bool {
-        self.course.error().is_some()
+        self.progress.error().is_some()
     }
 
     /// Each row that was dealt was written once.
@@ -266,13 +266,13 @@ impl DealBatch {
             plan,
             members: all,
             rows: 0,
-            course: StatementProgress::new(injected),
+            progress: StatementProgress::new(injected),
         })
     }
 
     /// The error speaks against the statement itself.
     fn is_refused(&self, sqlstate: &str) -> bool {
-        let raised = self.plan.dealing.raises_anything && self.course.has_begun();
+        let raised = self.plan.dealing.raises_anything && self.progress.has_begun();
         is_refusal(sqlstate) && !raised
     }
 
@@ -285,7 +285,7 @@ impl DealBatch {
         let [same, number] = head else {
             return;
         };
-        self.course.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_moved |= *same != Some(&[1][..]);
         let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
         let Some(number) = number.map(u32::from_be_bytes) else {
             return;
@@ -302,7 +302,7 @@ impl DealBatch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, error)) = self.course.error() {
+        if let Some((sqlstate, error)) = self.progress.error() {
             let why = if self.is_refused(sqlstate) {
                 Fallback::Refused
             } else if is_gone(sqlstate, error) {
@@ -316,7 +316,7 @@ impl DealBatch {
             };
             return dealt.extend(again(0..members, Again::Alone, why));
         }
-        if self.course.facts_moved {
+        if self.progress.facts_moved {
             return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
         }
         for (

@@ -3,13 +3,12 @@
 
 mod bind;
 mod plan;
-mod sheet;
+mod result;
 
 pub use plan::FoldPlan;
-pub(super) use sheet::FoldResult;
+pub(super) use result::FoldResult;
 
 use super::batch::Batch;
-use super::course::{Came, StatementProgress, refusal};
 use super::messages::{parameter_bits, result_bits, write_columns};
 use super::outcome::Invalidation;
 use super::outcome::{Again, Dealt, again, is_refusal};
@@ -17,6 +16,7 @@ use super::plan::{
     GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten, UnmetGuards,
 };
 use super::prelude::Prelude;
+use super::progress::{Came, StatementProgress, refusal};
 use super::row::RowKey;
 use crate::line::{GroupId, Keys, Strategy};
 use crate::tally::Fallback;
@@ -113,8 +113,8 @@ impl GroupPlan for FoldPlan {
 /// A fold on its way.
 #[derive(Debug)]
 pub struct FoldBatch {
-    sheet: FoldResult,
-    course: StatementProgress,
+    result: FoldResult,
+    progress: StatementProgress,
 }
 
 impl Batch for FoldBatch {
@@ -124,8 +124,8 @@ impl Batch for FoldBatch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        match self.course.receive(frame, server) {
-            Came::Row => self.course.facts_moved |= !self.sheet.receive_row(frame.body()),
+        match self.progress.receive(frame, server) {
+            Came::Row => self.progress.facts_moved |= !self.result.receive_row(frame.body()),
             Came::End => self.settle(dealt),
             Came::Other => {}
         }
@@ -134,19 +134,19 @@ impl Batch for FoldBatch {
 
     /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
     fn invalidation(&self) -> Option<Invalidation> {
-        self.course.invalidation(|sqlstate, _| {
-            let refused = is_refusal(sqlstate) && self.sheet.spread != Spread::OneEach;
+        self.progress.invalidation(|sqlstate, _| {
+            let refused = is_refusal(sqlstate) && self.result.spread != Spread::OneEach;
             refused.then(|| refusal(sqlstate))
         })
     }
 
     fn failed(&self) -> bool {
-        self.course.error().is_some()
+        self.progress.error().is_some()
     }
 
     /// One for each row that a member has changed.
     fn rows_written(&self) -> u64 {
-        self.sheet.rows_written()
+        self.result.rows_written()
     }
 
     fn may_draw(&self) -> bool {
@@ -166,22 +166,22 @@ impl FoldBatch {
         if plan.fold.partitioned {
             limits.write_limits(server, &mut injected, out);
         }
-        let sheet = FoldResult::write(plan, members, server, &mut injected, out)?;
+        let result = FoldResult::write(plan, members, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
         Some(Self {
-            sheet,
-            course: StatementProgress::new(injected),
+            result,
+            progress: StatementProgress::new(injected),
         })
     }
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        match self.course.error() {
-            Some((sqlstate, _)) => self.sheet.settle_error(sqlstate, dealt),
-            None if self.course.facts_moved => {
-                dealt.extend(again(0..self.sheet.len(), Again::Alone, Fallback::Ddl));
+        match self.progress.error() {
+            Some((sqlstate, _)) => self.result.settle_error(sqlstate, dealt),
+            None if self.progress.facts_moved => {
+                dealt.extend(again(0..self.result.len(), Again::Alone, Fallback::Ddl));
             }
-            None => self.sheet.settle(dealt),
+            None => self.result.settle(dealt),
         }
     }
 }

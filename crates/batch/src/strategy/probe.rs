@@ -6,8 +6,8 @@
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
 use super::array::Array;
-use super::course::{Came, StatementProgress};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
+use super::progress::{Came, StatementProgress};
 use super::row::{RowKey, RowKeys};
 use bytes::{Bytes, BytesMut};
 use paceline_relay::server::{Injected, Preparable, ServerSide};
@@ -111,7 +111,7 @@ pub struct Probe {
     /// Rows per request.
     rows_each: usize,
     same: bool,
-    course: StatementProgress,
+    progress: StatementProgress,
 }
 
 /// How the result is read.
@@ -158,13 +158,13 @@ impl Probe {
             met: vec![0; units.len()],
             rows_each,
             same: false,
-            course: StatementProgress::new(injected),
+            progress: StatementProgress::new(injected),
         })
     }
 
     /// Takes a message from the server. Returns true when the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
-        if self.course.receive(frame, server) == Came::Row {
+        if self.progress.receive(frame, server) == Came::Row {
             self.receive_row(frame.body());
         }
         frame.tag == tag::READY_FOR_QUERY
@@ -187,7 +187,7 @@ impl Probe {
 
     /// The table has changed: what was learned of the template no longer holds.
     pub fn facts_moved(&self) -> bool {
-        match self.course.error() {
+        match self.progress.error() {
             None => !self.same,
             Some((sqlstate, _)) => is_of_class(sqlstate, &OF_STATEMENT),
         }
@@ -200,7 +200,7 @@ impl Probe {
 
     /// PostgreSQL refuses the read for what a request says.
     fn is_refused(&self) -> bool {
-        let error = self.course.error();
+        let error = self.progress.error();
         error.is_some_and(|(sqlstate, _)| {
             !is_of_class(sqlstate, &OF_STATEMENT) && !is_of_class(sqlstate, &OF_THE_MOMENT)
         })
@@ -210,7 +210,7 @@ impl Probe {
     /// refuses: PostgreSQL may refuse the request without waiting for its row.
     pub fn verdicts(&self) -> Vec<Probed> {
         let leaves = self.facts_moved() || self.is_refused();
-        let failed = self.course.error().is_some();
+        let failed = self.progress.error().is_some();
         let verdict = |(place, met): (usize, &usize)| match &self.asked {
             _ if leaves => Probed::Leaves,
             _ if failed => Probed::Waits,

@@ -1,8 +1,8 @@
 //! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
-use super::course::{Came, StatementProgress};
 use super::plan::PlannedRequest;
+use super::progress::{Came, StatementProgress};
 use bytes::BytesMut;
 use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_wire::backend::tag;
@@ -27,7 +27,7 @@ pub enum Lock {
 /// A wait in flight.
 #[derive(Debug)]
 pub struct RowLock {
-    course: StatementProgress,
+    progress: StatementProgress,
 }
 
 impl RowLock {
@@ -53,13 +53,13 @@ impl RowLock {
         frontend::write_execute(out);
         frontend::write_flush(out);
         Some(Self {
-            course: StatementProgress::new(injected),
+            progress: StatementProgress::new(injected),
         })
     }
 
     /// Takes a message from the server.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Lock {
-        let came = self.course.receive(frame, server);
+        let came = self.progress.receive(frame, server);
         match frame.tag {
             _ if came == Came::End => Lock::Over,
             tag::COMMAND_COMPLETE => Lock::Granted,

@@ -1,8 +1,8 @@
 //! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
 //! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
+use super::backoff::Backoff;
 use super::batch::Batch;
-use super::course::{Came, StatementProgress, refusal};
 use super::fold::{FoldPlan, FoldResult};
 use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
@@ -13,8 +13,8 @@ use super::outcome::{
 };
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
+use super::progress::{Came, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
-use super::wary::Backoff;
 use crate::line::{GroupId, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
@@ -40,7 +40,7 @@ pub struct UpsertPlan {
     insert_id: u64,
     one_each_id: u64,
     /// So many groups more go without the statement for members on keys of their own.
-    wary: Backoff,
+    backoff: Backoff,
     /// What DO UPDATE does.
     fold: Option<Arc<FoldPlan>>,
     probe: Option<ProbePlan>,
@@ -78,7 +78,7 @@ impl UpsertPlan {
             template: template.id,
             insert_id: templates.new_id(),
             one_each_id: templates.new_id(),
-            wary: Backoff::default(),
+            backoff: Backoff::default(),
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),
@@ -192,8 +192,8 @@ pub struct UpsertBatch {
     strange: bool,
     /// Every member is on a key of its own, and there is no second statement.
     one_each: bool,
-    sheet: Option<FoldResult>,
-    course: StatementProgress,
+    result: Option<FoldResult>,
+    progress: StatementProgress,
     /// What tells the columns of an answer.
     fields: BytesMut,
 }
@@ -214,11 +214,11 @@ impl Batch for UpsertBatch {
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        let came = self.course.receive(frame, server);
-        match (came, &mut self.sheet) {
-            (Came::Row, Some(sheet)) if self.inserted => {
-                self.fold_moved |= !sheet.receive_row(frame.body());
-                self.course.facts_moved |= self.fold_moved;
+        let came = self.progress.receive(frame, server);
+        match (came, &mut self.result) {
+            (Came::Row, Some(result)) if self.inserted => {
+                self.fold_moved |= !result.receive_row(frame.body());
+                self.progress.facts_moved |= self.fold_moved;
             }
             (Came::Row, _) => self.receive_inserted(frame.body()),
             (Came::End, _) => self.settle(dealt),
@@ -233,16 +233,16 @@ impl Batch for UpsertBatch {
             let refused = is_refusal(sqlstate) && !self.one_each;
             refused.then(|| refusal(sqlstate))
         };
-        self.course.invalidation(refused)
+        self.progress.invalidation(refused)
     }
 
     fn failed(&self) -> bool {
-        self.course.error().is_some()
+        self.progress.error().is_some()
     }
 
     /// Rows that were inserted, and rows that a member has changed.
     fn rows_written(&self) -> u64 {
-        self.inserted_rows + self.sheet.as_ref().map_or(0, FoldResult::rows_written)
+        self.inserted_rows + self.result.as_ref().map_or(0, FoldResult::rows_written)
     }
 }
 
@@ -275,9 +275,9 @@ impl UpsertBatch {
         let one_each = !alone
             && firsts.len() == members.len()
             && plan.upsert.one_each.is_some()
-            && !plan.wary.is_on();
+            && !plan.backoff.is_on();
         plan.write_insert(&inserting, alone, one_each, server, &mut injected, out)?;
-        let sheet = match &plan.fold {
+        let result = match &plan.fold {
             Some(fold) if !one_each => {
                 let fold = Arc::clone(fold);
                 Some(FoldResult::write(
@@ -303,8 +303,8 @@ impl UpsertBatch {
             fold_moved: false,
             strange: false,
             one_each,
-            sheet,
-            course: StatementProgress::new(injected),
+            result,
+            progress: StatementProgress::new(injected),
             fields,
         })
     }
@@ -317,7 +317,7 @@ impl UpsertBatch {
         let Some((same, values)) = values.split_first() else {
             return;
         };
-        self.course.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_moved |= *same != Some(&[1][..]);
         let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
         if key.iter().any(Option::is_none) {
             return;
@@ -344,12 +344,12 @@ impl UpsertBatch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, _)) = self.course.error() {
-            if let Some(sheet) = &self.sheet {
-                return sheet.settle_error(sqlstate, dealt);
+        if let Some((sqlstate, _)) = self.progress.error() {
+            if let Some(result) = &self.result {
+                return result.settle_error(sqlstate, dealt);
             }
             if self.one_each {
-                self.plan.wary.begin();
+                self.plan.backoff.begin();
                 return dealt.extend(again(0..members, Again::Line, why(sqlstate)));
             }
             let how = match sqlstate {
@@ -367,9 +367,9 @@ impl UpsertBatch {
         }
         let (plan, fields) = (&self.plan, &self.fields);
         let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
-        match &mut self.sheet {
-            Some(sheet) if !self.fold_moved => sheet.settle(dealt),
-            _ if self.course.facts_moved => {
+        match &mut self.result {
+            Some(result) if !self.fold_moved => result.settle(dealt),
+            _ if self.progress.facts_moved => {
                 dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
             }
             _ => dealt.extend(

@@ -4,7 +4,7 @@ use super::folding::{Type, single, type_name};
 use crate::strategy::GroupPlan;
 use crate::strategy::PlannedRequest;
 use crate::strategy::dealing::DealPlan;
-use crate::strategy::several::SeveralPlan;
+use crate::strategy::multi_row::MultiRowPlan;
 use crate::strategy::upsert::UpsertPlan;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
@@ -91,7 +91,7 @@ impl Travelling {
             let change = change.as_ref();
             let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
             let several = several.expect("it travels");
-            let plan = SeveralPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
+            let plan = MultiRowPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
             Arc::new(plan.expect("few parameters and columns"))
         })
     }

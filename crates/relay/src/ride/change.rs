@@ -69,11 +69,11 @@ impl Ride {
         }
         let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
         match command {
-            b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.journal.commit(),
+            b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.settings_undo_log.commit(),
             b"ROLLBACK\0" => {
                 self.resets_all = false;
                 if !changes.iter().any(to_savepoint) {
-                    desk.go_back_to(self.journal.roll_back());
+                    desk.go_back_to(self.settings_undo_log.roll_back());
                 }
             }
             _ => {}
@@ -107,15 +107,16 @@ impl Ride {
             | SessionChange::ResetAll
             | SessionChange::Known { .. } => self.set(change, desk),
             // What is in force after a rollback to it is the server's to know.
-            SessionChange::Savepoint { .. } if self.journal.is_full() => {
+            SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
                 self.keep(PinReason::Setting, desk, to_client);
             }
             SessionChange::Savepoint { name } => {
-                self.journal.savepoint(name, &desk.session.settings);
+                self.settings_undo_log
+                    .savepoint(name, &desk.session.settings);
             }
-            SessionChange::Release { name } => self.journal.release(name),
+            SessionChange::Release { name } => self.settings_undo_log.release(name),
             SessionChange::RollbackTo { name } => {
-                desk.go_back_to(self.journal.roll_back_to(name));
+                desk.go_back_to(self.settings_undo_log.roll_back_to(name));
             }
             // Noted when it was sent.
             SessionChange::DiscardSequences => {}
@@ -137,7 +138,7 @@ impl Ride {
         let session = &mut *desk.session;
         // Each change makes a copy of them all.
         self.work += session.settings.len();
-        self.journal.changes(&session.settings);
+        self.settings_undo_log.changes(&session.settings);
         match change {
             SessionChange::Set { name, .. } => self.touches(name),
             SessionChange::ResetAll => self.resets_all = true,
@@ -207,8 +208,8 @@ impl Ride {
             return;
         }
         match self.unit.failed {
-            true => desk.go_back_to(self.journal.roll_back()),
-            false => self.journal.commit(),
+            true => desk.go_back_to(self.settings_undo_log.roll_back()),
+            false => self.settings_undo_log.commit(),
         }
     }
 

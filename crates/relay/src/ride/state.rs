@@ -2,10 +2,10 @@
 
 use super::expect::Expect;
 use super::expectations::Expectations;
-use super::journal::SettingsUndoLog;
 use super::moved::Moved;
 use super::policy::StatePolicy;
 use super::repetition::Repeat;
+use super::settings_undo_log::SettingsUndoLog;
 use crate::analysis::Shape;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;
@@ -73,7 +73,7 @@ pub struct Ride {
     /// Statements bound to portals.
     pub(super) portals: HashMap<Box<[u8]>, Portal>,
     /// Settings that the transaction may still undo.
-    pub(super) journal: SettingsUndoLog,
+    pub(super) settings_undo_log: SettingsUndoLog,
     /// What the client keeps this server for beyond its transaction.
     pub(super) kept: Vec<PinReason>,
     /// That it keeps this server has been noted.
@@ -255,7 +255,7 @@ impl Ride {
             body: Body::Forward(0),
             unit: Progress::default(),
             portals: HashMap::new(),
-            journal: SettingsUndoLog::default(),
+            settings_undo_log: SettingsUndoLog::default(),
             kept: Vec::new(),
             noted: false,
             stays: false,

@@ -1,9 +1,9 @@
 //! What a fold knows of its template: its statements, and how rows are told apart.
 
+use super::super::backoff::Backoff;
 use super::super::messages::{FORMATS_MAX, write_head, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row::RowKeys;
-use super::super::wary::Backoff;
 use bytes::BytesMut;
 use paceline_relay::errors::not_exactly;
 use paceline_relay::request::Form;
@@ -22,7 +22,7 @@ pub struct FoldPlan {
     pub(super) probe: Option<ProbePlan>,
     pub(super) lock: LockPlan,
     /// Groups go without [`Spread::OneEach`].
-    pub(super) wary: Backoff,
+    pub(super) backoff: Backoff,
     pub(super) rows: RowKeys,
     pub(super) fingerprint: String,
     /// OIDs of the template's parameters.
@@ -73,7 +73,7 @@ impl FoldPlan {
                 many_rows: templates.new_id(),
                 one_each: templates.new_id(),
             },
-            wary: Backoff::default(),
+            backoff: Backoff::default(),
             fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
@@ -117,7 +117,7 @@ impl FoldPlan {
             return Spread::OneRow;
         }
         let each = rows == members && self.fold.one_each.is_some();
-        match each && !self.wary.is_on() {
+        match each && !self.backoff.is_on() {
             true => Spread::OneEach,
             false => Spread::ManyRows,
         }

@@ -1,4 +1,4 @@
-//! The course of a group that is one statement: what the server says of the statement as a whole.
+//! The progress of a group that is one statement: what the server says of the statement as a whole.
 
 use super::messages::sqlstate;
 use super::outcome::Invalidation;

@@ -174,7 +174,7 @@ impl FoldResult {
     pub(in crate::strategy) fn settle_error(&self, sqlstate: &str, dealt: &mut Vec<Dealt>) {
         let members = self.order.len();
         if self.spread == Spread::OneEach {
-            self.plan.wary.begin();
+            self.plan.backoff.begin();
             dealt.extend(again(0..members, Again::Line, why(sqlstate)));
         } else if is_refusal(sqlstate) {
             dealt.extend(again(0..members, Again::Alone, Fallback::Refused));

@@ -21,7 +21,7 @@ impl<T> Line<T> {
         let waiting: Vec<WaiterId> = self.several.waiting.iter().copied().collect();
         let (late, patient): (Vec<WaiterId>, Vec<WaiterId>) =
             waiting.into_iter().partition(|t| self.waits_long(now, *t));
-        self.detach(now, &late.into_iter().collect());
+        self.detach_all(now, &late.into_iter().collect());
         self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
     }
 
@@ -31,7 +31,7 @@ impl<T> Line<T> {
         let rows = keys.iter().filter_map(|key| self.rows.get(key));
         let waiting = rows.flat_map(|row| &row.queue).copied();
         let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
-        self.detach(now, &late.collect());
+        self.detach_all(now, &late.collect());
         for key in keys {
             self.release_rows(now, *key, LockOutcome::Free);
         }
@@ -80,12 +80,12 @@ impl<T> Line<T> {
     /// It waits for no row any more, and leaves by itself.
     pub fn detach(&mut self, now: Instant, waiter: WaiterId) {
         if self.waiting.contains_key(&waiter) && !self.ready.contains_key(&waiter) {
-            self.detach(now, &BTreeSet::from([waiter]));
+            self.detach_all(now, &BTreeSet::from([waiter]));
         }
     }
 
     /// They wait for no row any more.
-    fn detach(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
+    fn detach_all(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
         let mut rows = BTreeSet::new();
         for waiter in late {
             let Some(entry) = self.waiting.get_mut(waiter) else {

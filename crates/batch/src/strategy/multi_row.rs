@@ -4,7 +4,6 @@
 
 use super::array::Array;
 use super::batch::Batch;
-use super::course::{Came, StatementProgress, refusal};
 use super::messages::{
     FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
     write_tail,
@@ -13,6 +12,7 @@ use super::outcome::Invalidation;
 use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_refusal, why};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
+use super::progress::{Came, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::tally::Fallback;
@@ -40,7 +40,7 @@ const PATIENCE: &[u8] = b"1ms";
 
 /// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]
-pub struct SeveralPlan {
+pub struct MultiRowPlan {
     several: Several,
     template: u64,
     id: u64,
@@ -54,7 +54,7 @@ pub struct SeveralPlan {
     fields: Vec<Field>,
 }
 
-impl SeveralPlan {
+impl MultiRowPlan {
     /// A plan from what PostgreSQL said of the template and its table.
     pub fn new(
         template: &Template,
@@ -121,7 +121,7 @@ impl SeveralPlan {
     }
 }
 
-impl GroupPlan for SeveralPlan {
+impl GroupPlan for MultiRowPlan {
     fn strategy(&self) -> Strategy {
         Strategy::Merge
     }
@@ -153,7 +153,7 @@ impl GroupPlan for SeveralPlan {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(SeveralBatch::build(self, members, server, out)?))
+        Some(Box::new(MultiRowBatch::build(self, members, server, out)?))
     }
 
     fn rewritten(&self) -> Rewritten<'_> {
@@ -179,8 +179,8 @@ impl GroupPlan for SeveralPlan {
 
 /// A group on its way.
 #[derive(Debug)]
-pub struct SeveralBatch {
-    plan: Arc<SeveralPlan>,
+pub struct MultiRowBatch {
+    plan: Arc<MultiRowPlan>,
     members: Vec<Member>,
     /// Whose row it is.
     owners: HashMap<RowKey, usize>,
@@ -188,7 +188,7 @@ pub struct SeveralBatch {
     rows: u64,
     /// A row came back that is nobody's.
     strange: bool,
-    course: StatementProgress,
+    progress: StatementProgress,
 }
 
 #[derive(Debug)]
@@ -198,14 +198,14 @@ struct Member {
     answer: BytesMut,
 }
 
-impl Batch for SeveralBatch {
+impl Batch for MultiRowBatch {
     fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
         dealt: &mut Vec<Dealt>,
     ) -> bool {
-        match self.course.receive(frame, server) {
+        match self.progress.receive(frame, server) {
             Came::Row => self.receive_row(frame.body()),
             Came::End => {
                 self.settle(dealt);
@@ -219,11 +219,11 @@ impl Batch for SeveralBatch {
     /// The table has changed, or the statement is refused.
     fn invalidation(&self) -> Option<Invalidation> {
         let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
-        self.course.invalidation(refused)
+        self.progress.invalidation(refused)
     }
 
     fn failed(&self) -> bool {
-        self.course.error().is_some()
+        self.progress.error().is_some()
     }
 
     /// Rows that were inserted or changed.
@@ -232,9 +232,9 @@ impl Batch for SeveralBatch {
     }
 }
 
-impl SeveralBatch {
+impl MultiRowBatch {
     fn build(
-        plan: Arc<SeveralPlan>,
+        plan: Arc<MultiRowPlan>,
         units: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
@@ -265,7 +265,7 @@ impl SeveralBatch {
             owners,
             rows: 0,
             strange: false,
-            course: StatementProgress::new(injected),
+            progress: StatementProgress::new(injected),
         })
     }
 
@@ -275,7 +275,7 @@ impl SeveralBatch {
         let Some((same, values)) = values.split_first() else {
             return;
         };
-        self.course.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_moved |= *same != Some(&[1][..]);
         let Some(rows) = self.plan.rows.first() else {
             return;
         };
@@ -298,7 +298,7 @@ impl SeveralBatch {
 
     fn settle(&mut self, dealt: &mut Vec<Dealt>) {
         let members = self.members.len();
-        if let Some((sqlstate, _)) = self.course.error() {
+        if let Some((sqlstate, _)) = self.progress.error() {
             if is_refusal(sqlstate) {
                 return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
             }
@@ -308,7 +308,7 @@ impl SeveralBatch {
         if self.strange {
             return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
         }
-        if self.course.facts_moved {
+        if self.progress.facts_moved {
             return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
         }
         for (number, mut member) in self.members.drain(..).enumerate() {
@@ -323,7 +323,7 @@ impl SeveralBatch {
     }
 }
 
-impl SeveralPlan {
+impl MultiRowPlan {
     /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
     fn owners(&self, units: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
         let shared = self.shared(units.first()?)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 struct Scene {
     book: SettingsBook,
-    journal: SettingsUndoLog,
+    settings_undo_log: SettingsUndoLog,
     settings: Arc<Settings>,
 }
 
@@ -16,13 +16,13 @@ impl Scene {
         let book = SettingsBook::default();
         Self {
             settings: book.none(),
-            journal: SettingsUndoLog::default(),
+            settings_undo_log: SettingsUndoLog::default(),
             book,
         }
     }
 
     fn set(&mut self, value: &str) -> u64 {
-        self.journal.changes(&self.settings);
+        self.settings_undo_log.changes(&self.settings);
         let change = SessionChange::Set {
             name: "a".to_owned(),
             sql: format!("SET a TO {value}"),
@@ -32,11 +32,11 @@ impl Scene {
     }
 
     fn savepoint(&mut self, name: &str) {
-        self.journal.savepoint(name, &self.settings);
+        self.settings_undo_log.savepoint(name, &self.settings);
     }
 
     fn back_to(&mut self, name: &str) -> Option<u64> {
-        self.settings = self.journal.roll_back_to(name)?;
+        self.settings = self.settings_undo_log.roll_back_to(name)?;
         Some(self.settings.id)
     }
 }
@@ -47,17 +47,17 @@ fn a_rollback_goes_back_to_the_beginning() {
     scene.set("1");
     scene.savepoint("s");
     scene.set("2");
-    assert_eq!(scene.journal.roll_back().map(|s| s.id), Some(0));
-    assert!(scene.journal.roll_back().is_none(), "once");
+    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(0));
+    assert!(scene.settings_undo_log.roll_back().is_none(), "once");
 }
 
 #[test]
 fn what_was_committed_stays() {
     let mut scene = Scene::new();
     let one = scene.set("1");
-    scene.journal.commit();
+    scene.settings_undo_log.commit();
     scene.set("2");
-    assert_eq!(scene.journal.roll_back().map(|s| s.id), Some(one));
+    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(one));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_savepoint_can_be_gone_back_to_again_and_again() {
     assert_eq!(scene.back_to("t"), None);
     scene.set("3");
     assert_eq!(scene.back_to("s"), Some(one));
-    scene.journal.release("s");
+    scene.settings_undo_log.release("s");
     assert_eq!(scene.back_to("s"), Some(0), "the outer one");
 }
 
@@ -82,7 +82,7 @@ fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
     scene.savepoint("outer");
     scene.savepoint("inner");
     scene.set("1");
-    scene.journal.release("inner");
+    scene.settings_undo_log.release("inner");
     assert_eq!(scene.back_to("inner"), None);
     assert_eq!(scene.back_to("outer"), Some(0));
 }
@@ -94,19 +94,19 @@ fn many_savepoints_with_different_settings_fill_it() {
     let long = "x".repeat(60_000);
     let with =
         |n: usize| book.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
-    let mut journal = SettingsUndoLog::default();
+    let mut settings_undo_log = SettingsUndoLog::default();
     let one = with(0);
     for _ in 0..1_000 {
-        journal.savepoint("s", &one);
+        settings_undo_log.savepoint("s", &one);
     }
-    assert!(!journal.is_full());
+    assert!(!settings_undo_log.is_full());
     for n in 1..100 {
-        journal.savepoint("s", &with(n));
+        settings_undo_log.savepoint("s", &with(n));
     }
-    assert!(journal.is_full());
-    journal.release("s");
+    assert!(settings_undo_log.is_full());
+    settings_undo_log.release("s");
     for _ in 0..50 {
-        journal.release("s");
+        settings_undo_log.release("s");
     }
-    assert!(!journal.is_full());
+    assert!(!settings_undo_log.is_full());
 }
