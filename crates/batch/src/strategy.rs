@@ -1,7 +1,7 @@
 //! Strategies: how a group becomes a batch of messages on one server connection, and how the answers are dealt
 //! back to its members. One file each, with the same three steps: *fits*, *build*, *deal*.
 //!
-//! (A request that travels alone needs no batch: see [`paceline_relay::ride`].)
+//! (A request that travels alone needs no batch: see [`paceline_relay::relay`].)
 
 mod array;
 mod backoff;

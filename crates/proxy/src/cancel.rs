@@ -44,14 +44,14 @@ pub(crate) struct Whereabouts {
 #[derive(Default)]
 struct State {
     doing: Doing,
-    /// It was cancelled after it had left the line, and before it rides.
+    /// It was cancelled after it had left the line, and before it relays.
     cancelled: bool,
-    /// When its only unit so far was sent, if it rides for one, and how many such units there were.
+    /// When its only unit so far was sent, if it relays for one, and how many such units there were.
     began: Option<Instant>,
-    rides: u64,
+    relays: u64,
     /// Cancels on their way to its server.
     on_the_way: usize,
-    /// Its settings, as of its last ride.
+    /// Its settings, as of its last relay.
     settings: Option<Arc<Settings>>,
 }
 
@@ -68,8 +68,8 @@ pub(crate) enum Seen {
     Idle,
     /// It has stood in the line since then.
     Waiting(Instant),
-    /// It rides on the connection of this process.
-    Riding(u32),
+    /// It relays on the connection of this process.
+    Relaying(u32),
     /// It travels with others.
     Travelling,
 }
@@ -84,8 +84,8 @@ pub(crate) enum Doing {
     Waiting(Arc<Pool>, WaiterId),
     /// It has a connection, and its unit has not been sent yet.
     Starting,
-    /// It rides on this connection.
-    Riding(BackendKey),
+    /// It relays on this connection.
+    Relaying(BackendKey),
 }
 
 /// A client that is registered as long as this lives.
@@ -192,9 +192,9 @@ impl Cancels {
             return true;
         };
         carry_out(&client, &key, limit).await;
-        if let Some(ride) = again {
+        if let Some(relay) = again {
             tokio::time::sleep(REPEATED_AFTER).await;
-            if client.rides_still(ride) {
+            if client.rides_still(relay) {
                 carry_out(&client, &key, limit).await;
             }
         }
@@ -238,7 +238,7 @@ impl Whereabouts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A unit in line leaves it. The key of a server that must be told comes back, and the ride, if the server must be told
+    /// A unit in line leaves it. The key of a server that must be told comes back, and the relay, if the server must be told
     /// once more should it last: its statement has been sent only now, though the client sent it earlier, and a server that
     /// has not read it yet ignores the request.
     fn begin_cancel(&self) -> Option<(BackendKey, Option<u64>)> {
@@ -256,10 +256,10 @@ impl Whereabouts {
                 state.cancelled = true;
                 None
             }
-            Doing::Riding(key) => {
+            Doing::Relaying(key) => {
                 let key = key.clone();
                 let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
-                let again = state.began.is_some_and(young).then_some(state.rides);
+                let again = state.began.is_some_and(young).then_some(state.relays);
                 state.on_the_way += 1;
                 Some((key, again))
             }
@@ -270,7 +270,7 @@ impl Whereabouts {
     pub(crate) fn seen(&self) -> Seen {
         match &self.lock().doing {
             Doing::Nothing | Doing::Starting => Seen::Idle,
-            Doing::Riding(key) => Seen::Riding(key.process),
+            Doing::Relaying(key) => Seen::Relaying(key.process),
             Doing::Waiting(pool, waiter) => match pool.arrived(*waiter) {
                 Some(since) => Seen::Waiting(since),
                 None => Seen::Travelling,
@@ -307,14 +307,14 @@ impl Whereabouts {
             Doing::Waiting(pool, waiter) => {
                 pool.withdraw(*waiter);
             }
-            Doing::Nothing | Doing::Starting | Doing::Riding(_) => {}
+            Doing::Nothing | Doing::Starting | Doing::Relaying(_) => {}
         }
         self.presence.kill()
     }
 
-    /// May it be told something now? In a ride a message may be half written.
+    /// May it be told something now? In a relay a message may be half written.
     pub(crate) fn may_be_told(&self) -> bool {
-        !matches!(self.lock().doing, Doing::Riding(_))
+        !matches!(self.lock().doing, Doing::Relaying(_))
     }
 
     /// Returns when, from now on, a cancel comes for a unit that has departed.
@@ -334,17 +334,17 @@ impl Whereabouts {
         std::mem::take(&mut state.cancelled)
     }
 
-    /// Another unit follows in the same ride.
-    pub(crate) fn rides_on(&self) {
+    /// Another unit follows in the same relay.
+    pub(crate) fn relays_on(&self) {
         let mut state = self.lock();
-        state.rides += 1;
+        state.relays += 1;
         state.began = None;
     }
 
-    /// The same ride goes on; counts a further request to its server.
-    fn rides_still(&self, ride: u64) -> bool {
+    /// The same relay goes on; counts a further request to its server.
+    fn rides_still(&self, relay: u64) -> bool {
         let mut state = self.lock();
-        let same = state.rides == ride && matches!(state.doing, Doing::Riding(_));
+        let same = state.relays == relay && matches!(state.doing, Doing::Relaying(_));
         state.on_the_way += usize::from(same);
         same
     }
@@ -352,17 +352,17 @@ impl Whereabouts {
     /// The client's unit is sent on this connection now; `None`: others may follow it. False: it was cancelled before.
     pub(crate) fn begins_ride(&self, key: BackendKey, now: Option<Instant>) -> bool {
         let mut state = self.lock();
-        state.rides += 1;
+        state.relays += 1;
         state.began = now;
         let cancelled = std::mem::take(&mut state.cancelled);
         state.doing = match cancelled {
             true => Doing::Nothing,
-            false => Doing::Riding(key),
+            false => Doing::Relaying(key),
         };
         !cancelled
     }
 
-    /// The client's ride ends: no further cancel goes to its server, and those on the way have arrived.
+    /// The client's relay ends: no further cancel goes to its server, and those on the way have arrived.
     pub(crate) async fn leave_server(&self) {
         self.now(Doing::Nothing);
         loop {
@@ -389,8 +389,8 @@ mod tests {
         secret: 3,
     };
 
-    /// A server that takes connections, and a client that rides there.
-    async fn riding() -> (TcpListener, Arc<Whereabouts>) {
+    /// A server that takes connections, and a client that relays there.
+    async fn relaying() -> (TcpListener, Arc<Whereabouts>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = server.local_addr().expect("an address").port();
         let address = Address {
@@ -422,7 +422,7 @@ mod tests {
             delivered: Notify::new(),
             too_late: Notify::new(),
         });
-        client.now(Doing::Riding(BackendKey::new(&Arc::new(address))));
+        client.now(Doing::Relaying(BackendKey::new(&Arc::new(address))));
         (server, client)
     }
 
@@ -430,7 +430,7 @@ mod tests {
     /// the client it was meant for is not held up.
     #[tokio::test]
     async fn a_cancel_that_is_cut_short_holds_nobody_up() {
-        let (server, client) = riding().await;
+        let (server, client) = relaying().await;
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
         tokio::select! {
@@ -444,7 +444,7 @@ mod tests {
     /// The server takes the connection and says nothing: `cancel_wait_timeout`.
     #[tokio::test]
     async fn a_cancel_that_the_server_does_not_take_is_given_up() {
-        let (_server, client) = riding().await;
+        let (_server, client) = relaying().await;
         let cancels = Cancels::default();
         cancels.lock().insert(7, Arc::clone(&client));
         assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);

@@ -4,8 +4,8 @@ mod clock;
 mod listening;
 mod logging;
 mod login;
+mod relay;
 mod replication;
-mod ride;
 mod silence;
 mod turn;
 
@@ -23,8 +23,8 @@ use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, WaitSpec, WaiterId};
+use paceline_line::relay::Wrap;
 use paceline_line::request::{Boundary, Form, Request, Scanner};
-use paceline_line::ride::Wrap;
 use paceline_line::session::{Plan, Session};
 use paceline_line::settings::IdleTimeout;
 use paceline_line::strategy::PlannedRequest;
@@ -329,7 +329,7 @@ impl Client {
         match self.seat().await? {
             Delivery::Seat(seat) => {
                 self.pool.leases.fetch_add(1, Ordering::Relaxed);
-                Box::pin(self.ride(seat, &bytes, wrap, None)).await
+                Box::pin(self.relay(seat, &bytes, wrap, None)).await
             }
             other => self.take(other).await,
         }
@@ -340,13 +340,13 @@ impl Client {
         let settings = self.session.settings.id;
         let submitted = self.pool.submit(WaitSpec::default(), false, || None);
         let (waiter, waits) = match submitted {
-            Submitted::Seat(seat) => return self.ride_alone(seat, bytes).await,
+            Submitted::Seat(seat) => return self.relay_alone(seat, bytes).await,
             Submitted::Refused(told) => return Err(End::Told(told)),
             Submitted::Waiting(waiter, waits) => (waiter, waits),
         };
         let mut waits = waits;
         match tokio::time::timeout(NAMES_WAIT_MAX, &mut waits).await {
-            Ok(Ok(Delivery::Seat(seat))) => return self.ride_alone(seat, bytes).await,
+            Ok(Ok(Delivery::Seat(seat))) => return self.relay_alone(seat, bytes).await,
             Ok(Ok(Delivery::Queued(further))) => waits = further,
             Ok(Ok(other)) => return self.take(other).await,
             Ok(Err(_)) => return Err(shut_down()),
@@ -358,7 +358,7 @@ impl Client {
         // A text that is to be parsed elsewhere first is not known.
         let Some(mut answer) = answer.ok().flatten() else {
             return match self.wait(waiter, waits, false).await? {
-                Delivery::Seat(seat) => self.ride_alone(seat, bytes).await,
+                Delivery::Seat(seat) => self.relay_alone(seat, bytes).await,
                 other => self.take(other).await,
             };
         };
@@ -373,9 +373,9 @@ impl Client {
         Ok(self.stream.write_all(&mut answer).await?)
     }
 
-    async fn ride_alone(&mut self, seat: Box<Seat>, bytes: Bytes) -> Result<(), End> {
+    async fn relay_alone(&mut self, seat: Box<Seat>, bytes: Bytes) -> Result<(), End> {
         self.pool.leases.fetch_add(1, Ordering::Relaxed);
-        Box::pin(self.ride(seat, &bytes, Wrap::No, None)).await
+        Box::pin(self.relay(seat, &bytes, Wrap::No, None)).await
     }
 
     /// A connection for the client alone, or what it is told instead.
@@ -421,7 +421,7 @@ impl Client {
             shown.then(|| Arc::clone(&unit))
         });
         let (waiter, waits) = match submitted {
-            Submitted::Seat(seat) => return self.ride_single(seat, unit, wrap, learn).await,
+            Submitted::Seat(seat) => return self.relay_single(seat, unit, wrap, learn).await,
             Submitted::Refused(told) => return Err(End::Told(told)),
             Submitted::Waiting(waiter, waits) => (waiter, waits),
         };
@@ -438,12 +438,12 @@ impl Client {
             }
         }
         match delivery {
-            Delivery::Seat(seat) => self.ride_single(seat, unit, wrap, learn).await,
+            Delivery::Seat(seat) => self.relay_single(seat, unit, wrap, learn).await,
             other => self.take(other).await,
         }
     }
 
-    async fn ride_single(
+    async fn relay_single(
         &mut self,
         seat: Box<Seat>,
         unit: Arc<PlannedRequest>,
@@ -454,10 +454,10 @@ impl Client {
             tally.goes_alone();
         }
         let bytes = unit.bytes.clone();
-        Box::pin(self.ride(seat, &bytes, wrap, Some((unit, learn)))).await
+        Box::pin(self.relay(seat, &bytes, wrap, Some((unit, learn)))).await
     }
 
-    /// Passes on what needs no ride.
+    /// Passes on what needs no relay.
     async fn take(&mut self, delivery: Delivery) -> Result<(), End> {
         match delivery {
             Delivery::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),

@@ -46,7 +46,7 @@ const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 type Answer = Response<Full<Bytes>>;
 
 /// What the requests share.
-struct Desk {
+struct RelayContext {
     proxy: Arc<Proxy>,
     /// One collects at a time: clients of the database come first.
     collecting: Mutex<()>,
@@ -54,7 +54,7 @@ struct Desk {
 
 /// Answers requests as long as the process lives.
 pub(crate) async fn serve(proxy: Arc<Proxy>, listener: TcpListener) {
-    let desk = Arc::new(Desk {
+    let context = Arc::new(RelayContext {
         proxy,
         collecting: Mutex::new(()),
     });
@@ -63,9 +63,9 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, listener: TcpListener) {
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let desk = Arc::clone(&desk);
+                let context = Arc::clone(&context);
                 tokio::spawn(async move {
-                    desk.converse(stream).await;
+                    context.converse(stream).await;
                     drop(place);
                 });
             }
@@ -74,12 +74,12 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, listener: TcpListener) {
     }
 }
 
-impl Desk {
+impl RelayContext {
     /// One request and its answer.
     async fn converse(self: Arc<Self>, stream: TcpStream) {
         let answer = service_fn(|request| {
-            let desk = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(desk.answer(&request).await) }
+            let context = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(context.answer(&request).await) }
         });
         let conversation = http1::Builder::new()
             .keep_alive(false)

@@ -571,7 +571,7 @@ impl Pool {
         }
     }
 
-    /// One entry rides with its client; anything else is a trip's.
+    /// One entry relays with its client; anything else is a trip's.
     fn board(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
         let mut dispatch = match work {
             Work::Group(dispatch) if dispatch.entries.len() == 1 => dispatch,

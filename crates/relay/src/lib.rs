@@ -8,8 +8,8 @@
 
 pub mod analysis;
 pub mod errors;
+pub mod relay;
 pub mod request;
-pub mod ride;
 pub mod sequences;
 pub mod server;
 pub mod session;

@@ -5,7 +5,7 @@
 //! same bytes at its own pace, and the connection is free at once, however slowly somebody reads. Who has a part of one
 //! run's answer could not be given the rest of another one (rows may come in another order, or be others by then), so
 //! streaming to all would mean that all wait for the slowest. An answer that is too long to be kept is therefore
-//! *handed over*: it becomes the read of one member alone, who takes what has come and rides on; the others have got
+//! *handed over*: it becomes the read of one member alone, who takes what has come and relays on; the others have got
 //! nothing yet and run their own.
 //!
 //! A read that fails has done nothing: its members go again alone, and each is told its error there.

@@ -1,5 +1,5 @@
 //! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and the client's own
-//! `idle_session_timeout` while it keeps the server outside transactions. A ride without any of these limits has no clock; with one it
+//! `idle_session_timeout` while it keeps the server outside transactions. A relay without any of these limits has no clock; with one it
 //! has a single timer, set again only when it goes off too early.
 
 use crate::config::Terms;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// For a ride that nothing ends soon.
+/// For a relay that nothing ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
 
 /// Why a client is sent away that keeps its server and is idle for too long by its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
-/// What a ride waits for.
+/// What a relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The client, which is in no transaction.
@@ -25,7 +25,7 @@ pub(super) enum Phase {
     Running,
 }
 
-/// The clock of one ride.
+/// The clock of one relay.
 pub(super) struct Clock {
     terms: Arc<Terms>,
     phase: Phase,
@@ -39,7 +39,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// For a ride that begins now; `None` when nothing limits it.
+    /// For a relay that begins now; `None` when nothing limits it.
     pub(super) fn of(terms: &Arc<Terms>) -> Option<Box<Self>> {
         let limits = [
             terms.query_timeout,
@@ -50,7 +50,7 @@ impl Clock {
         limited.then(|| Self::new(terms))
     }
 
-    /// For a ride whose client limits its own idleness.
+    /// For a relay whose client limits its own idleness.
     pub(super) fn new(terms: &Arc<Terms>) -> Box<Self> {
         let now = Instant::now();
         Box::new(Self {
@@ -63,7 +63,7 @@ impl Clock {
         })
     }
 
-    /// The ride waits for something; `heard`: the client has said something since it waited last. `idle_max`: how long it may say
+    /// The relay waits for something; `heard`: the client has said something since it waited last. `idle_max`: how long it may say
     /// nothing outside transactions.
     pub(super) fn turn(&mut self, phase: Phase, heard: bool, idle_max: Duration) {
         let moves = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
@@ -82,7 +82,7 @@ impl Clock {
         }
     }
 
-    /// When the ride has lasted too long, and what PgBouncer calls that.
+    /// When the relay has lasted too long, and what PgBouncer calls that.
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self { terms, since, .. } = self;
         let own = match self.phase {
@@ -100,7 +100,7 @@ impl Clock {
             .min_by_key(|(end, _)| *end)
     }
 
-    /// Returns when the ride has lasted too long, with the reason; never without a clock.
+    /// Returns when the relay has lasted too long, with the reason; never without a clock.
     pub(super) async fn is_up(clock: &mut Option<Box<Self>>) -> &'static str {
         let Some(clock) = clock else {
             return std::future::pending().await;

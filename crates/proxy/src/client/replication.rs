@@ -98,7 +98,7 @@ impl Asked<'_> {
         let registration = Cancels::register(&proxy, presence)
             .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
         let whereabouts = &registration.whereabouts;
-        whereabouts.now(Doing::Riding(server.conn.key.clone()));
+        whereabouts.now(Doing::Relaying(server.conn.key.clone()));
         whereabouts.has_settings(&proxy.book.intern(name_of(startup)));
         let mut out = BytesMut::new();
         backend::write_authentication_ok(&mut out);

@@ -6,7 +6,7 @@ use super::error::Wrong;
 use super::settings::{self, CONNECTIONS, POOL_PART, POOL_SIZE, PoolMode, Settings, TIMEOUT_MAX};
 use super::value::{self, ValueError, Written};
 use crate::config::duration::BareUnit;
-use paceline_line::ride::{Keeping, ListenMode, StatePolicy};
+use paceline_line::relay::{Keeping, ListenMode, StatePolicy};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

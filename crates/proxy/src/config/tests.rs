@@ -362,7 +362,7 @@ fn session_state_may_differ_by_database_and_user() {
         let (entry, _) = config.database(database).unwrap();
         config.terms(entry, user).state.keeping
     };
-    use paceline_line::ride::Keeping;
+    use paceline_line::relay::Keeping;
     assert_eq!(keeping("a", "one"), Keeping::Warn);
     assert_eq!(keeping("b", "other"), Keeping::Refuse);
     assert_eq!(keeping("b", "one"), Keeping::Track);

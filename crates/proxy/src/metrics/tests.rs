@@ -140,12 +140,12 @@ async fn a_connection_that_asks_nothing_ends_soon() {
     let mut client = std::net::TcpStream::connect(address).unwrap();
     std::io::Write::write_all(&mut client, b"GET /health HTTP/1.1\r\nHost:").unwrap();
     let (stream, _) = listener.accept().await.unwrap();
-    let desk = Arc::new(Desk {
+    let context = Arc::new(RelayContext {
         proxy: proxy(),
         collecting: Mutex::new(()),
     });
     let start = tokio::time::Instant::now();
-    desk.converse(stream).await;
+    context.converse(stream).await;
     assert!(start.elapsed() < CONNECTION_TIME_MAX / 2, "{start:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use super::key::{Key, Kind};
 use crate::config::value::{self, ValueError, Written};
-use paceline_line::ride::{Keeping, ListenMode};
+use paceline_line::relay::{Keeping, ListenMode};
 
 /// What of a session follows its client from server to server.
 #[derive(Debug, Clone, PartialEq)]

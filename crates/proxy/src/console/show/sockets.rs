@@ -90,7 +90,7 @@ struct Server {
     seen: ServerSeen,
 }
 
-/// Clients by the server connection that they ride on.
+/// Clients by the server connection that they relay on.
 type Riders = HashMap<(*const Pool, u32), Arc<Whereabouts>>;
 
 pub(super) fn clients(proxy: &Proxy) -> Vec<Row> {
@@ -143,11 +143,11 @@ fn all_servers(proxy: &Proxy) -> Vec<Server> {
 
 fn riders(proxy: &Proxy) -> Riders {
     let clients = proxy.cancels.all().into_iter();
-    let riding = clients.filter_map(|(_, client)| match client.seen() {
-        Seen::Riding(process) => Some(((Arc::as_ptr(&client.presence.pool), process), client)),
+    let relaying = clients.filter_map(|(_, client)| match client.seen() {
+        Seen::Relaying(process) => Some(((Arc::as_ptr(&client.presence.pool), process), client)),
         Seen::Idle | Seen::Waiting(_) | Seen::Travelling => None,
     });
-    riding.collect()
+    relaying.collect()
 }
 
 fn all_clients(proxy: &Proxy, servers: &[Server]) -> Vec<Socket> {
@@ -160,7 +160,7 @@ fn all_clients(proxy: &Proxy, servers: &[Server]) -> Vec<Socket> {
         .map(|(id, client)| {
             let seen = client.seen();
             let link = match seen {
-                Seen::Riding(process) => {
+                Seen::Relaying(process) => {
                     let ridden = by_process.get(&(Arc::as_ptr(&client.presence.pool), process));
                     ridden.map(|card| Arc::as_ptr(card).addr())
                 }
@@ -178,7 +178,7 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
     let (state, wait) = match seen {
         Seen::Idle => ("idle", Duration::ZERO),
         Seen::Waiting(since) => ("waiting", since.elapsed()),
-        Seen::Riding(_) | Seen::Travelling => ("active", Duration::ZERO),
+        Seen::Relaying(_) | Seen::Travelling => ("active", Duration::ZERO),
     };
     Socket {
         kind: "C",
@@ -195,7 +195,7 @@ fn of_client(id: u32, client: &Arc<Whereabouts>, seen: &Seen, link: Option<usize
         link,
         process: presence.peer.process(),
         server_process: match seen {
-            Seen::Riding(process) => *process,
+            Seen::Relaying(process) => *process,
             Seen::Idle | Seen::Waiting(_) | Seen::Travelling => 0,
         },
         application_name: application_of(client),

@@ -58,7 +58,7 @@ fn bulk(seed: u32, len: usize) -> BytesMut {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Reads and writes as a ride does: waits for what it still has to do, in both directions at once.
+/// Reads and writes as a relay does: waits for what it still has to do, in both directions at once.
 async fn exchange(stream: &Stream, mut out: BytesMut, wanted: usize) -> BytesMut {
     let mut input = BytesMut::new();
     loop {

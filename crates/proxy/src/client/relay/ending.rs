@@ -1,0 +1,108 @@
+//! How a relay ends before its client wants it to, and what becomes of a server when a session is over.
+
+use super::{Fate, RelayTask};
+use crate::cancel;
+use crate::client::clock::{IDLE_SESSION, Phase};
+use crate::client::silence::idle_session;
+use crate::client::{Client, End};
+use crate::config::PoolMode;
+use crate::log::reasons;
+use crate::pool::Seat;
+use crate::server;
+use crate::within::within;
+use paceline_wire::backend::{Status, tag};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a ReadyForQuery.
+const READY_FOR_QUERY_LEN: usize = 6;
+
+/// How long `server_reset_query` may take; then the connection is closed.
+const RESET_MAX: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// The client has left; its connection is made ready for another one in the background.
+    pub(super) fn end_session(&self, mut seat: Box<Seat>) {
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            let Some(conn) = seat.conn() else {
+                return;
+            };
+            let query = proxy.config().paceline.pooling.server_reset_query.clone();
+            let reset = within(RESET_MAX, conn.reset(&query, proxy.book.none())).await;
+            if !matches!(reset, Some(Ok(()))) {
+                conn.closes_because(reasons::RESET_FAILED);
+            }
+            match reset {
+                Some(Ok(())) => seat.leave(),
+                Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
+                None => tracing::warn!("server_reset_query took too long"),
+            }
+        });
+    }
+}
+
+impl RelayTask<'_> {
+    /// A unit has left a transaction open, where there are none.
+    pub(super) fn begins_transaction(&self) -> bool {
+        let open = self.relay.is_quiet() && self.relay.status() != Status::Idle;
+        self.client.mode == PoolMode::Statement && open
+    }
+
+    pub(super) fn refuse_transaction(&mut self) -> End {
+        // The error comes in the place of ReadyForQuery, so that it is the answer to the unit.
+        let ready = self.to_client.len().saturating_sub(READY_FOR_QUERY_LEN);
+        if self.to_client.get(ready) == Some(&tag::READY_FOR_QUERY) {
+            self.to_client.truncate(ready);
+        }
+        self.told("transaction blocks not allowed in statement pooling mode")
+    }
+
+    /// What becomes of the server when the client has left in the middle of its relay, or at the end of its session.
+    pub(super) fn fate_after_session(&self) -> Fate {
+        let config = self.client.proxy.config();
+        let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
+        let rests = self.relay.is_quiet() && self.relay.status() == Status::Idle;
+        let session = self.client.mode == PoolMode::Session && !self.relay.is_fatal();
+        // What another query leaves behind of temporary tables and the like is not known.
+        let clean = all || self.relay.kept().is_empty();
+        match session && rests && clean && self.to_server.is_empty() && self.body_left == 0 {
+            true => Fate::Reset,
+            false => Fate::Drop,
+        }
+    }
+
+    /// What the client has not been sent yet, then this as the reason why its connection ends.
+    pub(super) fn told(&mut self, why: &str) -> End {
+        let mut told = std::mem::take(&mut self.to_client);
+        // In the middle of a message nothing else can be said.
+        if !self.relay.is_mid_message() {
+            told.extend_from_slice(&match why {
+                IDLE_SESSION => idle_session(),
+                why => crate::trip::timed_out(why),
+            });
+        }
+        End::Told(told.freeze())
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match (self.relay.is_quiet(), self.relay.status()) {
+            (false, _) => Phase::Running,
+            (true, Status::Idle) => Phase::Idle,
+            (true, _) => Phase::IdleInTransaction,
+        }
+    }
+
+    /// The server is told, too: it would notice only when it has something to say.
+    pub(super) fn time_is_up(&mut self, phase: Phase, why: &'static str) -> End {
+        if phase != Phase::Idle {
+            self.conn.closes_because(why);
+        }
+        if phase == Phase::Running {
+            let config = self.client.proxy.config();
+            let limit = config.paceline.timeouts.cancel_wait_timeout;
+            cancel::abandon(self.conn.key.clone(), limit);
+        }
+        self.told(why)
+    }
+}

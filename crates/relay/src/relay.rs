@@ -1,0 +1,251 @@
+//! A relay: one client relayed to one server, for a unit (solo) or until its transaction ends (lease).
+//!
+//! The relay changes only what it must: names of prepared statements, statements prepared lazily, and what the
+//! hints of a statement ask for at the end of its transaction. Everything else passes as it came; bodies that
+//! nobody inspects are forwarded in slices as they arrive.
+//!
+//! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
+
+mod change;
+mod changes;
+mod copy;
+mod expect;
+mod expectations;
+mod idle;
+mod inward;
+mod keep;
+mod listening;
+mod long;
+mod moved;
+mod named;
+mod names;
+mod not_yet;
+mod outward;
+mod policy;
+mod portals;
+mod question;
+mod reading;
+mod refusal;
+mod repeat;
+mod repetition;
+mod sequences;
+mod settings_undo_log;
+mod shape;
+mod state;
+mod whole_session;
+
+use crate::request::Form;
+use crate::request::Underway;
+use crate::server::StatementKey;
+use bytes::BytesMut;
+use expect::Expect;
+pub use inward::MESSAGES_MAX;
+pub use not_yet::{ListenNeed, NotYet};
+use paceline_sql::{Hints, PinReason};
+use paceline_wire::backend::Status;
+pub use policy::{Keeping, ListenMode, StatePolicy};
+use state::Body;
+pub use state::{RelayContext, RelayState, Wrap};
+
+#[cfg(test)]
+mod tests;
+
+/// Answers that a server owes to one client at most: then the client is not listened to until there are fewer.
+pub const OWED_MAX: usize = 16 * 1024;
+
+/// Accepted statements that a relay keeps before its caller should take them.
+const ACCEPTED_MAX: usize = 1_024;
+
+impl RelayState {
+    /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
+    /// first.
+    pub fn board(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
+        let mut relay = Self::expecting([], wrap);
+        relay.close_leftovers(context, out);
+        if wrap == Wrap::Begin {
+            relay.begin_transaction(context, out);
+        }
+        relay
+    }
+
+    /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
+    /// owes nothing and is in no transaction ([`RelayState::rests`]).
+    pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        paceline_wire::frontend::write_query(out, "BEGIN");
+        context.server.unnamed = None;
+        self.wrap = Wrap::Begin;
+        self.expect.push_back(Expect::OwnQuery);
+    }
+
+    /// The client has begun a unit, and is in no transaction block: [`RelayState::begin_within_unit`] makes it one.
+    pub fn is_within_unit(&self) -> bool {
+        let alone = self.status == Status::Idle && self.wrap == Wrap::No;
+        alone && self.mid_unit && !self.skipping && !self.copy_in && !self.unit.may_have_begun
+    }
+
+    /// The unit that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
+    /// of the same transaction.
+    pub fn begin_within_unit(&mut self, out: &mut BytesMut) {
+        self.wrap = Wrap::Begin;
+        self.own_within_unit("BEGIN", out);
+    }
+
+    /// Writes a statement of Paceline's own in the midst of the client's unit. (A `Query` would end what the unit has begun.)
+    fn own_within_unit(&mut self, sql: &str, out: &mut BytesMut) {
+        use paceline_wire::frontend::{BindNames, Parse, Target, tag, write_execute_of};
+        // Not the unnamed ones: the client may have something else under them.
+        const NAME: &[u8] = b"paceline: own";
+        let parse = Parse {
+            name: NAME,
+            text: sql.as_bytes(),
+            types: &[0, 0],
+        };
+        parse.write(out);
+        let bind = BindNames {
+            portal: NAME,
+            statement: NAME,
+            rest: &[0; 6],
+        };
+        bind.write(out);
+        write_execute_of(out, NAME);
+        Target::Portal(NAME).write(out, tag::CLOSE);
+        Target::Statement(NAME).write(out, tag::CLOSE);
+        self.expect.extend([
+            Expect::OwnParse { key: None },
+            Expect::OwnStep,
+            Expect::OwnStep,
+            Expect::OwnClose { closed: None },
+            Expect::OwnClose { closed: None },
+        ]);
+    }
+
+    /// The server owes no answer, and is in no transaction.
+    pub fn rests(&self) -> bool {
+        self.is_quiet() && self.status == Status::Idle
+    }
+
+    fn close_leftovers(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        for name in context.server.take_leftovers() {
+            paceline_wire::frontend::Target::Statement(&name)
+                .write(out, paceline_wire::frontend::tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
+    }
+
+    /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
+    pub fn take_over(underway: Underway) -> (Self, BytesMut) {
+        let (changes, hints) = (Vec::new().into(), Hints::default());
+        let mut relay = match underway.form {
+            Form::Simple => {
+                let query = Expect::Query {
+                    changes,
+                    hints,
+                    by_name: false,
+                };
+                Self::expecting([query], Wrap::No)
+            }
+            Form::Extended { .. } => {
+                Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
+            }
+        };
+        relay.forwarded = underway.answer.len() as u64;
+        (relay, underway.answer)
+    }
+
+    /// From now on the client keeps its server until it leaves.
+    pub fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
+    pub fn is_over(&self) -> bool {
+        self.rests()
+            && self.kept.is_empty()
+            && self.asked.is_empty()
+            && !self.stays
+            && !self.awaits_notifications()
+    }
+
+    /// The client has got only the beginning of a message.
+    pub fn is_mid_message(&self) -> bool {
+        matches!(self.body, Body::Forward(left) if left > 0)
+    }
+
+    /// The server owes no answer.
+    pub fn is_quiet(&self) -> bool {
+        self.expect.is_empty()
+            && !self.copy_in
+            && !self.mid_unit
+            && !self.skipping
+            && self.body == Body::Forward(0)
+    }
+
+    /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
+    /// unit that is relayed as it arrives.
+    pub fn awaits_client(&self) -> bool {
+        self.copy_in || (!self.describing && !self.expect.owe_boundary())
+    }
+
+    /// The transaction status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The client keeps its server beyond its transaction, which nobody has noted.
+    pub fn take_pin(&mut self) -> bool {
+        let noted = std::mem::take(&mut self.noted) && !self.kept.is_empty();
+        let keeps = self.rests() && !self.kept.is_empty() && !self.stays;
+        self.noted = noted || keeps;
+        keeps && !noted
+    }
+
+    /// What the client keeps its server for.
+    pub fn kept(&self) -> &[PinReason] {
+        &self.kept
+    }
+
+    /// What the client was warned of (`session_state = warn`).
+    pub fn warned(&self) -> &[PinReason] {
+        &self.warned
+    }
+
+    /// The server ended the connection with a message.
+    pub fn is_fatal(&self) -> bool {
+        self.fatal
+    }
+
+    /// The client was told of an error.
+    pub fn saw_error(&self) -> bool {
+        self.saw_error
+    }
+
+    /// SQLSTATEs of the errors that the client was told of since this was asked last.
+    pub fn take_errors(&mut self) -> Vec<[u8; 5]> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Named statements of the client that PostgreSQL has taken since this was asked last.
+    pub fn take_accepted(&mut self) -> Vec<StatementKey> {
+        std::mem::take(&mut self.accepted)
+    }
+
+    /// So many statements are there for [`RelayState::take_accepted`] that they should be taken before the unit ends.
+    pub fn has_accepted_many(&self) -> bool {
+        self.accepted.len() >= ACCEPTED_MAX
+    }
+
+    /// The server owes so many answers that the client should say no more before some of them have come.
+    pub fn owes_much(&self) -> bool {
+        self.expect.len() >= OWED_MAX
+    }
+
+    /// A database in which no other session may be when what was written for the server arrives there; asked for once.
+    pub fn take_exclusive(&mut self) -> Option<String> {
+        self.exclusive.take()
+    }
+
+    /// Bytes of answers forwarded so far.
+    pub fn forwarded(&self) -> u64 {
+        self.forwarded
+    }
+}

@@ -1,0 +1,436 @@
+//! What the client's statements change in its session, as they complete.
+
+use super::expect::Expect;
+use super::policy::Keeping;
+use super::repetition::Repeat;
+use super::state::{Pass, Progress, RelayContext, RelayState, Unseen};
+use crate::sequences::SequenceState;
+use crate::server::is_no_setting;
+use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
+use crate::template::Template;
+use bytes::{Bytes, BytesMut};
+use foldhash::{HashMap, HashMapExt};
+use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange, set_config_sql};
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, Status};
+use paceline_wire::frontend;
+use std::sync::Arc;
+
+/// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
+const PORTALS_KEPT_MAX: usize = 64;
+
+/// The server is to be asked what this setting has become.
+pub(super) fn asks(asked: &mut Vec<String>, name: &str) {
+    if !asked.iter().any(|known| known == name) {
+        asked.push(name.to_owned());
+    }
+}
+
+/// The bytes of the client's texts mean something else afterwards.
+fn changes_encoding(change: &SessionChange) -> bool {
+    match change {
+        SessionChange::Set { name, .. } | SessionChange::Reset { name } => name == CLIENT_ENCODING,
+        SessionChange::ResetAll => true,
+        _ => false,
+    }
+}
+
+/// Might the client have let go of something by this command?
+fn may_let_go(command: &[u8]) -> bool {
+    let ends = [
+        &b"COMMIT\0"[..],
+        b"ROLLBACK\0",
+        b"PREPARE TRANSACTION\0",
+        b"UNLISTEN\0",
+        b"DISCARD TEMP\0",
+    ];
+    ends.contains(&command)
+        || [&b"DROP "[..], b"CLOSE CURSOR", b"DEALLOCATE"]
+            .iter()
+            .any(|head| command.starts_with(head))
+}
+
+impl RelayState {
+    /// A statement has completed with `command`.
+    pub(super) fn change(
+        &mut self,
+        command: &[u8],
+        changes: &[SessionChange],
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        let instead = Self::command_instead(command, changes).is_some();
+        for change in changes {
+            match change {
+                // The shared connection carries it out.
+                SessionChange::Listening(_) if instead => {}
+                change => self.apply(change, context, to_client),
+            }
+        }
+        let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
+        match command {
+            b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.settings_undo_log.commit(),
+            b"ROLLBACK\0" => {
+                self.resets_all = false;
+                if !changes.iter().any(to_savepoint) {
+                    context.go_back_to(self.settings_undo_log.roll_back());
+                }
+            }
+            _ => {}
+        }
+        if !self.kept.is_empty() && may_let_go(command) {
+            self.unit.lets_go = true;
+        }
+    }
+
+    fn apply(
+        &mut self,
+        change: &SessionChange,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        self.idle_timeout_moves(change);
+        match change {
+            SessionChange::Pin(kept) => self.keep(*kept, context, to_client),
+            SessionChange::Listening(listening) => self.has_listened(listening, context, to_client),
+            SessionChange::MayUnpin => self.unit.lets_go = true,
+            SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, context),
+            SessionChange::Deallocate { name } => {
+                context.server.forget_name(name);
+                if self.stays {
+                    context.session.close(name.as_bytes());
+                }
+            }
+            SessionChange::DeallocateAll => self.lose_all(context),
+            SessionChange::DiscardAll => self.discard_all(context),
+            // On another server it would be missing.
+            SessionChange::Set { .. } if context.session.settings.are_too_many_with(change) => {
+                self.keep(PinReason::Setting, context, to_client);
+            }
+            SessionChange::Set { .. }
+            | SessionChange::Reset { .. }
+            | SessionChange::ResetAll
+            | SessionChange::Known { .. } => self.set(change, context),
+            // What is in force after a rollback to it is the server's to know.
+            SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
+                self.keep(PinReason::Setting, context, to_client);
+            }
+            SessionChange::Savepoint { name } => {
+                self.settings_undo_log
+                    .savepoint(name, &context.session.settings);
+            }
+            SessionChange::Release { name } => self.settings_undo_log.release(name),
+            SessionChange::RollbackTo { name } => {
+                context.go_back_to(self.settings_undo_log.roll_back_to(name));
+            }
+            // Noted when it was sent.
+            SessionChange::DiscardSequences => {}
+            SessionChange::SetUnknown { name } => asks(&mut self.asked, name),
+            SessionChange::SetTo(_) | SessionChange::Next => {}
+        }
+    }
+
+    fn goes_unseen(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+        context.server.tainted = true;
+        context.server.strewn |= *change == SessionChange::Taint;
+        self.unseen = self.unseen.max(match change {
+            SessionChange::Taint => Unseen::Anything,
+            _ => Unseen::Called,
+        });
+    }
+
+    fn set(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+        let session = &mut *context.session;
+        // Each change makes a copy of them all.
+        self.work += session.settings.len();
+        self.settings_undo_log.changes(&session.settings);
+        match change {
+            SessionChange::Set { name, .. } => self.touches(name),
+            SessionChange::ResetAll => self.resets_all = true,
+            _ => {}
+        }
+        if changes_encoding(change) {
+            for name in session.settings.encoded() {
+                asks(&mut self.asked, name);
+            }
+        }
+        // The server went back to its own default, not to the client's.
+        self.unit.taken_away.extend(session.base.taken_away(change));
+        let settings = context.book.after(&session.settings, &session.base, change);
+        context.put_in_force(Some(settings));
+        // These were sent before the change was known, and parsed after it.
+        let parses = self.expect.take_parses();
+        parses.for_each(|key| context.server.retire(key));
+    }
+
+    /// All statements are gone. (Those of a portal's client went when it was sent: see [`RelayState::drops_all`].)
+    fn lose_all(&mut self, context: &mut RelayContext<'_>) {
+        if let Some(Expect::Query { .. }) = self.expect.front() {
+            context.session.close_all();
+            context.server.forget_all();
+        }
+    }
+
+    fn discard_all(&mut self, context: &mut RelayContext<'_>) {
+        self.lose_all(context);
+        self.unlistens_all();
+        let base = &context.session.base;
+        let all = SessionChange::DiscardAll;
+        self.unit.taken_away = base.taken_away(&all).into_iter().collect();
+        let settings = context.book.after(&context.session.settings, base, &all);
+        context.put_in_force(Some(settings));
+        context.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
+        self.kept.clear();
+    }
+
+    /// What fails may leave something behind.
+    pub(super) fn leave_behind(&mut self, context: &mut RelayContext<'_>) {
+        let Some(front) = self.expect.front() else {
+            return;
+        };
+        for change in front.may_leave().to_vec() {
+            match change {
+                SessionChange::Pin(kept) => {
+                    context.server.tainted = true;
+                    context.server.spent |= !kept.can_be_discarded();
+                    // No rollback frees a lock of the session.
+                    if kept == PinReason::AdvisoryLock && context.state.keeping == Keeping::Pin {
+                        self.pin(kept);
+                    }
+                }
+                SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, context),
+                SessionChange::DiscardAll | SessionChange::DiscardSequences => {
+                    context.server.sequences = SequenceState::Mixed;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The server is ready: what a transaction that has ended did to settings holds, or never was.
+    pub(super) fn settle_settings(&mut self, context: &mut RelayContext<'_>) {
+        if self.status != Status::Idle {
+            return;
+        }
+        match self.unit.failed {
+            true => context.go_back_to(self.settings_undo_log.roll_back()),
+            false => self.settings_undo_log.commit(),
+        }
+    }
+
+    /// Gives the client back what it began with, where its RESET went to the server's own defaults. True: the server is
+    /// being told.
+    pub(super) fn restore(
+        &mut self,
+        context: &mut RelayContext<'_>,
+        to_server: &mut BytesMut,
+    ) -> bool {
+        let undone = self.unit.failed && self.status == Status::Idle;
+        if self.unit.taken_away.is_empty() || undone || self.status == Status::Failed {
+            return false;
+        }
+        let wanted = |name: &str| self.unit.taken_away.contains(name);
+        let sql = context.session.settings.sql_where(wanted);
+        if sql.is_empty() {
+            return false;
+        }
+        frontend::write_query(to_server, &sql);
+        context.server.unnamed = None;
+        self.expect.push_front(Expect::Restoring);
+        true
+    }
+
+    /// The unit is over, and its client knows.
+    pub(super) fn settle(&mut self, context: &mut RelayContext<'_>, to_server: &mut BytesMut) {
+        let unit = std::mem::take(&mut self.unit);
+        self.status_before = self.status;
+        self.wrap = super::Wrap::No;
+        self.repeat = Repeat::No;
+        self.first_uses = None;
+        self.first_describes = false;
+        if self.status != Status::Idle {
+            return;
+        }
+        match self.portals.capacity() > PORTALS_KEPT_MAX {
+            true => self.portals = HashMap::new(),
+            false => self.portals.clear(),
+        }
+        self.take_reported_values(context);
+        self.follow_reported(context);
+        self.let_go_of_settings(&unit);
+        self.turn_off_idle_timeout(context, to_server);
+        self.ask(&unit, context, to_server);
+        self.unseen = Unseen::Nothing;
+    }
+
+    /// The server reports a setting.
+    pub(super) fn reported(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) -> Pass {
+        let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
+            // Not UTF-8: its value is not known.
+            let name = frame.body().split(|byte| *byte == 0).next();
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            context.server.reported.remove(name.unwrap_or_default());
+            return Pass::Forward;
+        };
+        let before = context
+            .server
+            .reported
+            .insert(name.to_owned(), value.to_owned());
+        if matches!(
+            self.expect.front(),
+            Some(Expect::OwnQuery | Expect::Discarding | Expect::Asking(_))
+        ) {
+            return Pass::Swallow;
+        }
+        self.reported.entry(name.to_owned()).or_insert(before);
+        if self.unit.taken_away.is_empty() {
+            return Pass::Forward;
+        }
+        // Not the last word: what the client began with is put in force again.
+        let statuses = &mut self.unit.statuses;
+        statuses.retain(|(known, _)| known != name);
+        statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
+        Pass::Swallow
+    }
+
+    /// The text has set it.
+    fn touches(&mut self, name: &str) {
+        if !self.touched.iter().any(|known| known == name) {
+            self.touched.push(name.to_owned());
+        }
+    }
+
+    /// What the server reports of a setting is set again from now on, in place of the text that set it: PostgreSQL may have read
+    /// that text relative to something else (`DateStyle` keeps what it does not name).
+    fn take_reported_values(&mut self, context: &mut RelayContext<'_>) {
+        for name in std::mem::take(&mut self.touched) {
+            let is_set = context.session.settings.sql_of(&name).is_some();
+            if let Some(value) = context.server.reports(&name).filter(|_| is_set) {
+                let sql = set_config_sql(&name, value);
+                context.set_unseen(&SessionChange::Set { name, sql });
+            }
+        }
+    }
+
+    /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
+    fn let_go_of_settings(&mut self, unit: &Progress) {
+        let holds = std::mem::take(&mut self.resets_all) && !unit.failed;
+        if holds && self.kept.contains(&PinReason::Setting) {
+            self.kept.retain(|kept| *kept != PinReason::Setting);
+            for name in IDENTITY {
+                asks(&mut self.asked, name);
+            }
+        }
+    }
+
+    /// What was set unseen, and the server reports, follows the client, too.
+    fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
+        for (name, before) in std::mem::take(&mut self.reported) {
+            let now = context.server.reported.get(&name).cloned();
+            let is_set = self.unseen != Unseen::Nothing && !is_no_setting(&name);
+            if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
+                let name = name.to_ascii_lowercase();
+                context.set_unseen(&SessionChange::Set {
+                    sql: set_config_sql(&name, &now),
+                    name,
+                });
+            }
+        }
+    }
+}
+
+impl RelayContext<'_> {
+    /// These settings are the client's now, and in force on its server.
+    fn put_in_force(&mut self, settings: Option<Arc<Settings>>) {
+        if let Some(settings) = settings {
+            self.server.settings = Arc::clone(&settings);
+            self.session.settings = settings;
+        }
+    }
+
+    /// A rollback has put these settings in force, if they were others.
+    fn go_back_to(&mut self, before: Option<Arc<Settings>>) {
+        let current = &self.session.settings;
+        let settings = before.map(|before| self.book.rolled_back(&before, current));
+        self.put_in_force(settings);
+    }
+
+    /// A setting whose change the text did not tell.
+    pub(super) fn set_unseen(&mut self, change: &SessionChange) {
+        let session = &self.session;
+        let settings = self.book.after(&session.settings, &session.base, change);
+        self.put_in_force(Some(settings));
+    }
+
+    /// What a statement changes in the session, and its hints. An unknown one may change anything.
+    pub(super) fn what_it_does(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
+        let Some(template) = template else {
+            return (vec![SessionChange::Taint], Hints::default());
+        };
+        let mut changes = self.what_it_says(template);
+        let Some(Named::Execute { runs: true, .. }) = template.named() else {
+            return (changes, template.hints());
+        };
+        let Some(target) = self.executed(template) else {
+            // One that only its server has: nobody has seen its text.
+            changes.push(SessionChange::Taint);
+            return (changes, template.hints());
+        };
+        // The statement's own arguments and table come first.
+        changes.extend(
+            self.what_it_says(&target)
+                .into_iter()
+                .map(|change| match change {
+                    SessionChange::SetTo(call) => call.unbound(),
+                    other => other,
+                }),
+        );
+        (changes, target.hints())
+    }
+
+    /// What a statement changes by its own text.
+    fn what_it_says(&self, template: &Template) -> Vec<SessionChange> {
+        let mut changes = match template.effect() {
+            Some(Effect::Session(changes)) => changes.clone(),
+            Some(_) => Vec::new(),
+            // Its triggers may do what functions do.
+            None if template.is_bulk() => vec![SessionChange::Called],
+            // Another server would have to be told.
+            None if template.may_set_unseen() => {
+                vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
+            }
+            None => vec![SessionChange::Taint],
+        };
+        if (self.taints)(template) {
+            changes.insert(0, SessionChange::Called);
+        }
+        if self.may_make_temporaries(template) {
+            changes.insert(0, SessionChange::Taint);
+        }
+        changes
+    }
+
+    /// Might it make something in the session's temporary schema without naming that?
+    fn may_make_temporaries(&self, template: &Template) -> bool {
+        let makes = match template.effect() {
+            Some(Effect::Read | Effect::Write) => false,
+            Some(Effect::Session(changes)) => !matches!(
+                changes.as_slice(),
+                [SessionChange::Deallocate { .. } | SessionChange::DeallocateAll]
+            ),
+            Some(Effect::Other) | None => true,
+        };
+        makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
+    }
+
+    /// The statement of the client that this one executes by name.
+    pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
+        let Named::Execute { name, .. } = template.named()? else {
+            return None;
+        };
+        let target = self.session.statement(name.as_bytes())?;
+        // A statement that executes itself by name is PostgreSQL's to refuse.
+        let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
+        is_last.then(|| Arc::clone(target))
+    }
+}

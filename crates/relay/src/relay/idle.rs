@@ -1,0 +1,136 @@
+//! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
+//! shown its own value: that is in force on the server as long as the client's transaction lasts.
+
+use super::expect::Expect;
+use super::state::{InForce, RelayContext, RelayState};
+use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
+use crate::template::{Template, Unparsed};
+use bytes::BytesMut;
+use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
+use paceline_wire::Frame;
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, BindNames, Parse, tag};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl RelayState {
+    /// A statement is about to be sent that may show it.
+    pub(super) fn shows_idle_timeout(
+        &mut self,
+        template: &Template,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(value) = context
+            .idle_timeout()
+            .filter(|_| template.shows_idle_timeout())
+        else {
+            return;
+        };
+        if self.idle_timeout == InForce::Yes || self.status == Status::Failed {
+            return;
+        }
+        let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
+        match self.mid_unit {
+            true => self.own_within_unit(&sql, out),
+            false => self.own_query(&sql, context, out),
+        }
+        self.idle_timeout = InForce::Yes;
+    }
+
+    /// The same for a unit of messages that begins with this one.
+    ///
+    /// # Errors
+    /// Its text must be parsed elsewhere first.
+    pub(super) fn message_shows_idle_timeout(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
+        if context.idle_timeout().is_none() {
+            return Ok(());
+        }
+        let template = match frame.tag {
+            tag::PARSE => match Parse::read(frame.body()) {
+                Ok(parse) => match std::str::from_utf8(parse.text) {
+                    Ok(text) => Some(context.templates.try_prepared(text, parse.types)?),
+                    Err(_) => None,
+                },
+                Err(_) => None,
+            },
+            tag::BIND => {
+                let names = BindNames::read(frame.body()).ok();
+                let template = names.and_then(|names| context.session.statement(names.statement));
+                template.map(Arc::clone)
+            }
+            _ => None,
+        };
+        if let Some(template) = template {
+            self.shows_idle_timeout(&template, context, out);
+        }
+        Ok(())
+    }
+
+    /// Something else may be in force now.
+    pub(super) fn idle_timeout_moves(&mut self, change: &SessionChange) {
+        let moves = match change {
+            SessionChange::Set { name, .. } | SessionChange::Reset { name } => {
+                name == IDLE_SESSION_TIMEOUT
+            }
+            SessionChange::ResetAll
+            | SessionChange::DiscardAll
+            | SessionChange::RollbackTo { .. } => true,
+            _ => false,
+        };
+        if moves && self.idle_timeout == InForce::Yes {
+            self.idle_timeout = InForce::Perhaps;
+        }
+    }
+
+    /// The session is idle: what the client has set is to be read, and turned off; what was shown is to be turned off.
+    pub(super) fn turn_off_idle_timeout(
+        &mut self,
+        context: &mut RelayContext<'_>,
+        to_server: &mut BytesMut,
+    ) {
+        let unread = context.session.settings.idle_session_timeout() == IdleTimeout::Unread;
+        let shown = std::mem::take(&mut self.idle_timeout) != InForce::Off;
+        if unread && !self.stays {
+            super::change::asks(&mut self.asked, IDLE_SESSION_TIMEOUT);
+        } else if shown && !unread {
+            self.own_query(
+                &format!("SET {IDLE_SESSION_TIMEOUT} TO 0"),
+                context,
+                to_server,
+            );
+        }
+    }
+
+    fn own_query(&mut self, sql: &str, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        frontend::write_query(out, sql);
+        context.server.unnamed = None;
+        self.expect.push_back(Expect::OwnQuery);
+    }
+}
+
+impl RelayContext<'_> {
+    /// The client's own limit, or that of the server's default, where it is not in force on the server anyway.
+    fn idle_timeout(&self) -> Option<Duration> {
+        let value = match self.session.settings.idle_session_timeout() {
+            IdleTimeout::NotSet => self.server.idle_default,
+            IdleTimeout::Unread => return None,
+            IdleTimeout::Is(value) => value,
+        };
+        (!value.is_zero()).then_some(value)
+    }
+}
+
+/// What changes when the server has shown the client's value.
+pub(super) fn read_idle_timeout(value: &str) -> Vec<SessionChange> {
+    let value = read_milliseconds(value).unwrap_or_default();
+    vec![SessionChange::Set {
+        name: IDLE_SESSION_TIMEOUT.to_owned(),
+        sql: idle_timeout_sql(value),
+    }]
+}

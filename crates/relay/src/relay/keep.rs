@@ -1,0 +1,163 @@
+//! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
+
+use super::expect::Expect;
+use super::idle::read_idle_timeout;
+use super::policy::Keeping;
+use super::question::Question;
+use super::state::{Progress, RelayContext, RelayState, Unseen};
+use bytes::BytesMut;
+use paceline_sql::{IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, set_to};
+use paceline_wire::backend::{self, Status};
+use paceline_wire::{ErrorResponse, Frame, frontend};
+
+impl RelayState {
+    /// What cannot follow the client is there.
+    pub(super) fn keep(
+        &mut self,
+        kept: PinReason,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        context.server.tainted = true;
+        self.prepares |= kept == PinReason::Prepared;
+        if self.stays {
+            context.server.spent |= !kept.can_be_discarded();
+            return self.pin(kept);
+        }
+        match context.state.keeping {
+            Keeping::Pin => return self.pin(kept),
+            Keeping::Warn => {
+                if !self.warned.contains(&kept) {
+                    self.warned.push(kept);
+                }
+                let message = format!("{kept} is lost at the end of the transaction");
+                ErrorResponse::warning("01000", message)
+                    .with_hint("Other statements of the session may run on other server connections (session_state = warn).")
+                    .write(to_client);
+            }
+            _ => {}
+        }
+        // No reset before the next client would take it away.
+        context.server.spent |= !kept.can_be_discarded() || kept == PinReason::Prepared;
+    }
+
+    /// The client keeps its server for this.
+    pub(super) fn pin(&mut self, kept: PinReason) {
+        if !self.kept.contains(&kept) {
+            self.kept.push(kept);
+        }
+        self.unit.lets_go = true;
+    }
+
+    /// Statements of the client may be on the server under its own names.
+    pub(super) fn has_own_names(&self) -> bool {
+        let unmoved = [PinReason::Prepared, PinReason::NotText];
+        // What its own DO has prepared is its own, too.
+        let by_itself = self.unseen == Unseen::Anything;
+        self.stays
+            || self.prepares
+            || by_itself
+            || self.kept.iter().any(|kept| unmoved.contains(kept))
+    }
+
+    /// The first of these changes that the client may not make.
+    pub(super) fn refused(
+        &self,
+        changes: &[SessionChange],
+        context: &RelayContext<'_>,
+    ) -> Option<PinReason> {
+        if context.state.keeping != Keeping::Refuse || self.stays || self.status == Status::Failed {
+            return None;
+        }
+        changes.iter().find_map(|change| match change {
+            SessionChange::Pin(kept) => Some(*kept),
+            SessionChange::Listening(Listening::Listen(_)) if !self.shares_listen(context) => {
+                Some(PinReason::Listening)
+            }
+            _ => None,
+        })
+    }
+
+    /// Asks the server, when the client may have let go of what it keeps, or has something that nobody saw.
+    pub(super) fn ask(
+        &mut self,
+        unit: &Progress,
+        context: &mut RelayContext<'_>,
+        to_server: &mut BytesMut,
+    ) {
+        let question = self.question(unit, context);
+        if question.kinds.is_empty() && question.settings.is_empty() {
+            return;
+        }
+        self.asked.clear();
+        // They would be taken for the client's.
+        self.close_leftovers(context, to_server);
+        frontend::write_query(to_server, &question.sql());
+        context.server.unnamed = None;
+        self.expect.push_back(Expect::Asking(question));
+    }
+
+    fn question(&self, unit: &Progress, context: &RelayContext<'_>) -> Question {
+        // To ask would destroy such a statement; and who stays need not be asked about.
+        if self.stays || self.kept.contains(&PinReason::NotText) {
+            return Question::default();
+        }
+        let may_be_free = !self.kept.is_empty() && (unit.lets_go || unit.failed);
+        let kinds = match self.unseen {
+            Unseen::Anything if context.state.keeping == Keeping::Pin => PinReason::ASKED.to_vec(),
+            _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
+            _ => Vec::new(),
+        };
+        let mut settings = self.asked.clone();
+        if self.unseen != Unseen::Nothing {
+            let extra = context.state.extra.iter();
+            let further: Vec<_> = extra.filter(|name| !settings.contains(name)).collect();
+            settings.extend(further.into_iter().cloned());
+        }
+        Question { kinds, settings }
+    }
+
+    /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next unit.
+    pub(super) fn unanswered(&mut self, question: &Question, context: &mut RelayContext<'_>) {
+        context.server.tainted = true;
+        question.kinds.iter().for_each(|kept| self.pin(*kept));
+        if context.state.keeping == Keeping::Pin {
+            self.asked.clone_from(&question.settings);
+        }
+    }
+
+    /// The server has answered.
+    pub(super) fn answered(
+        &mut self,
+        question: Question,
+        row: Frame<'_>,
+        context: &mut RelayContext<'_>,
+    ) {
+        let values = backend::row_values(row.body()).unwrap_or_default();
+        let mut values = values.into_iter();
+        for (kept, value) in question.kinds.into_iter().zip(&mut values) {
+            self.kept.retain(|known| *known != kept);
+            match value {
+                Some(b"t") => self.kept.push(kept),
+                _ if kept == PinReason::Prepared => context.server.strewn = false,
+                _ => {}
+            }
+        }
+        for (name, value) in question.settings.iter().zip(&mut values) {
+            match value.map(std::str::from_utf8) {
+                Some(Ok(value)) => {
+                    let changes = match name.as_str() {
+                        IDLE_SESSION_TIMEOUT => read_idle_timeout(value),
+                        name => set_to(name, Some(value)),
+                    };
+                    changes.iter().for_each(|change| context.set_unseen(change));
+                }
+                // In an encoding that cannot be kept as text.
+                Some(Err(_)) if context.state.keeping == Keeping::Pin => {
+                    self.pin(PinReason::Setting)
+                }
+                Some(Err(_)) | None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what goes to the client's server in place of its
+//! LISTEN and UNLISTEN, and when its answer waits for notifications.
+//!
+//! A client that listens hears its own notifications before the ReadyForQuery of the transaction that sent them. Nearly any
+//! statement may have sent some (triggers, functions, views that call functions), so that ReadyForQuery is kept until the shared
+//! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
+
+use super::not_yet::{ListenNeed, NotYet};
+use super::policy::ListenMode;
+use super::refusal::Refusal;
+use super::state::{RelayContext, RelayState};
+use crate::session::{lists_channels, only_lists_channels};
+use crate::shared_listen::Marker;
+use crate::template::Template;
+use bytes::{BufMut, Bytes, BytesMut};
+use paceline_sql::{
+    Effect, Listening, Named, PinReason, SessionChange, listening_changes, replace_listening,
+};
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, Status};
+use std::borrow::Cow;
+
+/// OIDs from this one on are those of objects that users have created.
+const FIRST_OID_OF_USERS: u32 = 16_384;
+
+impl RelayState {
+    /// LISTEN of this client goes to the shared connection.
+    pub(super) fn shares_listen(&self, context: &RelayContext<'_>) -> bool {
+        let session = &context.session;
+        let shared = context.state.listen_mode == ListenMode::Shared;
+        let fits = shared && session.listening.fits(&session.settings);
+        !self.stays && !self.listens_itself() && (fits || session.listening.is_listening())
+    }
+
+    /// The client keeps its server because that listens.
+    fn listens_itself(&self) -> bool {
+        self.kept.contains(&PinReason::Listening)
+    }
+
+    /// A statement is about to be sent; `None`: it has not been read.
+    ///
+    /// # Errors
+    /// The shared connection must do something first.
+    pub(super) fn await_listening(
+        &mut self,
+        template: Option<&Template>,
+        context: &mut RelayContext<'_>,
+    ) -> Result<(), NotYet> {
+        if self.stays {
+            return Ok(());
+        }
+        let is_listening = context.session.listening.is_listening();
+        if context.state.listen_mode == ListenMode::Session && !is_listening {
+            // Another client of the pool may share after a reload.
+            context.server.notified = true;
+            return Ok(());
+        }
+        let may_notify = template.is_none_or(may_notify);
+        let changes = match template.and_then(Template::effect) {
+            Some(Effect::Session(changes)) => changes.as_slice(),
+            _ => &[],
+        };
+        let mut need = ListenNeed::default();
+        for listening in listening_changes(changes) {
+            match listening {
+                Listening::Listen(channel) => {
+                    if !self.listens.reserved.contains(channel) {
+                        need.channels.push(channel.clone());
+                    }
+                    need.changes = true;
+                }
+                Listening::Unlisten(_) | Listening::UnlistenAll => need.changes |= is_listening,
+            }
+        }
+        if need.changes && !self.shares_listen(context) {
+            need = ListenNeed::default();
+        }
+        let known = self.listens.is_known || !(is_listening && may_notify);
+        let done = self.listens.changes || !need.changes;
+        if !(known && done && need.channels.is_empty()) && self.listens.refused.is_none() {
+            return Err(NotYet::Listening(need));
+        }
+        context.server.notified |= may_notify;
+        self.listens.notifies |= may_notify;
+        Ok(())
+    }
+
+    /// The shared connection has done what was needed, or could not.
+    pub fn listens(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
+        match outcome {
+            Ok(()) => {
+                self.listens.is_known = true;
+                self.listens.changes |= need.changes;
+                self.listens.reserved.extend(need.channels);
+            }
+            Err(error) => self.listens.refused = Some(error),
+        }
+    }
+
+    /// The shared connection knows of the client's transaction.
+    pub fn is_listened_for(&self) -> bool {
+        self.listens.is_known
+    }
+
+    /// Why the statement that is about to be sent cannot be. (What the server has prepared in place of a LISTEN tells the shared
+    /// connection nothing.)
+    pub(super) fn listen_refusal(
+        &mut self,
+        template: Option<&Template>,
+        context: &RelayContext<'_>,
+    ) -> Option<Refusal> {
+        if let Some(error) = self.listens.refused.take() {
+            return Some(Refusal::Listen(error));
+        }
+        let of_session = |t: &Template| matches!(t.effect(), Some(Effect::Session(_)));
+        let executes = |t: &Template| matches!(t.named(), Some(Named::Execute { .. }));
+        if let Some(template) = template.filter(|t| of_session(t) || executes(t))
+            && listening_changes(&context.what_it_does(Some(template)).0)
+                .next()
+                .is_some()
+        {
+            if executes(template) && self.shares_listen(context) {
+                return Some(Refusal::ExecutesListen);
+            }
+            if self.listens_itself() && context.session.listening.is_listening() {
+                return Some(Refusal::ListensTwice);
+            }
+        }
+        let may_change = |t: &Template| {
+            t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
+        };
+        let hears = self.listens.changes || context.session.listening.is_listening();
+        if hears && !self.stays && template.is_some_and(may_change) {
+            return Some(Refusal::ListensUnread);
+        }
+        let lists =
+            context.session.listening.is_listening() && template.is_some_and(lists_channels);
+        (lists && !self.stays).then_some(Refusal::ListsChannels)
+    }
+
+    /// The text of a query in which the shared connection's part is replaced.
+    pub(super) fn shared_text<'a>(
+        &self,
+        text: Cow<'a, str>,
+        changes: &[SessionChange],
+        context: &mut RelayContext<'_>,
+    ) -> Cow<'a, str> {
+        if !self.listens.changes || listening_changes(changes).next().is_none() {
+            return text;
+        }
+        let listening = &mut context.session.listening;
+        let replaced = replace_listening(&text, |change| listening.marker(change));
+        replaced.map_or(text, Cow::Owned)
+    }
+
+    /// A portal with these changes is about to be executed. Markers go first: the statement itself was prepared once, and PostgreSQL
+    /// would drop a notification that equals an earlier one of its transaction.
+    pub(super) fn marks_listening(
+        &mut self,
+        changes: &[SessionChange],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        if !self.listens.changes {
+            return;
+        }
+        for change in listening_changes(changes) {
+            let marker = context.session.listening.marker(change);
+            self.own_within_unit(&marker, out);
+        }
+    }
+
+    /// A LISTEN that is prepared, as the server is to prepare it.
+    pub(super) fn shared_statement(
+        &self,
+        template: &Template,
+        context: &RelayContext<'_>,
+    ) -> Option<String> {
+        let Some(Effect::Session(changes)) = template.effect() else {
+            return None;
+        };
+        listening_changes(changes).next()?;
+        if !self.shares_listen(context) {
+            return None;
+        }
+        let marker = &context.session.listening.marker;
+        replace_listening(&template.text, |change| {
+            Marker::prepared_sql(marker, change)
+        })
+        .ok()
+    }
+
+    /// A statement has completed that the shared connection's NOTIFY stood for: its own command.
+    pub(super) fn command_instead(
+        command: &[u8],
+        changes: &[SessionChange],
+    ) -> Option<&'static str> {
+        let change = listening_changes(changes).next()?;
+        (command == b"NOTIFY\0").then(|| change.command())
+    }
+
+    /// A LISTEN has completed on the client's own server.
+    pub(super) fn has_listened(
+        &mut self,
+        listening: &Listening,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        if let Listening::Listen(_) = listening {
+            self.keep(PinReason::Listening, context, to_client);
+        }
+    }
+
+    pub(super) fn unlistens_all(&mut self) {
+        self.listens.unlistens_all = true;
+    }
+
+    /// `DISCARD ALL` has been carried out since this was asked last.
+    pub fn take_unlistens_all(&mut self) -> bool {
+        std::mem::take(&mut self.listens.unlistens_all)
+    }
+
+    /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
+    pub(super) fn keeps_ready(&mut self, ready: Frame<'_>) -> bool {
+        let ends = self.status == Status::Idle;
+        if ends && self.listens.is_known && (self.listens.notifies || self.listens.changes) {
+            self.listens.ready = Some(Bytes::copy_from_slice(ready.bytes));
+            return true;
+        }
+        if ends {
+            self.listens.notifies = false;
+        }
+        false
+    }
+
+    /// The client's ReadyForQuery waits until the shared connection has received what was committed.
+    pub fn awaits_notifications(&self) -> bool {
+        self.listens.ready.is_some()
+    }
+
+    /// The ReadyForQuery that waits, which somebody else writes when they have been received. The relay is over.
+    pub fn take_ready(&mut self) -> Option<Bytes> {
+        std::mem::take(&mut self.listens).ready
+    }
+
+    /// It has; `to_client` has the notifications.
+    pub fn has_notifications(&mut self, to_client: &mut BytesMut) {
+        let unlistens_all = self.listens.unlistens_all;
+        let listens = std::mem::take(&mut self.listens);
+        self.listens.unlistens_all = unlistens_all;
+        if let Some(ready) = listens.ready {
+            self.forwarded += ready.len() as u64;
+            to_client.put_slice(&ready);
+        }
+    }
+}
+
+/// Might it notify when its transaction commits? Nearly everything may execute functions of users: a table has triggers, what is
+/// read may be a view, and so may an operator, a cast or the check of a domain. What may not is known by its text.
+fn may_notify(template: &Template) -> bool {
+    let mut words = template.text.split_ascii_whitespace();
+    let (first, second, third) = (words.next(), words.next(), words.next());
+    let selects = first.is_some_and(|word| word.eq_ignore_ascii_case("select"));
+    let value = second.map(|word| word.strip_suffix(';').unwrap_or(word));
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    // A parameter may be of a domain, which has checks.
+    let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_OID_OF_USERS;
+    let types = template.types.get(2..).unwrap_or_default();
+    let builtin = types.as_chunks().0.iter().all(is_builtin);
+    let is_harmless = |word: &str| is_number(word) || (word == "$1" && builtin);
+    !(selects && value.is_some_and(is_harmless) && third.is_none())
+}
+
+/// A text that asks only for the channels of its session, as a SELECT that answers.
+pub(super) fn list_of_channels(text: &str, context: &RelayContext<'_>) -> Option<String> {
+    let listening = &context.session.listening;
+    let asks = listening.is_listening() && only_lists_channels(text);
+    asks.then(|| listening.to_select())
+}
+
+/// A `NotificationResponse` of the client's own server, in which the client recognises what it has sent itself.
+pub(super) fn write_notification(
+    message: Frame<'_>,
+    context: &RelayContext<'_>,
+    out: &mut BytesMut,
+) {
+    let read = backend::read_notification(message.body());
+    let client = context.session.listening.process;
+    let renamed = read.ok().and_then(|(author, ..)| {
+        let own = author == context.server.process;
+        backend::own_notification(message.bytes, author, own, client)
+    });
+    match renamed {
+        Some(renamed) => out.put_slice(&renamed),
+        None => out.put_slice(message.bytes),
+    }
+}

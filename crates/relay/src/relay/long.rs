@@ -1,0 +1,101 @@
+//! Long messages: the relay takes the beginning, and the rest is relayed as it comes.
+
+use super::expect::Expect;
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{RelayContext, RelayState};
+use crate::session::Session;
+use bytes::{BufMut, BytesMut};
+use paceline_wire::Frame;
+use paceline_wire::frontend::{BindNames, tag};
+
+impl RelayState {
+    /// Takes the beginning of a message of `len` bytes, see [`is_long`](crate::request::is_long), and writes it. True: the rest goes to
+    /// the server as it comes; false: it goes nowhere.
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same beginning must come again.
+    pub fn long_message(
+        &mut self,
+        head: Frame<'_>,
+        len: usize,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, NotYet> {
+        if self.describing {
+            return Err(NotYet::Describing);
+        }
+        if self.skipping {
+            return Ok(false);
+        }
+        match BindNames::read(head.body()) {
+            Ok(bind) if head.tag == tag::BIND => {
+                if !self.mid_unit {
+                    self.begins_messages(context, out);
+                    self.message_shows_idle_timeout(head, context, out)?;
+                    self.mid_unit = true;
+                }
+                if self.stays {
+                    self.note_bind(&bind, &[], context);
+                    let (key, described) = (None, true);
+                    self.pass(head, Expect::Bind { key, described }, out);
+                    return Ok(true);
+                }
+                let before = head.bytes.len() - bind.rest.len();
+                let (known, expect) = self.bind_to(&bind, &[], context, out)?;
+                let BindNames { portal, rest, .. } = bind;
+                let bind = BindNames {
+                    portal,
+                    statement: &known.name,
+                    rest,
+                };
+                bind.write_head(len.saturating_sub(before), out);
+                out.put_slice(rest);
+                self.expect.push_back(expect);
+            }
+            _ => {
+                self.mid_unit = false;
+                self.close_unnamed(context);
+                let template = context.templates.long(beginning(head));
+                self.await_listening(Some(&template), context)?;
+                self.uses_sequences(template.sequences(), context, out);
+                let (changes, hints) = context.what_it_does(Some(&template));
+                if let Some(kept) = self.refused(&changes, context) {
+                    self.refuse_query(Refusal::Keeps(kept), out);
+                    return Ok(false);
+                }
+                context.meets_temporaries(&changes, &self.kept);
+                out.put_slice(head.bytes);
+                self.expect.push_back(Expect::Query {
+                    changes: changes.into(),
+                    hints,
+                    by_name: false,
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Must what begins so touch an exact number of rows?
+    pub fn is_long_targeted(head: Frame<'_>, session: &Session) -> bool {
+        let hints = match BindNames::read(head.body()) {
+            Ok(bind) if head.tag == tag::BIND => {
+                let template = session.statement(bind.statement);
+                template.map(|template| template.hints())
+            }
+            _ => Some(paceline_sql::leading_hints(beginning(head))),
+        };
+        hints.is_some_and(|hints| hints.target_affect_row.is_some())
+    }
+}
+
+/// As much of a text as its beginning holds.
+fn beginning(head: Frame<'_>) -> &str {
+    match std::str::from_utf8(head.body()) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = head.body().get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
+//! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
+
+use super::expect::{Expect, Says};
+use super::moved::Moved;
+use super::names::foreign;
+use super::policy::Keeping;
+use super::refusal::Refusal;
+use super::state::{RelayContext, RelayState};
+use crate::server::NAME_PREFIX;
+use crate::session::Undo;
+use crate::template::{Template, Unparsed};
+use bytes::{BufMut, BytesMut};
+use paceline_sql::{Named, PinReason, SessionChange, quote_ident};
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, Parse, Target, tag};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// There is none of that name, anywhere.
+const NO_PORTAL: &[u8] = b"paceline: refused";
+
+impl RelayState {
+    /// Carries out a query that is about a statement's name. False: the query goes out as it is.
+    pub(super) fn query_by_name(
+        &mut self,
+        text: &str,
+        template: &Template,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, Unparsed> {
+        if self.status == Status::Failed {
+            return Ok(false);
+        }
+        Ok(match template.named() {
+            Some(Named::Prepare { .. }) => {
+                self.prepare_by_name(template, context, out)?;
+                frontend::write_sync(out);
+                self.expect.push_back(Expect::Sync);
+                true
+            }
+            Some(Named::Execute { name, at, .. }) => {
+                self.execute_by_name((text, name, at), template, context, out)
+            }
+            Some(Named::Uses { .. }) | None => false,
+        })
+    }
+
+    /// A text must find statements under the names that it says: those that move go to the server under the client's own names, and
+    /// keep it until they are deallocated, as those that never move. (If state must not keep a server, the text finds none.)
+    pub(super) fn give_own_names(
+        &mut self,
+        template: &Template,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let Some(Named::Uses { names }) = template.named() else {
+            return;
+        };
+        if self.stays || self.status == Status::Failed || context.state.keeping != Keeping::Pin {
+            return;
+        }
+        for name in names {
+            // Names that begin as Paceline's own would be taken for those.
+            if !name.starts_with(NAME_PREFIX) {
+                self.give_own_name(name.as_bytes(), context, out);
+            }
+        }
+    }
+
+    fn give_own_name(&mut self, name: &[u8], context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        let Some((template, analysis)) = context.session.prepared(name) else {
+            return;
+        };
+        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let outgoing = self.outgoing(&template, context, out);
+        let sent = self.as_prepared(name, outgoing, &analysis, context);
+        self.close_left(name, context, out);
+        let types = analysis.other_types(&sent.types);
+        Parse {
+            name,
+            text: sent.text.as_bytes(),
+            types: types.unwrap_or(&sent.types),
+        }
+        .write(out);
+        self.expect.push_back(Expect::OwnParse { key: None });
+        let undo = context.session.close(name);
+        self.closes(undo);
+        context.server.tainted = true;
+        context.server.strewn = true;
+        self.prepares = true;
+        self.pin(PinReason::Prepared);
+    }
+
+    /// `PREPARE` as a `Parse`.
+    pub(super) fn prepare_by_name(
+        &mut self,
+        template: &Template,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
+        let Some(Named::Prepare { name, types, body }) = template.named() else {
+            return Ok(());
+        };
+        let declared = frontend::parameter_types(types);
+        let text = in_its_place(&template.text, body);
+        let prepared = context.templates.try_prepared_now(&text, &declared)?;
+        let prepared = self.as_read(&text, prepared, context);
+        let parse = Parse {
+            name: name.as_bytes(),
+            text: text.as_bytes(),
+            types: &declared,
+        };
+        self.parse_named(parse, &prepared, Says::Prepared, context, out);
+        Ok(())
+    }
+
+    /// The client gives a statement a name.
+    pub(super) fn parse_named(
+        &mut self,
+        parse: Parse<'_>,
+        template: &Arc<Template>,
+        says: Says,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        if context.session.statement(parse.name).is_some() {
+            return self.parse_again(parse, context, out);
+        }
+        if context.session.is_full() {
+            return self.refuse_message(Refusal::Full, out);
+        }
+        let mut template = Arc::clone(template);
+        if context.session.has_named(template.statement_id) {
+            // Each of a client's own statements is analysed when the client parses it, and stays as it is.
+            template = context.templates.apart(&template);
+        }
+        let outgoing = self.outgoing(&template, context, out);
+        let analysis = context.begin_analysis();
+        let now = analysis.parse;
+        let undo = context.session.parse(parse.name, template, analysis);
+        if self.status == Status::Failed {
+            // Whether a failed transaction takes it is PostgreSQL's to say.
+            Parse {
+                name: b"",
+                text: outgoing.text.as_bytes(),
+                types: &outgoing.types,
+            }
+            .write(out);
+            context.server.unnamed = None;
+            let key = None;
+            return self.expect.push_back(Expect::Parse { key, undo, says });
+        }
+        let ensured = context.server.parse((&*outgoing).into(), now, out);
+        let closed = ensured.closed.map(|closed| Expect::OwnClose {
+            closed: Some(closed),
+        });
+        self.expect.extend(closed);
+        let key = Some(ensured.key);
+        self.expect.push_back(Expect::Parse { key, undo, says });
+    }
+
+    fn execute_by_name(
+        &mut self,
+        (text, name, at): (&str, &str, &Range<usize>),
+        template: &Template,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        if context.session.statement(name.as_bytes()).is_none() {
+            return self.execute_unknown((text, name, at), context, out);
+        }
+        let (mut changes, hints) = context.what_it_does(Some(template));
+        if let Some(kept) = self.refused(&changes, context) {
+            self.refuse_query(Refusal::Keeps(kept), out);
+            return true;
+        }
+        if let Some(why) = self.listen_refusal(Some(template), context) {
+            self.refuse_query(why, out);
+            return true;
+        }
+        let before = out.len();
+        let known = self.make_known(name.as_bytes(), context, out);
+        if known.is_unread() {
+            changes.push(SessionChange::Taint);
+        }
+        context.meets_temporaries(&changes, &self.kept);
+        let name = quoted(&known.name);
+        self.unit.moved = Some(Moved::renamed(text, at, &name));
+        let mut query = BytesMut::new();
+        frontend::write_query(&mut query, &renamed(text, at, &name));
+        if out.len() == before {
+            out.put_slice(&query);
+            self.expect.push_back(Expect::Query {
+                changes: changes.into(),
+                hints,
+                by_name: true,
+            });
+        } else {
+            frontend::write_sync(out);
+            self.expect.push_back(Expect::Then {
+                query,
+                changes: changes.into(),
+                hints,
+                by_name: true,
+            });
+        }
+        true
+    }
+
+    /// It must not find what another client has prepared.
+    fn execute_unknown(
+        &mut self,
+        (text, name, at): (&str, &str, &Range<usize>),
+        context: &RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> bool {
+        self.close_left(name.as_bytes(), context, out);
+        if !name.starts_with(NAME_PREFIX) {
+            return false;
+        }
+        frontend::write_query(out, &renamed(text, at, &quoted(&foreign(name.as_bytes()))));
+        let (changes, hints) = context.what_it_does(None);
+        self.expect.push_back(Expect::Query {
+            changes: changes.into(),
+            hints,
+            by_name: false,
+        });
+        true
+    }
+
+    /// The statement as it goes to the server: one that executes another by name does so by its name there.
+    pub(super) fn outgoing(
+        &mut self,
+        template: &Arc<Template>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Arc<Template> {
+        if let Some(text) = self.shared_statement(template, context) {
+            return context.templates.in_place_of(template, &text);
+        }
+        let target = match template.named() {
+            Some(Named::Execute { name, .. })
+                if context.session.statement(name.as_bytes()).is_none() =>
+            {
+                self.close_left(name.as_bytes(), context, out);
+                None
+            }
+            Some(Named::Execute { name, at, .. }) => {
+                context.executed_name(template, name).map(|n| (n, at))
+            }
+            _ => None,
+        };
+        let Some((name, at)) = target else {
+            return Arc::clone(template);
+        };
+        let known = self.make_known(name.as_bytes(), context, out);
+        let text = renamed(&template.text, at, &quoted(&known.name));
+        match known.is_unread() {
+            true => context.templates.unread(&text, &template.types),
+            false => context.templates.in_place_of(template, &text),
+        }
+    }
+
+    /// Carries out a portal that is about a statement's name; `changes` is what it changes. False: PostgreSQL must.
+    pub(super) fn portal_by_name(
+        &mut self,
+        portal: &[u8],
+        (template, done): (&Template, bool),
+        changes: &[SessionChange],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, Unparsed> {
+        if self.stays || self.status == Status::Failed {
+            return Ok(false);
+        }
+        if done {
+            self.refuse_message(Refusal::PortalDone(portal.into()), out);
+            return Ok(true);
+        }
+        if let Some(Named::Prepare { .. }) = template.named() {
+            self.prepare_by_name(template, context, out)?;
+            self.is_executed(portal);
+            return Ok(true);
+        }
+        if let Some(kept) = self.refused(changes, context) {
+            self.refuse_message(Refusal::Keeps(kept), out);
+            return Ok(true);
+        }
+        let done = match changes {
+            [SessionChange::Deallocate { name }]
+                if context.session.statement(name.as_bytes()).is_some() =>
+            {
+                let undo = Some(context.session.close(name.as_bytes()));
+                let says = Says::Deallocated;
+                self.expect.push_back(Expect::Done { undo, says });
+                true
+            }
+            [SessionChange::DeallocateAll] if !self.has_own_names() && !context.server.strewn => {
+                self.close_named(context);
+                let (undo, says) = (None, Says::DeallocatedAll);
+                self.expect.push_back(Expect::Done { undo, says });
+                true
+            }
+            _ => false,
+        };
+        if done {
+            self.is_executed(portal);
+        }
+        Ok(done)
+    }
+
+    fn is_executed(&mut self, portal: &[u8]) {
+        if let Some(portal) = self.portals.get_mut(portal) {
+            portal.done = true;
+        }
+    }
+
+    /// What is sent from now on finds no statement by its name, unless this comes to nothing.
+    fn close_named(&mut self, context: &mut RelayContext<'_>) {
+        let undo = context.session.close_named();
+        self.closes(undo);
+    }
+
+    /// A simple query is about to be sent: it destroys the unnamed statement, unless the server skips the query.
+    pub(super) fn close_unnamed(&mut self, context: &mut RelayContext<'_>) {
+        context.server.unnamed = None;
+        if context.session.statement(b"").is_some() {
+            let undo = context.session.close(b"");
+            self.closes(undo);
+        }
+    }
+
+    /// The next message closes statements of the client. If the server skips it, `undo` brings them back.
+    pub(super) fn closes(&mut self, undo: Undo) {
+        let undo = Some(undo);
+        let says = Says::Nothing;
+        self.expect.push_back(Expect::Done { undo, says });
+    }
+
+    /// A portal was sent that drops all statements: those that are prepared behind it are not meant.
+    pub(super) fn drops_all(&mut self, context: &mut RelayContext<'_>) {
+        self.close_named(context);
+        // Those that are gone are closed once more, and those that are still there are not lost.
+        context.server.retire_all();
+        context.server.unnamed = None;
+    }
+
+    /// Something that fails goes to the server in the query's place.
+    pub(super) fn refuse_query(&mut self, why: Refusal, out: &mut BytesMut) {
+        frontend::write_query(out, "ROLLBACK TO SAVEPOINT \"paceline: refused\"");
+        self.expect.push_back(Expect::Refused { why, query: true });
+    }
+
+    /// Something that fails goes to the server in the message's place.
+    pub(super) fn refuse_message(&mut self, why: Refusal, out: &mut BytesMut) {
+        Target::Portal(NO_PORTAL).write(out, tag::DESCRIBE);
+        self.expect.push_back(Expect::Refused { why, query: false });
+    }
+}
+
+impl RelayContext<'_> {
+    /// The name, if the client knows a statement by it that does not execute another in turn.
+    fn executed_name(&self, template: &Template, name: &str) -> Option<String> {
+        self.executed(template).map(|_| name.to_owned())
+    }
+}
+
+/// The end of a text behind as many spaces as there are characters before it: errors speak of the same places, now and whenever the
+/// statement is analysed again.
+pub(super) fn in_its_place(text: &str, end: &str) -> String {
+    let start = text.rfind(end).unwrap_or_default();
+    let before = text.get(..start).map_or(0, |text| text.chars().count());
+    " ".repeat(before) + end
+}
+
+fn quoted(name: &[u8]) -> String {
+    quote_ident(&String::from_utf8_lossy(name))
+}
+
+/// The text with another name at that place.
+fn renamed(text: &str, at: &Range<usize>, name: &str) -> String {
+    let before = text.get(..at.start).unwrap_or_default();
+    let after = text.get(at.end..).unwrap_or_default();
+    format!("{before}{name}{after}")
+}

@@ -1,0 +1,541 @@
+//! From the client to the server.
+
+use super::expect::{Described, Expect, Says};
+use super::listening::list_of_channels;
+use super::named::in_its_place;
+use super::names::{Known, TAKEN, foreign};
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{RelayContext, RelayState};
+use crate::analysis::Analysis;
+use crate::server::NAME_PREFIX;
+use crate::session::Undo;
+use crate::show::Show;
+use crate::template::{Template, Unparsed};
+use bytes::{BufMut, BytesMut};
+use paceline_sql::{Named, PinReason, SequenceUse, SessionChange};
+use paceline_wire::Frame;
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{self, BindNames, Parse, Target, tag};
+use paceline_wire::reader::Reader;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl RelayState {
+    /// Takes a message of the client and writes what goes to the server.
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same message must come again.
+    pub fn client_message(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        if self.describing {
+            return Err(NotYet::Describing);
+        }
+        if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
+            self.skipping = true;
+            return Ok(());
+        }
+        match frame.tag {
+            tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
+                if !self.mid_unit =>
+            {
+                self.begins_messages(context, out);
+                self.message_shows_idle_timeout(frame, context, out)?;
+                self.mid_unit = true;
+            }
+            _ => {}
+        }
+        if self.passes_names(frame, context, out)? {
+            return Ok(());
+        }
+        match frame.tag {
+            tag::QUERY => {
+                self.query(frame, context, out)?;
+                self.mid_unit = false;
+            }
+            // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
+            tag::PARSE => match Parse::read(frame.body()) {
+                Ok(parse) => self.parse(parse, context, out)?,
+                Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
+            },
+            tag::BIND => match BindNames::read(frame.body()) {
+                Ok(bind) => self.bind(bind, context, out)?,
+                Err(_) => self.pass(
+                    frame,
+                    Expect::Bind {
+                        key: None,
+                        described: false,
+                    },
+                    out,
+                ),
+            },
+            tag::DESCRIBE => match Target::read(frame.body()) {
+                Ok(target) => self.describe(target, context, out),
+                Err(_) => self.pass(frame, Expect::Describe(None), out),
+            },
+            tag::CLOSE => match Target::read(frame.body()) {
+                Ok(target) => self.close(target, context, out),
+                Err(_) => self.pass(frame, Expect::Close, out),
+            },
+            tag::EXECUTE => self.execute(frame, context, out)?,
+            tag::FUNCTION_CALL => {
+                self.await_listening(None, context)?;
+                self.uses_sequences(SequenceUse::ANY, context, out);
+                context.server.tainted = true;
+                self.pass(frame, Expect::FunctionCall, out);
+            }
+            // In COPY IN the server skips them.
+            tag::SYNC if self.copy_in => {
+                self.sync_in_copy = true;
+                out.put_slice(frame.bytes);
+            }
+            tag::SYNC => self.pass(frame, Expect::Sync, out),
+            tag::COPY_DONE | tag::COPY_FAIL if self.copy_in => {
+                self.copy_in = false;
+                out.put_slice(frame.bytes);
+            }
+            // Outside COPY IN the server skips them, unless it is about to start one.
+            tag::COPY_DONE | tag::COPY_FAIL if !self.expect.is_empty() => {
+                self.pass(frame, Expect::CopyEnd, out);
+            }
+            _ => out.put_slice(frame.bytes),
+        }
+        Ok(())
+    }
+
+    pub(super) fn pass(&mut self, frame: Frame<'_>, expect: Expect, out: &mut BytesMut) {
+        out.put_slice(frame.bytes);
+        self.expect.push_back(expect);
+    }
+
+    fn query(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        self.close_unnamed(context);
+        let Ok(text) = Reader::new(frame.body()).str() else {
+            self.await_listening(None, context)?;
+            self.uses_sequences(SequenceUse::ANY, context, out);
+            let (changes, hints) = context.what_it_does(None);
+            let expect = Expect::Query {
+                changes: changes.into(),
+                hints,
+                by_name: false,
+            };
+            self.pass(frame, expect, out);
+            return Ok(());
+        };
+        let (plain, template) = match context.known {
+            Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
+            None => match context.answer_now(text) {
+                Some((select, template)) => (Cow::Owned(select), template),
+                None => {
+                    let plain = context.templates.try_plain(text)?;
+                    let template = context.templates.try_simple(&plain)?.template;
+                    (plain, template)
+                }
+            },
+        };
+        if let Some(Named::Prepare { types, body, .. }) = template.named() {
+            // Nothing may be written before it is parsed.
+            let declared = frontend::parameter_types(types);
+            let text = match self.stays {
+                true => Cow::Borrowed(body.as_str()),
+                false => Cow::Owned(in_its_place(&template.text, body)),
+            };
+            context.templates.try_prepared(&text, &declared)?;
+        }
+        let template = self.as_read(text, template, context);
+        self.await_listening(Some(&template), context)?;
+        self.uses_sequences(template.sequences(), context, out);
+        self.shows_idle_timeout(&template, context, out);
+        if self.stays {
+            self.pass_prepare(&template, context);
+        } else if self.query_by_name(&plain, &template, context, out)? {
+            return Ok(());
+        }
+        if let Some(database) = template.exclusive() {
+            self.exclusive = Some(database.to_owned());
+        }
+        let (changes, hints) = context.what_it_does(Some(&template));
+        let refused = self.refused(&changes, context).map(Refusal::Keeps);
+        if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), context)) {
+            self.refuse_query(why, out);
+            return Ok(());
+        }
+        let plain = self.shared_text(plain, &changes, context);
+        let single = template
+            .statement
+            .as_ref()
+            .is_some_and(|s| s.statements == 1);
+        let intercepted = single && !self.stays && self.status != Status::Failed;
+        if intercepted && let Some(undo) = deallocates_known(&changes, context) {
+            // The statement has another name on servers, and stays there: the empty query is answered instead.
+            self.closes(undo);
+            frontend::write_query(out, "");
+            self.expect.push_back(Expect::Deallocate);
+            return Ok(());
+        }
+        context.meets_temporaries(&changes, &self.kept);
+        self.discards_sequences(&changes, single, context);
+        let before = out.len();
+        self.give_own_names(&template, context, out);
+        let gives_names = out.len() > before;
+        let mut behind = BytesMut::new();
+        let to = if gives_names { &mut behind } else { &mut *out };
+        match plain {
+            Cow::Borrowed(_) => to.put_slice(frame.bytes),
+            Cow::Owned(plain) => frontend::write_query(to, &plain),
+        }
+        let (changes, by_name) = (changes.into(), false);
+        self.expect.push_back(if gives_names {
+            frontend::write_sync(out);
+            Expect::Then {
+                query: behind,
+                changes,
+                hints,
+                by_name,
+            }
+        } else {
+            Expect::Query {
+                changes,
+                hints,
+                by_name,
+            }
+        });
+        Ok(())
+    }
+
+    fn parse(
+        &mut self,
+        parse: Parse<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
+        let Ok(text) = std::str::from_utf8(parse.text) else {
+            // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
+            self.renew(parse.name, context);
+            self.pin(PinReason::NotText);
+            let undo = context.session.close(parse.name);
+            parse.write(out);
+            self.expect_parse(undo);
+            return Ok(());
+        };
+        // A statement with a name may be executed when the client listens on other channels.
+        let now = match parse.name.is_empty() {
+            true => context.answer_now(text),
+            false => None,
+        };
+        let (text, template) = match now {
+            Some((select, template)) => (Cow::Owned(select), template),
+            None => self.read_text(text, parse.types, context)?,
+        };
+        self.renew(parse.name, context);
+        let parse = Parse {
+            text: text.as_bytes(),
+            ..parse
+        };
+        if !parse.name.is_empty() {
+            self.parse_named(parse, &template, Says::Parsed, context, out);
+            return Ok(());
+        }
+        let outgoing = self.outgoing(&template, context, out);
+        Parse {
+            text: outgoing.text.as_bytes(),
+            ..parse
+        }
+        .write(out);
+        let analysis = context.begin_analysis();
+        context.server.parse_unnamed(analysis.parse);
+        let undo = context.session.parse(b"", template, analysis);
+        self.expect_parse(undo);
+        Ok(())
+    }
+
+    /// A text that a client prepares: as it goes to the server, and what it does.
+    pub(super) fn read_text<'a>(
+        &self,
+        text: &'a str,
+        types: &[u8],
+        context: &RelayContext<'_>,
+    ) -> Result<(Cow<'a, str>, Arc<Template>), Unparsed> {
+        if let Some((select, template)) = context.answer(text) {
+            return Ok((Cow::Owned(select), template));
+        }
+        let plain = context.templates.try_plain(text)?;
+        let template = context.templates.try_prepared_now(&plain, types)?;
+        let template = self.as_read(&plain, template, context);
+        Ok((plain, template))
+    }
+
+    /// The unit is carried out once more, and the client has the statement already: it is taken anew.
+    fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
+        if self.repeat.renews() {
+            context.session.close(name);
+        }
+    }
+
+    /// A `Parse` of the client was written, of a statement that it shares with nobody.
+    fn expect_parse(&mut self, undo: Undo) {
+        self.expect.push_back(Expect::Parse {
+            key: None,
+            undo,
+            says: Says::Parsed,
+        });
+    }
+
+    /// A name that the client uses already: PostgreSQL itself raises the error, of a name that is in use there.
+    pub(super) fn parse_again(
+        &mut self,
+        parse: Parse<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let undo = context
+            .session
+            .prepare(parse.name, keep(context, parse.name));
+        let name = TAKEN.as_bytes();
+        Target::Statement(name).write(out, tag::CLOSE);
+        self.expect.push_back(Expect::OwnClose { closed: None });
+        // Also a failed transaction takes it.
+        let placeholder = Parse {
+            name,
+            text: b"",
+            types: &[0, 0],
+        };
+        placeholder.write(out);
+        self.expect.push_back(Expect::OwnParse { key: None });
+        Parse { name, ..parse }.write(out);
+        context.server.leave(name);
+        self.expect_parse(undo);
+    }
+
+    fn bind(
+        &mut self,
+        bind: BindNames<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        let (known, expect) = self.bind_to(&bind, bind.rest, context, out)?;
+        BindNames {
+            statement: &known.name,
+            ..bind
+        }
+        .write(out);
+        self.expect.push_back(expect);
+        Ok(())
+    }
+
+    /// Makes the statement known, and notes that it is bound to the portal, with these values. The server is to be told so.
+    pub(super) fn bind_to(
+        &mut self,
+        bind: &BindNames<'_>,
+        values: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(Known, Expect), NotYet> {
+        let known = self.make_known_as_told(bind.statement, context, out)?;
+        let described = known.told.is_some();
+        match &known.template {
+            Some(template) => self.open_portal(bind, values, template, known.key),
+            None => drop(self.portals.remove(bind.portal)),
+        }
+        let key = known.key;
+        Ok((known, Expect::Bind { key, described }))
+    }
+
+    fn describe(&mut self, target: Target<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        let described = match target {
+            Target::Portal(portal) => {
+                target.write(out, tag::DESCRIBE);
+                let portal = self.portals.get(portal);
+                portal.and_then(|portal| Described::of(&portal.statement, portal.key, context))
+            }
+            Target::Statement(name) => {
+                let Known { name: own, key, .. } = self.make_known(name, context, out);
+                Target::Statement(&own).write(out, tag::DESCRIBE);
+                Described::of(name, key, context)
+            }
+        };
+        self.expect.push_back(Expect::Describe(described));
+    }
+
+    fn close(&mut self, target: Target<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        match target {
+            Target::Portal(name) => {
+                self.portals.remove(name);
+                target.write(out, tag::CLOSE);
+                self.expect.push_back(Expect::Close);
+            }
+            Target::Statement(name) => {
+                self.repeat.renews();
+                let undo = Some(context.session.close(name));
+                let says = Says::Closed;
+                self.expect.push_back(Expect::Done { undo, says });
+            }
+        }
+    }
+
+    /// Makes the client's statement known to the server.
+    pub(super) fn make_known(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Known {
+        let Some((template, analysis)) = context.session.prepared(name) else {
+            return Known {
+                name: self.unknown(name, context, out),
+                ..Known::default()
+            };
+        };
+        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let outgoing = self.outgoing(&template, context, out);
+        let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
+        // The client's text decides what a statement does, unless the server may split it into other tokens.
+        let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
+            true => template,
+            false => Arc::clone(&sent),
+        };
+        let mut known = Known {
+            template: Some(template),
+            told: analysis.shape,
+            ..Known::default()
+        };
+        let select = match sent.may_be_shown() {
+            true => context.answer(&sent.text),
+            false => None,
+        };
+        let sent = match select {
+            None => sent,
+            Some((select, _)) => context.templates.in_place_of(&sent, &select),
+        };
+        if name.is_empty() {
+            if context.server.unnamed != Some(analysis.parse) {
+                let types = analysis.other_types(&sent.types);
+                Parse {
+                    name: b"",
+                    text: sent.text.as_bytes(),
+                    types: types.unwrap_or(&sent.types),
+                }
+                .write(out);
+                context.server.parse_unnamed(analysis.parse);
+                self.expect.push_back(Expect::OwnParse { key: None });
+            }
+            return known;
+        }
+        let now = context.templates.new_id();
+        let ensured = context
+            .server
+            .ensure_for((&*sent).into(), &analysis, now, out);
+        self.expect
+            .extend(ensured.closed.map(|closed| Expect::OwnClose {
+                closed: Some(closed),
+            }));
+        if ensured.parsed {
+            self.expect.push_back(Expect::OwnParse {
+                key: Some(ensured.key),
+            });
+        }
+        known.name = ensured.key.name().into_bytes();
+        known.key = Some(ensured.key);
+        known
+    }
+
+    /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
+    fn unknown(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Vec<u8> {
+        if name.is_empty() {
+            // Whatever Paceline believes is there: an error may have made the server skip what would have replaced it. If it skips
+            // this, it skips what comes behind it, too.
+            context.server.unnamed = None;
+            Target::Statement(b"").write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
+        self.close_left(name, context, out);
+        foreign(name)
+    }
+
+    /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
+    /// placeholder is closed once more before the next relay: an error may make the server skip this.)
+    pub(super) fn close_left(
+        &mut self,
+        name: &[u8],
+        context: &RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
+        if context.server.is_left(name) || (is_strange && !self.has_own_names()) {
+            Target::Statement(name).write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
+    }
+}
+
+impl RelayContext<'_> {
+    /// What Paceline itself answers, put as a SELECT that does.
+    fn answer(&self, text: &str) -> Option<(String, Arc<Template>)> {
+        let select = Show::parse(text)?.answer(self.console)?.to_select();
+        Some(self.constant(select))
+    }
+
+    /// The same, and the channels on which the client listens now.
+    fn answer_now(&self, text: &str) -> Option<(String, Arc<Template>)> {
+        let channels = list_of_channels(text, self).map(|select| self.constant(select));
+        channels.or_else(|| self.answer(text))
+    }
+
+    fn constant(&self, select: String) -> (String, Arc<Template>) {
+        let constant = self.templates.prepared("SELECT 1", &[0, 0]);
+        let template = self.templates.in_place_of(&constant, &select);
+        (select, template)
+    }
+
+    /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was
+    /// analysed without them. (PostgreSQL itself analyses anew when a session gets its temporary schema, but a server connection
+    /// may have that from an earlier client.)
+    pub(super) fn meets_temporaries(&mut self, changes: &[SessionChange], kept: &[PinReason]) {
+        let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
+        let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
+        let may_make = self.server.had_temporaries && changes.iter().any(unseen);
+        if (makes || may_make) && !kept.contains(&PinReason::Temporary) {
+            self.server.retire_all();
+            self.server.unnamed = None;
+        }
+        let unknown = changes.contains(&SessionChange::Taint);
+        self.server.had_temporaries |= makes || unknown;
+    }
+
+    /// The client's `Parse` is about to be written.
+    pub(super) fn begin_analysis(&self) -> Analysis {
+        Analysis::begun(self.templates.new_id(), self.server.settings.id)
+    }
+}
+
+/// `DEALLOCATE name` of a statement that the client prepared by protocol: forgets it.
+fn deallocates_known(changes: &[SessionChange], context: &mut RelayContext<'_>) -> Option<Undo> {
+    let [SessionChange::Deallocate { name }] = changes else {
+        return None;
+    };
+    context.session.statement(name.as_bytes())?;
+    Some(context.session.close(name.as_bytes()))
+}
+
+/// The statement behind a name the client is about to fail to take again.
+fn keep(context: &RelayContext<'_>, name: &[u8]) -> Arc<Template> {
+    match context.session.statement(name) {
+        Some(template) => Arc::clone(template),
+        None => context.templates.prepared("", &[0, 0]),
+    }
+}

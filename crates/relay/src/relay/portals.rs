@@ -1,0 +1,127 @@
+//! Portals: statements with values bound to them, and their execution.
+
+use super::expect::Expect;
+use super::not_yet::NotYet;
+use super::state::{Portal, RelayContext, RelayState};
+use crate::server::StatementKey;
+use crate::template::Template;
+use bytes::BytesMut;
+use paceline_sql::{Bound, Effect, Hints, SequenceUse, SessionChange};
+use paceline_wire::Frame;
+use paceline_wire::frontend::{BindNames, BindValues};
+use paceline_wire::reader::Reader;
+use std::sync::Arc;
+
+impl RelayState {
+    /// Carries out the client's `Execute`.
+    ///
+    /// # Errors
+    /// It cannot be taken now; the same message must come again.
+    pub(super) fn execute(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), NotYet> {
+        let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
+        let bound = self.portals.get(portal);
+        let (template, done) = match bound {
+            Some(bound) => (Some(Arc::clone(&bound.template)), bound.done),
+            None => (None, false),
+        };
+        let template = template.as_deref();
+        self.await_listening(template, context)?;
+        if let Some(why) = self.listen_refusal(template, context) {
+            self.refuse_message(why, out);
+            return Ok(());
+        }
+        let (changes, hints) = self.what_portal_does(portal, template, context);
+        if let Some(template) = template
+            && self.portal_by_name(portal, (template, done), &changes, context, out)?
+        {
+            return Ok(());
+        }
+        self.unit.may_have_begun |= template.is_none_or(Template::may_begin);
+        if let Some(template) = template {
+            if let Some(database) = template.exclusive() {
+                self.exclusive = Some(database.to_owned());
+            }
+            self.give_own_names(template, context, out);
+        }
+        self.draws(
+            template.map_or(SequenceUse::ANY, Template::sequences),
+            context,
+        );
+        self.discards_sequences(&changes, false, context);
+        context.meets_temporaries(&changes, &self.kept);
+        let drops = changes.iter().any(SessionChange::drops_statements);
+        self.marks_listening(&changes, context, out);
+        let changes = changes.into();
+        self.pass(frame, Expect::Execute { changes, hints }, out);
+        if drops {
+            self.drops_all(context);
+        }
+        Ok(())
+    }
+
+    /// The client bound values to a statement.
+    pub(super) fn open_portal(
+        &mut self,
+        bind: &BindNames<'_>,
+        values: &[u8],
+        template: &Arc<Template>,
+        key: Option<StatementKey>,
+    ) {
+        let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
+        let sets = match template.effect() {
+            Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
+                with_values(changes, values)
+            }
+            _ => Vec::new(),
+        };
+        let portal = Portal {
+            template: Arc::clone(template),
+            statement: bind.statement.into(),
+            key,
+            sets,
+            done: false,
+        };
+        self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// What the execution of a portal changes, and its hints.
+    fn what_portal_does(
+        &self,
+        portal: &[u8],
+        template: Option<&Template>,
+        context: &RelayContext<'_>,
+    ) -> (Vec<SessionChange>, Hints) {
+        let (mut changes, hints) = context.what_it_does(template);
+        let by_value = |change: &SessionChange| matches!(change, SessionChange::SetTo(_));
+        if changes.iter().any(by_value)
+            && let Some(portal) = self.portals.get(portal)
+            && !portal.sets.is_empty()
+        {
+            changes.retain(|change| !by_value(change));
+            changes.extend(portal.sets.iter().cloned());
+        }
+        (changes, hints)
+    }
+}
+
+/// What calls set whose parameters tell it, with the values that were bound to them.
+fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
+    let values = BindValues::read(rest, 0).map(|bound| bound.values);
+    let values = values.unwrap_or_default();
+    let value = |number: usize| -> Option<Bound<'_>> {
+        match values.get(number.checked_sub(1)?)? {
+            None => Some(None),
+            Some(range) => rest.get(range.clone()).map(Some),
+        }
+    };
+    let calls = changes.iter().filter_map(|change| match change {
+        SessionChange::SetTo(call) => Some(call.with(&value)),
+        _ => None,
+    });
+    calls.flatten().collect()
+}

@@ -1,0 +1,126 @@
+//! The columns of a statement that a client was told. It takes the rows of later executions for such columns, so before it executes
+//! the statement on a server that has prepared it anew, that server describes it. If the columns are others, the client is told
+//! what PostgreSQL tells whose plan has other columns now; drivers recover from that.
+
+use super::expect::{Described, Expect};
+use super::names::Known;
+use super::not_yet::NotYet;
+use super::refusal::Refusal;
+use super::state::{RelayContext, RelayState};
+use crate::analysis::Shape;
+use crate::server::StatementKey;
+use bytes::BytesMut;
+use paceline_wire::backend::{self, tag};
+use paceline_wire::frontend::{self, Target};
+use paceline_wire::{Frame, frame};
+
+impl Described {
+    /// The client's statement of that name, which the server has by this key. `None`: there is none.
+    pub(super) fn of(
+        name: &[u8],
+        key: Option<StatementKey>,
+        context: &RelayContext<'_>,
+    ) -> Option<Self> {
+        let parse = context.session.analysis(name)?.parse;
+        let name = name.into();
+        Some(Self { name, parse, key })
+    }
+}
+
+impl RelayState {
+    /// The relay's first unit is one statement, and asks for its columns: then it reads the rows by those.
+    pub fn first_unit_describes(&mut self) {
+        self.first_describes = true;
+    }
+
+    /// The client binds a statement: makes it known to the server, which must have it with the columns that the client knows.
+    ///
+    /// # Errors
+    /// The server must describe it first.
+    pub(super) fn make_known_as_told(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Known, NotYet> {
+        let known = self.make_known(name, context, out);
+        let Some(told) = known
+            .told
+            .filter(|_| !self.first_describes && !known.is_utility())
+        else {
+            return Ok(known);
+        };
+        // If only this client may use the statement, its key may have changed since the server described it.
+        match self
+            .just_described
+            .take()
+            .or(context.server.shape(known.key))
+        {
+            Some(shape) if shape == told => {}
+            Some(_) => self.refuse_message(Refusal::OtherColumns, out),
+            None => {
+                Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
+                frame::write_empty(out, frontend::tag::FLUSH);
+                self.expect.push_back(Expect::Shape { key: known.key });
+                self.describing = true;
+                return Err(NotYet::Describing);
+            }
+        }
+        Ok(known)
+    }
+
+    /// The server describes a statement; until then it gets nothing more of the client.
+    pub fn is_describing(&self) -> bool {
+        self.describing
+    }
+
+    /// The server has described the statement.
+    pub(super) fn shape_is(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
+        if let Some(Expect::Shape { key }) = self.expect.pop_front() {
+            let shape = read_shape(frame);
+            context.server.has_shape(key, shape);
+            self.just_described = Some(shape);
+        }
+        self.describing = false;
+    }
+
+    /// The server has described the parameters of the statement.
+    pub(super) fn types_are(&self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
+        if let Some(Expect::Shape { key }) = self.expect.front() {
+            context.server.has_types(*key, frame.body());
+        }
+    }
+
+    /// The server sends the client the types of a statement's parameters.
+    pub(super) fn note_types(
+        frame: Frame<'_>,
+        described: &Described,
+        context: &mut RelayContext<'_>,
+    ) {
+        let Described { name, parse, key } = described;
+        context.session.tell_types(name, *parse, frame.body());
+        context.server.has_types(*key, frame.body());
+    }
+
+    /// The server sends the client the columns of a statement.
+    pub(super) fn note_shape(
+        frame: Frame<'_>,
+        described: &Described,
+        context: &mut RelayContext<'_>,
+    ) {
+        let shape = read_shape(frame);
+        let Described { name, parse, key } = described;
+        context.session.tell_shape(name, *parse, shape);
+        if key.is_some() || context.server.unnamed == Some(*parse) {
+            context.server.has_shape(*key, shape);
+        }
+    }
+}
+
+/// What a client goes by when it reads rows: names and types, but not the format.
+fn read_shape(frame: Frame<'_>) -> Shape {
+    match frame.tag {
+        tag::ROW_DESCRIPTION => Shape::of(backend::columns(frame.body())),
+        _ => Shape::of(std::iter::empty()),
+    }
+}

@@ -1,0 +1,333 @@
+//! Hints: how the transaction of a hinted statement ends.
+
+use super::stage::Stage;
+use crate::relay::Wrap;
+use bytes::BytesMut;
+use paceline_testing::messages::client::*;
+use paceline_testing::messages::server::*;
+use paceline_testing::read_out;
+use paceline_wire::backend::Status;
+
+const MISSED: &str =
+    "ERROR 21000: statement affected 0 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+const FAIL: &str = "Query ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"";
+
+fn update(hints: &str) -> String {
+    format!("UPDATE /*+ {hints} */ t SET a = 1 WHERE id = 1")
+}
+
+/// In a transaction, a hinted update was sent.
+fn in_transaction(hints: &str) -> Stage {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    let sql = update(hints);
+    assert_eq!(stage.client([query(&sql)]), [format!("Query {sql}")]);
+    stage
+}
+
+#[test]
+fn commit_on_success_commits_before_the_client_hears_of_it() {
+    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
+    assert!(stage.server([complete("UPDATE 1"), ready('T')]).is_empty());
+    assert_eq!(stage.own(), ["Query COMMIT"]);
+    assert!(!stage.relay.is_quiet());
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
+    assert!(stage.relay.is_over());
+}
+
+#[test]
+fn rows_are_not_kept_back_for_the_commit() {
+    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
+    let got = stage.server([
+        columns(&["a"]),
+        row(&["1"]),
+        complete("UPDATE 1"),
+        ready('T'),
+    ]);
+    assert_eq!(got, ["columns a", "row 1"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
+}
+
+#[test]
+fn by_the_extended_protocol_too() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([
+        parse("", &update("COMMIT_ON_SUCCESS")),
+        bind(""),
+        execute(),
+        sync(),
+    ]);
+    let got = stage.server([parsed(), bound(), complete("UPDATE 1"), ready('T')]);
+    assert_eq!(got, ["parsed", "bound"]);
+    assert_eq!(stage.own(), ["Query COMMIT"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
+}
+
+#[test]
+fn a_commit_that_fails_is_the_answer() {
+    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
+    stage.server([complete("UPDATE 1"), ready('T')]);
+    let got = stage.server([error("23503", "deferred"), ready('I')]);
+    assert_eq!(got, ["ERROR 23503: deferred", "ready I"]);
+    assert!(stage.relay.is_over());
+}
+
+#[test]
+fn only_the_last_statement_of_a_unit_commits() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([parse("", &update("COMMIT_ON_SUCCESS")), bind(""), execute()]);
+    stage.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    let hinted = stage.server([parsed(), bound(), complete("UPDATE 1")]);
+    assert_eq!(hinted, ["parsed", "bound"]);
+    let rest = stage.server([parsed(), bound(), complete("SELECT 1"), ready('T')]);
+    assert_eq!(rest, ["UPDATE 1", "parsed", "bound", "SELECT 1", "ready T"]);
+    assert!(stage.own().is_empty());
+}
+
+#[test]
+fn a_missed_target_fails_the_transaction() {
+    let mut stage = in_transaction("COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1)");
+    assert_eq!(stage.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
+    assert_eq!(stage.own(), [FAIL]);
+    let got = stage.server([error("3B001", "savepoint does not exist"), ready('E')]);
+    assert_eq!(got, ["ready E"]);
+    assert_eq!(
+        (stage.relay.status(), stage.relay.is_quiet()),
+        (Status::Failed, true)
+    );
+}
+
+#[test]
+fn a_missed_target_rolls_back_if_the_hint_says_so() {
+    let mut stage = in_transaction("ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1)");
+    assert_eq!(stage.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
+    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
+    assert!(stage.relay.is_over() && stage.relay.is_quiet());
+}
+
+#[test]
+fn a_target_that_is_met_changes_nothing() {
+    let mut stage = in_transaction("TARGET_AFFECT_ROW(1)");
+    assert_eq!(
+        stage.server([complete("UPDATE 1"), ready('T')]),
+        ["UPDATE 1", "ready T"]
+    );
+    assert!(stage.own().is_empty());
+}
+
+#[test]
+fn an_error_rolls_back_only_if_the_hint_says_so() {
+    let mut stage = in_transaction("ROLLBACK_ON_FAIL");
+    let got = stage.server([error("23514", "check"), ready('E')]);
+    assert_eq!(got, ["ERROR 23514: check"]);
+    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
+
+    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
+    let got = stage.server([error("23514", "check"), ready('E')]);
+    assert_eq!(got, ["ERROR 23514: check", "ready E"]);
+    assert!(stage.own().is_empty());
+}
+
+#[test]
+fn an_error_by_the_extended_protocol_rolls_back_too() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([
+        parse("", &update("ROLLBACK_ON_FAIL")),
+        bind(""),
+        execute(),
+        sync(),
+    ]);
+    stage.server([parsed(), bound(), error("23514", "check"), ready('E')]);
+    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+}
+
+#[test]
+fn outside_a_transaction_there_is_nothing_to_end() {
+    let mut stage = Stage::new();
+    stage.client([query(&update("COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL"))]);
+    let got = stage.server([complete("UPDATE 1"), ready('I')]);
+    assert_eq!(got, ["UPDATE 1", "ready I"]);
+    assert!(stage.own().is_empty() && stage.relay.is_over());
+}
+
+#[test]
+fn a_wrapped_unit_that_meets_its_target_is_committed() {
+    let mut stage = Stage::wrapped(Wrap::Begin);
+    assert_eq!(stage.own(), ["Query BEGIN"]);
+    stage.client([query(&update("TARGET_AFFECT_ROW(2)"))]);
+    assert!(stage.server([complete("BEGIN"), ready('T')]).is_empty());
+    assert!(stage.server([complete("UPDATE 2"), ready('T')]).is_empty());
+    assert_eq!(stage.own(), ["Query COMMIT"]);
+    assert_eq!(
+        stage.server([complete("COMMIT"), ready('I')]),
+        ["UPDATE 2", "ready I"]
+    );
+    assert!(stage.relay.is_over());
+}
+
+#[test]
+fn a_wrapped_unit_that_misses_its_target_is_rolled_back() {
+    let mut stage = Stage::wrapped(Wrap::Begin);
+    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    stage.own();
+    let got = stage.server([
+        complete("BEGIN"),
+        ready('T'),
+        complete("UPDATE 0"),
+        ready('T'),
+    ]);
+    assert_eq!(got, [MISSED]);
+    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
+    assert!(stage.relay.is_over());
+}
+
+#[test]
+fn a_wrapped_unit_that_fails_is_rolled_back() {
+    let mut stage = Stage::wrapped(Wrap::Begin);
+    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    stage.own();
+    let got = stage.server([
+        complete("BEGIN"),
+        ready('T'),
+        error("23514", "check"),
+        ready('E'),
+    ]);
+    assert_eq!(got, ["ERROR 23514: check"]);
+    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+    assert_eq!(
+        stage.server([complete("ROLLBACK"), ready('I')]),
+        ["ready I"]
+    );
+}
+
+#[test]
+fn what_changes_one_row_or_none_needs_no_wrap_to_be_told_that_it_missed() {
+    let mut stage = Stage::wrapped(Wrap::OneRow);
+    assert!(stage.own().is_empty());
+    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    assert_eq!(
+        stage.server([complete("UPDATE 0"), ready('I')]),
+        [MISSED, "ready I"]
+    );
+    assert!(stage.own().is_empty() && stage.relay.is_over());
+
+    let mut stage = Stage::wrapped(Wrap::OneRow);
+    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    assert_eq!(
+        stage.server([complete("UPDATE 1"), ready('I')]),
+        ["UPDATE 1", "ready I"]
+    );
+}
+
+#[test]
+fn bare_hints_reach_the_server_as_a_comment() {
+    let mut stage = Stage::new();
+    let sent = stage.client([query(
+        "UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET a = 1",
+    )]);
+    let [sent] = sent.as_slice() else {
+        panic!("{sent:?}")
+    };
+    assert!(
+        sent.starts_with("Query UPDATE /*+ COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL */"),
+        "{sent}"
+    );
+}
+
+/// A client in autocommit has begun a unit, and part of it has been sent.
+fn within_unit() -> Stage {
+    let mut stage = Stage::new();
+    assert!(!stage.relay.is_within_unit());
+    stage.client([parse("", "INSERT INTO log VALUES (1)"), bind(""), execute()]);
+    assert!(stage.relay.is_within_unit());
+    stage
+}
+
+#[test]
+fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
+    for (touched, ends, told) in [
+        ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
+        ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
+    ] {
+        let mut stage = within_unit();
+        let mut out = BytesMut::new();
+        stage.relay.begin_within_unit(&mut out);
+        assert!(!stage.relay.is_within_unit(), "once");
+        assert_eq!(
+            read_out::to_server(&out),
+            [
+                "Parse paceline: own: BEGIN",
+                "Bind paceline: own to paceline: own",
+                "Execute paceline: own",
+                "Close portal paceline: own",
+                "Close paceline: own",
+            ]
+        );
+        let aim = update("TARGET_AFFECT_ROW(1)");
+        stage.client([parse("", &aim), bind(""), execute(), sync()]);
+        let got = stage.server([parsed(), bound(), complete("INSERT 0 1")]);
+        assert_eq!(got, ["parsed", "bound", "INSERT 0 1"]);
+        let got = stage.server([
+            [parsed(), bound(), complete("BEGIN"), closed(), closed()].concat(),
+            [parsed(), bound(), complete(touched), ready('T')].concat(),
+        ]);
+        assert_eq!(got[..2], ["parsed", "bound"]);
+        let mut told = told.into_iter();
+        if ends.contains("ROLLBACK") {
+            assert_eq!(got[2..], [told.next().unwrap()]);
+        }
+        assert_eq!(stage.own(), [ends]);
+        let got = stage.server([complete("ROLLBACK"), ready('I')]);
+        assert_eq!(got, told.collect::<Vec<_>>());
+        assert!(stage.relay.is_over());
+    }
+}
+
+#[test]
+fn an_error_before_it_leaves_nothing_to_end() {
+    let mut stage = within_unit();
+    stage.relay.begin_within_unit(&mut BytesMut::new());
+    stage.client([bind(""), execute(), sync()]);
+    let got = stage.server([parsed(), error("22012", "division by zero"), ready('I')]);
+    assert_eq!(got.last().map(String::as_str), Some("ready I"));
+    assert!(stage.own().is_empty() && stage.relay.is_over());
+}
+
+#[test]
+fn a_transaction_that_the_client_has_begun_is_its_own() {
+    let mut stage = Stage::new();
+    stage.client([parse("", "BEGIN"), bind(""), execute()]);
+    assert!(!stage.relay.is_within_unit());
+    stage.client([sync()]);
+    stage.server([parsed(), bound(), complete("BEGIN"), ready('T')]);
+    stage.client([parse("", "SELECT 1"), bind(""), execute()]);
+    assert!(!stage.relay.is_within_unit());
+}

@@ -1,0 +1,254 @@
+//! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
+
+use super::stage::Stage;
+use crate::relay::{ListenMode, ListenNeed};
+use bytes::{Bytes, BytesMut};
+use paceline_testing::messages::client::*;
+use paceline_testing::messages::server::*;
+use paceline_wire::ErrorResponse;
+
+fn shared() -> Stage {
+    let mut stage = Stage::new();
+    stage.state.listen_mode = ListenMode::Shared;
+    stage.session.listening.default_is_utf8 = true;
+    stage.session.listening.server_is_utf8 = true;
+    stage.session.listening.marker = "pacelinelisten_1f".into();
+    stage
+}
+
+/// A client that listens already.
+fn listening() -> Stage {
+    let mut stage = shared();
+    stage.session.listening.channels = vec!["jobs".into()];
+    stage
+}
+
+fn need(channels: &[&str], changes: bool) -> ListenNeed {
+    ListenNeed {
+        channels: channels.iter().map(|name| (*name).to_owned()).collect(),
+        changes,
+    }
+}
+
+/// The shared connection has received everything.
+fn caught_up(stage: &mut Stage) -> usize {
+    assert!(stage.relay.awaits_notifications() && !stage.relay.is_over());
+    let mut out = BytesMut::new();
+    stage.relay.has_notifications(&mut out);
+    assert!(!stage.relay.awaits_notifications());
+    out.len()
+}
+
+#[test]
+fn a_transaction_notifies_in_place_of_listening() {
+    let mut stage = shared();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    assert_eq!(
+        stage.client([query("LISTEN a")]),
+        ["Query NOTIFY pacelinelisten_1f, 'L1 a'"]
+    );
+    assert_eq!(stage.needs, [need(&["a"], true)]);
+    assert_eq!(
+        stage.server([complete("NOTIFY"), ready('T')]),
+        ["LISTEN", "ready T"]
+    );
+    // It is reserved once, and each statement is another.
+    let sent = stage.client([query("UNLISTEN *; LISTEN a")]);
+    assert_eq!(
+        sent,
+        ["Query NOTIFY pacelinelisten_1f, '*2 '; NOTIFY pacelinelisten_1f, 'L3 a'"]
+    );
+    assert_eq!(stage.needs.len(), 1);
+    let got = stage.server([complete("NOTIFY"), complete("NOTIFY"), ready('T')]);
+    assert_eq!(got, ["UNLISTEN", "LISTEN", "ready T"]);
+    stage.client([query("COMMIT")]);
+    assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["COMMIT"]);
+    assert_eq!(caught_up(&mut stage), 6);
+    assert!(stage.relay.is_over() && stage.relay.kept().is_empty());
+}
+
+#[test]
+fn a_statement_of_the_extended_protocol_notifies_too() {
+    let mut stage = shared();
+    let sent = stage.client([
+        parse("", "LISTEN a"),
+        bind(""),
+        execute(),
+        execute(),
+        sync(),
+    ]);
+    assert!(
+        sent[0].contains("NOTIFY pacelinelisten_1f, '- LISTEN a'"),
+        "{sent:?}"
+    );
+    // Each execution has a marker of its own.
+    for number in 1..=2 {
+        let marker = format!("NOTIFY pacelinelisten_1f, 'L{number} a'");
+        let sent = sent.iter().filter(|line| line.contains(&marker));
+        assert_eq!(sent.count(), 1, "{marker}");
+    }
+    assert_eq!(stage.needs, [need(&["a"], true)]);
+    let marked = || {
+        let (closed, notified) = (closed(), complete("NOTIFY"));
+        [
+            parsed(),
+            bound(),
+            notified.clone(),
+            closed.clone(),
+            closed,
+            notified,
+        ]
+        .concat()
+    };
+    let got = stage.server([parsed(), bound(), marked(), marked(), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "LISTEN", "LISTEN"]);
+    assert_eq!(caught_up(&mut stage), 6);
+}
+
+/// A client that does not listen waits for nothing, and its UNLISTEN is the server's.
+#[test]
+fn clients_that_do_not_listen_are_not_concerned() {
+    let mut stage = shared();
+    for (sql, command) in [("UNLISTEN *", "UNLISTEN"), ("NOTIFY a", "NOTIFY")] {
+        assert_eq!(stage.client([query(sql)]), [format!("Query {sql}")]);
+        assert_eq!(
+            stage.server([complete(command), ready('I')]),
+            [command, "ready I"]
+        );
+        stage.ride_again();
+    }
+    assert_eq!(stage.needs, []);
+}
+
+#[test]
+fn what_may_notify_is_answered_when_notifications_are_there() {
+    for (sql, waits) in [
+        ("SELECT 1", false),
+        ("select 1;", false),
+        ("SELECT 1 === 2", true),
+        ("SELECT 5::dd", true),
+        ("SELECT 'x'", false),
+        ("SELECT 'x', 'y'", true),
+        ("SELECT pg_notify('a', 'b')", true),
+        ("SELECT pg_catalog.pg_notify('a', 'b')", true),
+        ("SELECT * FROM t", true),
+        ("UPDATE t SET a = 1", true),
+        ("DO $$BEGIN END$$", true),
+    ] {
+        let mut stage = listening();
+        stage.client([query(sql)]);
+        assert_eq!(!stage.needs.is_empty(), waits, "{sql}");
+        let got = stage.server([complete("X"), ready('I')]);
+        assert_eq!(got.len(), if waits { 1 } else { 2 }, "{sql}");
+        assert_eq!(stage.relay.awaits_notifications(), waits, "{sql}");
+    }
+}
+
+/// What the server says of a later request comes behind.
+#[test]
+fn nothing_passes_a_kept_ready_for_query() {
+    let mut stage = listening();
+    let update = [parse("", "UPDATE t SET a = 1"), bind(""), execute(), sync()].concat();
+    stage.client([update.clone(), update]);
+    let answer = [parsed(), bound(), complete("UPDATE 1"), ready('I')];
+    let got = stage.server([answer.concat(), answer.concat()]);
+    assert_eq!(got, ["parsed", "bound", "UPDATE 1"]);
+    caught_up(&mut stage);
+    assert_eq!(stage.server([]), ["parsed", "bound", "UPDATE 1", "ready I"]);
+}
+
+#[test]
+fn a_channel_that_cannot_be_listened_on_fails_the_statement() {
+    let mut stage = shared();
+    let mut error = BytesMut::new();
+    ErrorResponse::error("08006", "away").write(&mut error);
+    stage.outcome = Err(Bytes::from(error));
+    let sent = stage.client([query("BEGIN; LISTEN a")]);
+    assert_eq!(sent.len(), 1);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert_eq!(got, ["ERROR 08006: away", "ready I"]);
+    assert!(!stage.relay.awaits_notifications() && stage.relay.is_over());
+}
+
+fn error_of_the_server() -> paceline_testing::messages::Wire {
+    error("25P01", "no transaction")
+}
+
+/// In an encoding that the shared connection does not send, and where a client has its own server, LISTEN is the server's.
+#[test]
+fn a_client_that_cannot_share_keeps_its_server() {
+    let mut stage = shared();
+    stage.session.listening.default_is_utf8 = false;
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(
+        stage.server([complete("LISTEN"), ready('I')]),
+        ["LISTEN", "ready I"]
+    );
+    assert!(!stage.relay.is_over());
+    let mut stage = shared();
+    stage.relay.stay();
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(stage.needs, []);
+}
+
+#[test]
+fn discard_all_lets_go_of_the_channels() {
+    let mut stage = listening();
+    stage.client([query("DISCARD ALL")]);
+    stage.server([complete("DISCARD ALL"), ready('I')]);
+    caught_up(&mut stage);
+    assert!(stage.relay.take_unlistens_all() && !stage.relay.take_unlistens_all());
+}
+
+/// What a transaction may still do there is not what the shared connection knows.
+#[test]
+fn a_client_whose_own_server_listens_does_not_share() {
+    let mut stage = shared();
+    stage.relay.pin(paceline_sql::PinReason::Listening);
+    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    assert_eq!(stage.needs, []);
+    // With both, it cannot be told which one is meant.
+    let mut stage = listening();
+    stage.relay.pin(paceline_sql::PinReason::Listening);
+    stage.client([query("UNLISTEN *")]);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert_eq!(got.len(), 1, "{got:?}");
+    assert!(got[0].starts_with("ERROR 0A000"), "{got:?}");
+}
+
+#[test]
+fn execute_of_a_prepared_listen_is_refused() {
+    let mut stage = shared();
+    stage.client([parse("l", "LISTEN a"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    stage.ride_again();
+    stage.client([query("EXECUTE l")]);
+    let got = stage.server([error_of_the_server(), ready('I')]);
+    assert!(got[0].starts_with("ERROR 0A000"), "{got:?}");
+}
+
+/// A text that is not parsed.
+#[test]
+fn a_text_that_is_not_read_does_not_change_channels() {
+    let values = vec!["(1)"; 40_000].join(", ");
+    for (text, refused) in [
+        (
+            format!("INSERT INTO t VALUES {values}; UNLISTEN jobs"),
+            true,
+        ),
+        (
+            format!("SELECT 1; /* x */ Discard all; INSERT INTO t VALUES {values}"),
+            true,
+        ),
+        (
+            format!("SELECT 1; INSERT INTO t SELECT 'listen' FROM (VALUES {values}) v"),
+            false,
+        ),
+        (format!("INSERT INTO t VALUES {values}"), false),
+    ] {
+        let mut stage = listening();
+        let sent = stage.client([query(&text)]);
+        assert_eq!(sent[0].contains("refused"), refused, "{}", &sent[0][..40]);
+    }
+}

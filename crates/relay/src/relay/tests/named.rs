@@ -1,0 +1,236 @@
+//! PREPARE, EXECUTE and DEALLOCATE by SQL: the same names as those of messages, on whatever server.
+
+use super::stage::Stage;
+use crate::session::CLIENT_STATEMENTS_MAX;
+use paceline_testing::messages::client::*;
+use paceline_testing::messages::server::*;
+
+const PREPARE: &str = "PREPARE p (int) AS SELECT $1";
+/// `PREPARE` goes out as a `Parse` whose text has the statement in the same place, so that errors name the client's positions.
+const PARSED: &str = "Parse s1:                    SELECT $1";
+
+fn prepared() -> Stage {
+    let mut stage = Stage::new();
+    let sent = stage.client([query(PREPARE)]);
+    assert_eq!(sent, [PARSED, "Sync"]);
+    let got = stage.server([parsed(), ready('I')]);
+    assert_eq!(got, ["PREPARE", "ready I"]);
+    assert!(stage.relay.is_over());
+    stage
+}
+
+#[test]
+fn a_statement_prepared_by_sql_is_executed_by_sql() {
+    let mut stage = prepared();
+    let sent = stage.client([query("EXECUTE p(7)")]);
+    assert_eq!(sent, ["Query EXECUTE \"s1\"(7)"]);
+    let got = stage.server([
+        columns(&["a"]),
+        row(&["7"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    assert_eq!(got, ["columns a", "row 7", "SELECT 1", "ready I"]);
+}
+
+#[test]
+fn another_server_learns_it_before_it_is_executed() {
+    let mut stage = prepared();
+    stage.on_another_server(10);
+    let sent = stage.client([query("EXPLAIN EXECUTE p(7)")]);
+    assert_eq!(sent, [PARSED, "Sync"]);
+    assert!(!stage.relay.awaits_client());
+    assert!(stage.server([parsed(), ready('I')]).is_empty());
+    assert_eq!(stage.own(), ["Query EXPLAIN EXECUTE \"s1\"(7)"]);
+    let got = stage.server([complete("EXPLAIN"), ready('I')]);
+    assert_eq!(got, ["EXPLAIN", "ready I"]);
+    assert!(stage.relay.is_over());
+}
+
+#[test]
+fn if_it_cannot_be_learnt_nothing_is_executed() {
+    let mut stage = prepared();
+    stage.on_another_server(10);
+    stage.client([query("EXECUTE p(7)")]);
+    let got = stage.server([error("42P01", "gone"), ready('I')]);
+    assert_eq!(got, ["ERROR 42P01: gone", "ready I"]);
+    assert!(stage.own().is_empty() && stage.relay.is_over());
+}
+
+#[test]
+fn messages_and_sql_have_one_name_space() {
+    let mut stage = prepared();
+    let sent = stage.client([bind("p"), execute(), sync()]);
+    assert_eq!(sent, ["Bind s1", "Execute", "Sync"]);
+    stage.server([bound(), complete("SELECT 1"), ready('I')]);
+    let sent = stage.client([query("PREPARE p AS SELECT 2")]);
+    let taken = [
+        "Close s2taken",
+        "Parse s2taken: ",
+        "Parse s2taken:              SELECT 2",
+        "Sync",
+    ];
+    assert_eq!(sent, taken);
+    let got = stage.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
+    assert_eq!(got, ["ERROR 42P05: exists", "ready I"]);
+    stage.ride_again();
+    stage.server([closed()]);
+    stage.client([parse("m", "SELECT 3"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    assert_eq!(stage.client([query("EXECUTE m")]), ["Query EXECUTE \"s3\""]);
+}
+
+#[test]
+fn the_extended_protocol_prepares_executes_and_deallocates_too() {
+    let mut stage = Stage::new();
+    let sent = stage.client([parse("", PREPARE), bind(""), execute(), sync()]);
+    assert_eq!(sent[2..], [PARSED, "Sync"]);
+    let got = stage.server([parsed(), bound(), parsed(), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "PREPARE", "ready I"]);
+    stage.on_another_server(10);
+    let sent = stage.client([parse("e", "EXECUTE p(1)"), bind("e"), execute(), sync()]);
+    assert_eq!(sent[0], PARSED);
+    assert!(sent[1].contains("EXECUTE \"paceline_"), "{sent:?}");
+    let got = stage.server([
+        parsed(),
+        parsed(),
+        bound(),
+        complete("SELECT 1"),
+        ready('I'),
+    ]);
+    assert_eq!(got, ["parsed", "bound", "SELECT 1", "ready I"]);
+    let sent = stage.client([parse("", "DEALLOCATE p"), bind(""), execute(), sync()]);
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    let got = stage.server([parsed(), bound(), ready('I')]);
+    assert_eq!(got, ["parsed", "bound", "DEALLOCATE", "ready I"]);
+    assert!(stage.session.statement(b"p").is_none());
+}
+
+#[test]
+fn a_name_of_pacelines_own_finds_nothing() {
+    let mut stage = prepared();
+    let sent = stage.client([query("EXECUTE paceline_1_0(1)")]);
+    assert!(sent[0].ends_with(" \"(1)"), "{sent:?}");
+}
+
+#[test]
+fn a_statement_too_many_is_refused() {
+    let mut stage = Stage::new();
+    let template = stage.templates.prepared("SELECT 1", &[0, 0]);
+    for number in 0..CLIENT_STATEMENTS_MAX {
+        stage
+            .session
+            .prepare(number.to_string().as_bytes(), template.clone());
+    }
+    stage.client([parse("more", "SELECT 1"), sync()]);
+    let got = stage.server([error("34000", "no portal"), ready('I')]);
+    assert_eq!(
+        got,
+        ["ERROR 53400: too many prepared statements", "ready I"]
+    );
+    stage.client([close_statement("0"), parse("more", "SELECT 1"), sync()]);
+    assert_eq!(
+        stage.server([parsed(), ready('I')]),
+        ["closed", "parsed", "ready I"]
+    );
+}
+
+#[test]
+fn a_failed_transaction_is_asked_about_a_statement_that_the_server_has() {
+    let mut stage = prepared();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([query("SELECT 1/0")]);
+    stage.server([error("22012", "no"), ready('E')]);
+    let sent = stage.client([parse("other", "SELECT $1"), sync()]);
+    assert_eq!(sent, ["Parse unnamed: SELECT $1", "Sync"]);
+    let got = stage.server([error("25P02", "failed"), ready('E')]);
+    assert_eq!(got, ["ERROR 25P02: failed", "ready E"]);
+    assert!(stage.session.statement(b"other").is_none());
+}
+
+#[test]
+fn a_name_taken_twice_and_given_up_is_free() {
+    let mut stage = prepared();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([query("PREPARE p AS SELECT 2")]);
+    stage.server([parsed(), error("42P05", "exists"), ready('E')]);
+    stage.client([close_statement("p"), sync()]);
+    stage.server([ready('E')]);
+    let sent = stage.client([bind("p"), sync()]);
+    assert_eq!(
+        sent,
+        ["Close p", "Bind p", "Sync"],
+        "no placeholder is found"
+    );
+}
+
+#[test]
+fn what_is_prepared_behind_the_end_of_all_statements_stays() {
+    for sql in ["DEALLOCATE ALL", "DISCARD ALL"] {
+        let mut stage = Stage::new();
+        stage.client([parse("a", "SELECT 1"), sync()]);
+        stage.server([parsed(), ready('I')]);
+        let text = "SELECT 1";
+        let said = stage.client([
+            parse("", sql),
+            bind(""),
+            execute(),
+            parse("b", text),
+            sync(),
+        ]);
+        let mut answer = vec![parsed(), bound()];
+        let parses = said.iter().position(|line| line == "Close s1");
+        assert_eq!(said[parses.unwrap() + 1], "Parse s1: SELECT 1");
+        if sql == "DISCARD ALL" {
+            answer.push(complete(sql));
+        }
+        answer.extend([closed(), parsed()]);
+        answer.push(ready('I'));
+        let got = stage.server([answer.concat()]);
+        assert_eq!(got, ["parsed", "bound", sql, "parsed", "ready I"]);
+        assert!(stage.session.statement(b"a").is_none(), "{sql}");
+        assert!(stage.session.statement(b"b").is_some(), "{sql}");
+    }
+}
+
+#[test]
+fn statements_that_were_not_dropped_after_all_are_there() {
+    let mut stage = Stage::new();
+    stage.client([parse("a", "SELECT 1"), sync()]);
+    stage.server([parsed(), ready('I')]);
+    let fails = [parse("", "DISCARD ALL"), bind(""), execute(), sync()];
+    stage.client(fails);
+    stage.server([parsed(), bound(), error("25001", "no"), ready('I')]);
+    assert!(stage.session.statement(b"a").is_some());
+    let sent = stage.client([bind("a"), execute(), sync()]);
+    assert_eq!(
+        sent[..3],
+        ["Query DISCARD SEQUENCES", "Close s1", "Parse s1: SELECT 1"],
+        "as it may be there"
+    );
+}
+
+#[test]
+fn a_name_that_only_a_function_knows_is_not_found() {
+    let mut stage = Stage::new();
+    let sent = stage.client([query("EXECUTE p")]);
+    assert_eq!(sent, ["Close p", "Query EXECUTE p"]);
+    stage.server([closed(), error("26000", "no"), ready('I')]);
+    let sent = stage.client([bind("p"), sync()]);
+    assert_eq!(sent[0], "Close p");
+}
+
+#[test]
+fn a_statement_that_cannot_move_is_found_where_it_is() {
+    let mut stage = Stage::new();
+    stage.client([query("BEGIN")]);
+    stage.server([complete("BEGIN"), ready('T')]);
+    stage.client([query("PREPARE p (mine) AS SELECT $1")]);
+    stage.server([complete("PREPARE"), ready('T')]);
+    assert_eq!(
+        stage.client([query("EXECUTE p(1)")]),
+        ["Query EXECUTE p(1)"]
+    );
+}

@@ -1,0 +1,223 @@
+//! A client, its session and a server; the test plays both ends.
+
+use crate::relay::NotYet;
+use crate::relay::{ListenNeed, RelayContext, RelayState, StatePolicy, Wrap};
+use crate::server::ServerSide;
+use crate::session::Session;
+use crate::settings::SettingsBook;
+use crate::show::{Console, Table};
+use crate::template::{Template, Templates};
+use bytes::{Bytes, BytesMut};
+use paceline_testing::messages::Wire;
+use paceline_testing::read_out;
+use paceline_wire::Frames;
+
+/// Functions that change settings behind the text's back have this in their name.
+const TAINTING: &str = "sneaky";
+
+/// What `SHOW hotspot` is answered from.
+struct Board;
+
+impl Console for Board {
+    fn variables(&self) -> Vec<(String, String)> {
+        vec![("hotspot".to_owned(), "on".to_owned())]
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn groups(&self) -> Table {
+        let (columns, rows) = (Vec::new(), Vec::new());
+        Table { columns, rows }
+    }
+}
+
+/// One client that relays, on one server after another.
+pub(super) struct Stage {
+    pub(super) session: Session,
+    pub(super) server: ServerSide,
+    pub(super) templates: Templates,
+    pub(super) book: SettingsBook,
+    pub(super) relay: RelayState,
+    pub(super) state: StatePolicy,
+    /// What the shared LISTEN was asked for, and what it answers next.
+    pub(super) needs: Vec<ListenNeed>,
+    pub(super) outcome: Result<(), Bytes>,
+    /// Names of statements on servers, in the order in which they were seen.
+    names: Vec<String>,
+    /// What the client has sent and the relay has not taken.
+    pending: Vec<u8>,
+    input: BytesMut,
+    /// What Paceline itself said to the server while it took the server's messages.
+    own: BytesMut,
+}
+
+impl Stage {
+    pub(super) fn new() -> Self {
+        Self::wrapped(Wrap::No)
+    }
+
+    /// A relay whose first unit is wrapped.
+    pub(super) fn wrapped(wrap: Wrap) -> Self {
+        let book = SettingsBook::default();
+        let (mut session, mut server) = (Session::new(book.none()), fresh_server(&book, 100));
+        let templates = Templates::default();
+        let mut own = BytesMut::new();
+        let mut context = RelayContext {
+            session: &mut session,
+            server: &mut server,
+            templates: &templates,
+            book: &book,
+            console: &Board,
+            taints: &taints,
+            state: &StatePolicy::default(),
+            known: None,
+        };
+        let relay = RelayState::board(&mut context, wrap, &mut own);
+        Self {
+            relay,
+            state: StatePolicy::default(),
+            session,
+            server,
+            templates,
+            book,
+            needs: Vec::new(),
+            outcome: Ok(()),
+            names: Vec::new(),
+            input: BytesMut::new(),
+            pending: Vec::new(),
+            own,
+        }
+    }
+
+    /// The relay is over; the next one begins on the same server. Returns what reaches the server first.
+    pub(super) fn ride_again(&mut self) -> Vec<String> {
+        assert!(self.relay.is_over(), "the relay goes on: {:?}", self.relay);
+        let mut out = BytesMut::new();
+        self.with_context(|relay, context| *relay = RelayState::board(context, Wrap::No, &mut out));
+        self.read_to_server(&out)
+    }
+
+    /// The next relay is on a server that has not met this client.
+    pub(super) fn on_another_server(&mut self, prepared_max: usize) {
+        self.server = fresh_server(&self.book, prepared_max);
+        self.ride_again();
+    }
+
+    fn with_context<T>(
+        &mut self,
+        act: impl FnOnce(&mut RelayState, &mut RelayContext<'_>) -> T,
+    ) -> T {
+        let mut context = RelayContext {
+            session: &mut self.session,
+            server: &mut self.server,
+            templates: &self.templates,
+            book: &self.book,
+            console: &Board,
+            taints: &taints,
+            state: &self.state,
+            known: None,
+        };
+        act(&mut self.relay, &mut context)
+    }
+
+    /// The client sends these; returns what goes to the server.
+    pub(super) fn client<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        let mut out = BytesMut::new();
+        self.pending.extend(messages.concat());
+        self.take_pending(&mut out);
+        self.read_to_server(&out)
+    }
+
+    /// Takes what the client has sent, as far as it can be taken now. A text that is to be parsed elsewhere is, and the message
+    /// comes again.
+    fn take_pending(&mut self, out: &mut BytesMut) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut frames = Frames::new(&pending).peekable();
+        while let Some(frame) = frames.peek() {
+            match self.with_context(|relay, context| relay.client_message(*frame, context, out)) {
+                Ok(()) => drop(frames.next()),
+                Err(NotYet::Unparsed(unparsed)) => self.templates.parse(&unparsed),
+                Err(NotYet::Describing) => break,
+                Err(NotYet::Listening(need)) => {
+                    self.needs.push(need.clone());
+                    let outcome = std::mem::replace(&mut self.outcome, Ok(()));
+                    self.relay.listens(need, outcome);
+                }
+            }
+        }
+        self.pending = frames.flat_map(|frame| frame.bytes).copied().collect();
+    }
+
+    /// The server sends these; returns what goes to the client.
+    pub(super) fn server<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        let out = self.server_bytes(&messages.concat());
+        self.shorten(read_out::to_client(&out))
+    }
+
+    /// As [`Stage::server`], in bytes of which only the last message may be incomplete.
+    pub(super) fn server_bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.input.extend_from_slice(bytes);
+        let (mut input, mut own) = (self.input.split(), self.own.split());
+        let mut out = BytesMut::new();
+        let taken = self.with_context(|relay, context| {
+            relay.answer_done(&mut out);
+            relay.server_bytes(&mut input, context, &mut out, &mut own)
+        });
+        taken.expect("messages that can be read");
+        self.take_pending(&mut own);
+        (self.input, self.own) = (input, own);
+        out.to_vec()
+    }
+
+    /// Takes some of what the server has said; true: there is more.
+    pub(super) fn takes_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
+        let taken = self.with_context(|relay, context| {
+            relay.server_bytes(input, context, out, &mut BytesMut::new())
+        });
+        taken.expect("messages that can be read")
+    }
+
+    /// What Paceline itself has said to the server since it was asked last.
+    pub(super) fn own(&mut self) -> Vec<String> {
+        let own = self.own.split();
+        self.read_to_server(&own)
+    }
+
+    fn read_to_server(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.shorten(read_out::to_server(bytes))
+    }
+
+    /// `paceline_17_0` is `s1` if it is the first such name that was seen, and so on.
+    fn shorten(&mut self, lines: Vec<String>) -> Vec<String> {
+        lines
+            .into_iter()
+            .map(|line| self.shorten_line(&line))
+            .collect()
+    }
+
+    fn shorten_line(&mut self, line: &str) -> String {
+        let Some((before, rest)) = line.split_once(crate::server::NAME_PREFIX) else {
+            return line.to_owned();
+        };
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '_')
+            .unwrap_or(rest.len());
+        let (id, after) = rest.split_at(end);
+        let seen = self.names.iter().position(|name| name == id);
+        let number = seen.unwrap_or_else(|| {
+            self.names.push(id.to_owned());
+            self.names.len() - 1
+        });
+        format!("{before}s{}{after}", number + 1)
+    }
+}
+
+fn fresh_server(book: &SettingsBook, prepared_max: usize) -> ServerSide {
+    ServerSide::new(book.none(), prepared_max)
+}
+
+fn taints(template: &Template) -> bool {
+    template.text.contains(TAINTING)
+}

@@ -1,0 +1,49 @@
+//! A client takes over a read whose rows are coming in already.
+
+use super::stage::Stage;
+use crate::relay::RelayState;
+use crate::request::Form;
+use crate::request::Underway;
+use bytes::BytesMut;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::server::*;
+
+const EXTENDED: Form = Form::Extended {
+    parse: true,
+    describe: false,
+};
+
+fn take_over(form: Form, so_far: &Wire) -> Stage {
+    let mut stage = Stage::new();
+    let (relay, told) = RelayState::take_over(Underway {
+        form,
+        answer: BytesMut::from(&so_far[..]),
+    });
+    assert_eq!(&told[..], &so_far[..]);
+    assert_eq!(relay.forwarded(), so_far.len() as u64);
+    assert!(!relay.is_over() && !relay.awaits_client());
+    stage.relay = relay;
+    stage
+}
+
+#[test]
+fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
+    let so_far = [columns(&["a"]), row(&["1"])].concat();
+    for form in [Form::Simple, EXTENDED] {
+        let mut stage = take_over(form, &so_far);
+        assert_eq!(stage.server([row(&["2"])]), ["row 2"]);
+        let end = stage.server([complete("SELECT 2"), ready('I')]);
+        assert_eq!(end, ["SELECT 2", "ready I"]);
+        assert!(stage.relay.is_over());
+    }
+}
+
+#[test]
+fn an_error_behind_rows_reaches_who_has_them() {
+    for form in [Form::Simple, EXTENDED] {
+        let mut stage = take_over(form, &row(&["1"]));
+        let end = stage.server([error("22012", "division by zero"), ready('I')]);
+        assert_eq!(end, ["ERROR 22012: division by zero", "ready I"]);
+        assert!(stage.relay.is_over() && stage.relay.saw_error());
+    }
+}

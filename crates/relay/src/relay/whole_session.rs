@@ -1,0 +1,121 @@
+//! A client that keeps its server connection for its whole session (`pool_mode` session): its statements have its own names
+//! there, and its messages about them pass as they came. What is noted of them is only what their execution may change.
+
+use super::expect::Expect;
+use super::expect::Says;
+use super::state::{RelayContext, RelayState};
+use crate::template::{Template, Unparsed};
+use bytes::{BufMut, BytesMut};
+use paceline_sql::Named;
+use paceline_wire::Frame;
+use paceline_wire::frontend::{BindNames, Parse, Target, parameter_types, tag};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl RelayState {
+    /// Passes a message about a statement or a portal. False: it is none, or the client may move.
+    ///
+    /// # Errors
+    /// A text must be parsed elsewhere first. Nothing has been written.
+    pub(super) fn passes_names(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<bool, Unparsed> {
+        if !self.stays {
+            return Ok(false);
+        }
+        match frame.tag {
+            tag::PARSE => self.pass_parse(frame, context, out)?,
+            tag::BIND => self.pass_bind(frame, context, out),
+            tag::DESCRIBE => self.pass(frame, Expect::Describe(None), out),
+            tag::CLOSE => self.pass_close(frame, context, out),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn pass_parse(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Unparsed> {
+        let Ok(parse) = Parse::read(frame.body()) else {
+            self.pass(frame, Expect::OwnParse { key: None }, out);
+            return Ok(());
+        };
+        let read = match std::str::from_utf8(parse.text) {
+            Ok(text) => Some(self.read_text(text, parse.types, context)?),
+            Err(_) => None,
+        };
+        context.server.unnamed = None;
+        // Unless `server_reset_query` drops all statements, the next client must not meet this one.
+        context.server.strewn |= !parse.name.is_empty();
+        let undo = match &read {
+            Some((_, template)) if !context.session.is_full() => {
+                context.session.prepare(parse.name, Arc::clone(template))
+            }
+            _ => context.session.close(parse.name),
+        };
+        match &read {
+            Some((Cow::Owned(text), _)) => {
+                let text = text.as_bytes();
+                Parse { text, ..parse }.write(out);
+            }
+            _ => out.put_slice(frame.bytes),
+        }
+        let (key, says) = (None, Says::Parsed);
+        self.expect.push_back(Expect::Parse { key, undo, says });
+        Ok(())
+    }
+
+    fn pass_bind(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        if let Ok(bind) = BindNames::read(frame.body()) {
+            self.note_bind(&bind, bind.rest, context);
+        }
+        let (key, described) = (None, true);
+        self.pass(frame, Expect::Bind { key, described }, out);
+    }
+
+    /// Notes that a statement is bound to a portal, with these values.
+    pub(super) fn note_bind(
+        &mut self,
+        bind: &BindNames<'_>,
+        values: &[u8],
+        context: &RelayContext<'_>,
+    ) {
+        match context.session.statement(bind.statement) {
+            Some(template) => self.open_portal(bind, values, template, None),
+            None => drop(self.portals.remove(bind.portal)),
+        }
+    }
+
+    fn pass_close(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        self.pass(frame, Expect::Close, out);
+        if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
+            let undo = context.session.close(name);
+            self.closes(undo);
+        }
+    }
+
+    /// A query that gives a statement its name passes.
+    pub(super) fn pass_prepare(&mut self, template: &Template, context: &mut RelayContext<'_>) {
+        if let Some(Named::Prepare { name, types, body }) = template.named() {
+            context.server.strewn = true;
+            let template = context.templates.prepared(body, &parameter_types(types));
+            self.unit.prepares = Some((name.as_bytes().into(), template));
+        }
+    }
+
+    /// What the unit has prepared by a query is there.
+    pub(super) fn has_prepared(&mut self, context: &mut RelayContext<'_>) {
+        if let Some((name, template)) = self.unit.prepares.take()
+            && !self.unit.failed
+            && !context.session.is_full()
+        {
+            context.session.prepare(&name, template);
+        }
+    }
+}
