@@ -6,7 +6,6 @@ mod busy_poll;
 mod cancel;
 mod cli;
 mod client;
-mod config;
 mod console;
 mod control;
 mod daemon;
@@ -27,17 +26,15 @@ mod shared_listen;
 mod stats;
 mod status;
 mod stream;
-#[cfg(test)]
-mod testing;
 mod tls;
 mod trip;
 mod within;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};
-use config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
 use control::Origin;
 use daemon::OnceListening;
+use paceline_config::{ANY_DATABASE, Database, Host, SslMode, Upstream, UpstreamTls};
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -85,7 +82,7 @@ fn check(file: &Path) -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
 fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
-    let imported = config::import(file, password_dir)?;
+    let imported = paceline_config::import(file, password_dir)?;
     for remark in imported.remarks {
         log::say(&format!("paceline: {remark}"));
     }
@@ -95,7 +92,7 @@ fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
 fn schema() -> anyhow::Result<()> {
-    println!("{:#}", config::schema());
+    println!("{:#}", paceline_config::schema());
     Ok(())
 }
 
@@ -159,7 +156,7 @@ fn runtime(threads: usize) -> anyhow::Result<Runtime> {
 }
 
 /// Starts PostgreSQL and makes it the server of every database.
-fn start_embedded(data_dir: &Path, config: &mut config::Config) -> anyhow::Result<Server> {
+fn start_embedded(data_dir: &Path, config: &mut paceline_config::Config) -> anyhow::Result<Server> {
     tracing::info!(data_dir = %data_dir.display(), "starting PostgreSQL");
     let server = Server::start(Options::new(data_dir))?;
     // Clients keep their own user and database.

@@ -1,7 +1,11 @@
-//! Seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
+//! Files that are made from the code ([`kept`]), and seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
 //! `0x`) repeats a run.
 
 #![allow(clippy::panic, reason = "a test that cannot run says so")]
+
+mod files;
+
+pub use files::kept;
 
 use proptest::test_runner::{Config, RngSeed};
 use std::hash::{BuildHasher, RandomState};

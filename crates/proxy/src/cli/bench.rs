@@ -8,8 +8,8 @@ use self::sql::SqlArguments;
 use super::machine::Machine;
 use super::records::RecordsArguments;
 use super::{CliError, Command};
-use crate::config::{Config, Host, SslMode, Upstream};
 use clap::{Args, Subcommand, ValueEnum};
+use paceline_config::{Config, Host, SslMode, Upstream};
 use paceline_lab::{
     Calibration, Choice, Order, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
 };
@@ -372,7 +372,7 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    crate::config::seconds(text)
+    paceline_config::seconds(text)
         .ok_or_else(|| "write seconds, or a number with its unit: 500ms, 10s, 2min".to_owned())
 }
 

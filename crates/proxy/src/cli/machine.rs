@@ -1,6 +1,6 @@
 //! The machine and the user that a command line is resolved for.
 
-use crate::config::PREFIX;
+use paceline_config::PREFIX;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

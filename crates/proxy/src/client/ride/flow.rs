@@ -3,10 +3,10 @@
 use super::{BACKLOG_MAX, Fate, Relay, with_desk, with_desk_knowing};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
-use crate::config::PoolMode;
 use crate::pool::{Exclusive, Place, Summons};
 use crate::shared_listen::mail;
 use bytes::{Buf, Bytes, BytesMut};
+use paceline_config::PoolMode;
 use paceline_line::ride::{NotYet, Ride};
 use paceline_line::template::Unparsed;
 use paceline_line::unit::{LONG_HEAD_BYTES, is_long};
