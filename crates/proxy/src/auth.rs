@@ -29,7 +29,6 @@ use secret::Secret;
 use visitor::Visitor;
 
 use crate::cancel::{Doing, Whereabouts};
-use crate::config::{AuthType, Config};
 use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::replication::Replication;
@@ -40,6 +39,7 @@ use derive::Deriver;
 use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
+use paceline_config::{AuthType, Config};
 use paceline_line::line::WaiterId;
 use paceline_wire::ErrorResponse;
 use std::io;

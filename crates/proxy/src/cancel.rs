@@ -378,10 +378,10 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
     use crate::proxy::Proxy;
     use crate::server::Address;
     use crate::stream::Peer;
+    use paceline_config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
     use tokio::net::TcpListener;
 
     const KEY: CancelKey = CancelKey {

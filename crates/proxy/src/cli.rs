@@ -37,8 +37,8 @@ use self::machine::Machine;
 #[cfg(feature = "bench")]
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
-use crate::config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
 use crate::control::{Outfit, OutfitError};
+use paceline_config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
 #[derive(Debug)]
@@ -50,14 +50,14 @@ pub(crate) enum Command {
         /// The file.
         file: PathBuf,
     },
-    /// Print a `pgbouncer.ini` as a `paceline.toml`: see [`crate::config::import`].
+    /// Print a `pgbouncer.ini` as a `paceline.toml`: see [`paceline_config::import`].
     Import {
         /// The file.
         file: PathBuf,
         /// The folder for the files that passwords are written into.
         password_dir: Option<PathBuf>,
     },
-    /// Print the JSON schema of the configuration file: see [`crate::config::schema`].
+    /// Print the JSON schema of the configuration file: see [`paceline_config::schema`].
     Schema,
     /// Say how a statement would be treated: see [`crate::explain`].
     Explain(Box<Explain>),

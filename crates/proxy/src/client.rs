@@ -10,7 +10,6 @@ mod silence;
 mod turn;
 
 use crate::cancel::{Doing, Registration};
-use crate::config::PoolMode;
 use crate::learn::Question;
 use crate::log::{self, ClientNames};
 use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons, TermsCache};
@@ -21,6 +20,7 @@ use crate::stats::{Prepared, first_state};
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
+use paceline_config::PoolMode;
 use paceline_line::learned::Travel;
 use paceline_line::line::{Keys, WaitSpec, WaiterId};
 use paceline_line::relay::Wrap;

@@ -17,25 +17,13 @@ pub(crate) use access::{Access, enter};
 pub(crate) use operators::{Operators, Pass};
 pub(crate) use session::Session;
 
-use crate::config::Config;
 use paceline_wire::ErrorResponse;
-
-/// The name that PgBouncer's users and tools know.
-pub(crate) const PGBOUNCER: &str = "pgbouncer";
-
-/// The other name.
-const PACELINE: &str = "paceline";
 
 /// The version of PgBouncer whose commands and columns these are.
 const PGBOUNCER_VERSION: &str = "1.25.0";
 
 /// The same, and what it is in truth; PgBouncer writes its name in front of it.
 pub(crate) const VERSION: &str = concat!("1.25.0 (Paceline ", env!("CARGO_PKG_VERSION"), ")");
-
-/// Does this database name mean the console? A database of one's own may be called `paceline`.
-pub(crate) fn serves(config: &Config, database: &str) -> bool {
-    database == PGBOUNCER || (database == PACELINE && !config.databases.contains_key(PACELINE))
-}
 
 /// An error as PgBouncer's console gives it.
 fn refusal(message: impl Into<String>) -> ErrorResponse {

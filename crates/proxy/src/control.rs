@@ -9,10 +9,9 @@ mod standings;
 mod tests;
 
 pub(crate) use outfit::{Outfit, OutfitError};
-pub(crate) use reload::{AT_START, Origin};
+pub(crate) use reload::Origin;
 pub(crate) use standings::{Standings, Token};
 
-use crate::console;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use paceline_wire::ErrorResponse;
@@ -121,7 +120,7 @@ impl Proxy {
         };
         let config = self.config();
         // Nobody pauses the console.
-        if console::serves(&config, name) {
+        if config.is_console(name) {
             return Err(refused(format!("cannot {verb} admin db: {name}")));
         }
         // One that was configured may have clients yet, or be paused.
@@ -168,7 +167,7 @@ impl Proxy {
             return Err(refused("pooler is shutting down"));
         }
         // The console's own database is one that is not paused.
-        if !database.is_some_and(|name| console::serves(&self.config(), name)) {
+        if !database.is_some_and(|name| self.config().is_console(name)) {
             self.check_named(database, "resume")?;
         }
         self.order(|standings| standings.resume(database))

@@ -2,10 +2,10 @@
 //! runs already. Nothing here forks: the background process is started as a new one.
 
 use crate::cli::{Daemon, Service};
-use crate::config::Config;
 use crate::serve;
 use anyhow::{Context, bail};
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
+use paceline_config::Config;
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::OsStr;

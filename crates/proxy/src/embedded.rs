@@ -1,6 +1,6 @@
 //! Starts the embedded PostgreSQL, which is the server of every database if the configuration names none.
 
-use crate::config::{Database, Host, SslMode, Upstream, UpstreamTls};
+use paceline_config::{Database, Host, SslMode, Upstream, UpstreamTls};
 use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;

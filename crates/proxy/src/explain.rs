@@ -8,11 +8,11 @@ mod tests;
 
 use crate::auth::Pass;
 use crate::cli::Explain;
-use crate::config::{Settings, Upstream};
 use crate::learn;
 use crate::server::{Address, ServerConn};
 use crate::tls::{Keyring, Keys};
 use anyhow::{Context, anyhow, bail};
+use paceline_config::{Settings, Upstream};
 use paceline_line::learned::{Learned, Policy};
 use paceline_line::settings::SettingsBook;
 use paceline_line::template::{Template, Templates, without_bare_hints};

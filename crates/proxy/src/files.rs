@@ -1,7 +1,7 @@
 //! The limit of open files: each connection is one.
 
-use crate::config::Config;
 use crate::metrics;
+use paceline_config::Config;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// What is open besides connections: listeners, logs, what the runtime needs.

@@ -5,12 +5,12 @@ mod catalog;
 mod declared;
 mod silence;
 
-use crate::config::{Declared, Role};
 use crate::pool::{Pool, Seat};
 use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
 use catalog::{ask_names, ask_session, ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
+use paceline_config::{Declared, Role};
 use paceline_line::learned::Learned;
 use paceline_line::line::Timeouts;
 use paceline_line::prospect::NOT_PLAIN;

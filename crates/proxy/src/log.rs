@@ -18,7 +18,7 @@ pub(crate) use connections::{
 };
 pub(crate) use targets::{LogError, Targets};
 
-use crate::config::Logging;
+use paceline_config::Logging;
 use standard_error::StandardError;
 use std::borrow::Cow;
 use std::io::{self, Write};

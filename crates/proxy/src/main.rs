@@ -7,7 +7,6 @@ mod busy_poll;
 mod cancel;
 mod cli;
 mod client;
-mod config;
 mod console;
 mod control;
 mod daemon;
@@ -30,8 +29,6 @@ mod shared_listen;
 mod stats;
 mod status;
 mod stream;
-#[cfg(test)]
-mod testing;
 mod tls;
 mod trip;
 mod within;
@@ -79,7 +76,7 @@ fn check(file: &Path) -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
 fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
-    let imported = config::import(file, password_dir)?;
+    let imported = paceline_config::import(file, password_dir)?;
     for remark in imported.remarks {
         log::say(&format!("paceline: {remark}"));
     }
@@ -89,7 +86,7 @@ fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the answer of the command")]
 fn schema() -> anyhow::Result<()> {
-    println!("{:#}", config::schema());
+    println!("{:#}", paceline_config::schema());
     Ok(())
 }
 
@@ -137,10 +134,10 @@ fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
     let to_embedded = None;
     let mut config = serve.config;
     if let Some(database) = &to_embedded {
-        let any = config::ANY_DATABASE.to_owned();
+        let any = paceline_config::ANY_DATABASE.to_owned();
         config
             .databases
-            .insert(any, config::Database::clone(database));
+            .insert(any, paceline_config::Database::clone(database));
     }
     let origin = Origin::new(serve.source, to_embedded);
     let listening = OnceListening::new(&config, &serve.service);

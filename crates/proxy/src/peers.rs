@@ -3,10 +3,10 @@
 //! passed on.
 
 use crate::cancel::{CancelKey, deliver};
-use crate::config::{Peer, Upstream, UpstreamTls};
 use crate::proxy::Proxy;
 use crate::server::{Address, BackendKey};
 use crate::within::within;
+use paceline_config::{Peer, Upstream, UpstreamTls};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -109,7 +109,7 @@ pub(crate) async fn pass_on(proxy: &Proxy, key: CancelKey) {
         return;
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
-    let most = peer.pool_size(&config);
+    let most = peer.pool_size(&config.paceline);
     let Some(_sent) = within(limit, proxy.peers.place(peer_id, most)).await else {
         tracing::debug!(
             peer_id,

@@ -16,6 +16,7 @@ mod replication;
 mod room;
 mod roster;
 mod seat;
+mod settings;
 mod shape;
 mod sweep;
 mod tend;
@@ -32,13 +33,13 @@ pub(crate) use quota::{Full, QuotaBook, Quotas, ServerPlace};
 pub(crate) use replication::ReplicationServer;
 pub(crate) use roster::{PoolName, Roster, ServerCard, ServerSeen};
 pub(crate) use seat::{Asks, Delivery, Rows, Seat, Submitted, Waiter};
+pub(crate) use settings::SettingsInForce;
 pub(crate) use shape::Shape;
 pub(crate) use sweep::sweep;
 use wait::Unwanted;
 pub(crate) use wait::{LockWait, Work};
 
 use crate::auth::Learned;
-use crate::config::Terms;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
@@ -64,7 +65,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
 /// The terms of a pool, as one client reads them: without a step that other threads see, unless they have changed.
-pub(crate) type TermsCache = Cache<Arc<ArcSwap<Terms>>, Arc<Terms>>;
+pub(crate) type TermsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
 
 /// The rows of all that leave, each once.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
@@ -94,7 +95,7 @@ pub(crate) struct Pool {
     pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
-    terms: Arc<ArcSwap<Terms>>,
+    terms: Arc<ArcSwap<SettingsInForce>>,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
@@ -235,7 +236,7 @@ impl Pool {
     }
 
     /// What holds for it now; other terms may take their place at any time.
-    pub(crate) fn terms(&self) -> Guard<Arc<Terms>> {
+    pub(crate) fn terms(&self) -> Guard<Arc<SettingsInForce>> {
         self.terms.load()
     }
 

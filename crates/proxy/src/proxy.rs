@@ -6,7 +6,6 @@ mod tests;
 use crate::auth::Gate;
 use crate::busy_poll::BusyPoll;
 use crate::cancel::Cancels;
-use crate::config::{Config, Database};
 use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
 use crate::log;
@@ -21,6 +20,7 @@ use crate::stats::Periods;
 use crate::status::Counters;
 use crate::tls::Keyring;
 use arc_swap::{ArcSwap, Guard};
+use paceline_config::{Config, Database};
 use paceline_line::learned::Policy;
 use paceline_line::line::Limits;
 use paceline_line::settings::SettingsBook;
@@ -425,7 +425,7 @@ impl Proxy {
     fn shape(&self, config: &Config, database: &Database, on_server: String, user: &str) -> Shape {
         let upstream = database.primary.clone();
         let grouping = &config.paceline.grouping;
-        let terms = config.terms(database, user);
+        let terms = config.pool_settings(database, user);
         Shape {
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
@@ -438,7 +438,7 @@ impl Proxy {
             },
             policy: Policy {
                 hotspot: grouping.hotspot,
-                for_autocommit: config.hotspot_for_autocommit(database, user),
+                for_autocommit: terms.hotspot_for_autocommit,
                 lock_type: grouping.hotspot_lock_type,
                 pipeline: grouping.pipeline,
             },
@@ -448,7 +448,7 @@ impl Proxy {
                 max_wait: grouping.hotspot_update_max_wait_time,
                 query_timeout: terms.query_timeout,
             },
-            terms,
+            terms: terms.into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Replication connections (PostgreSQL documentation, chapter "Streaming Replication Protocol"): how a client asks for one, and
 //! what its server connection is asked for. `client/replication.rs` relays them, `pool/replication.rs` limits their number.
 
-use crate::config::State;
+use paceline_config::State;
 use paceline_wire::ErrorResponse;
 use paceline_wire::startup::Startup;
 

@@ -9,13 +9,13 @@ pub(crate) use pidfile::running_process;
 pub(crate) use signals::Signals;
 
 use crate::client;
-use crate::config::Config;
 use crate::control::{Origin, Outfit, Phase};
 use crate::metrics;
 use crate::pool;
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use listen::{Company, Doors};
+use paceline_config::Config;
 use pidfile::PidFile;
 use std::io;
 use std::num::NonZero;

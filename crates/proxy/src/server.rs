@@ -11,13 +11,13 @@ pub(crate) use error::ServerError;
 
 use crate::auth::{Pass, random};
 use crate::cancel::CancelKey;
-use crate::config::{Tcp, Upstream};
 use crate::log::{ServerLog, reasons};
 use crate::pool::{Bond, ServerCard, ServerPlace};
 use crate::stream::Stream;
 use crate::tls::Keyring;
 use crate::within::within;
 use bytes::{Bytes, BytesMut};
+use paceline_config::{Tcp, Upstream};
 use paceline_line::sequences::{SequenceState, SequenceToken};
 use paceline_line::server::ServerSide;
 use paceline_line::settings::{Settings, read_milliseconds};

@@ -10,11 +10,11 @@ mod connection;
 
 pub(crate) use client::{ListeningClient, MailEnd, is_silent, mail};
 
-use crate::config::Host;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::Address;
 use bytes::Bytes;
+use paceline_config::Host;
 use paceline_line::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

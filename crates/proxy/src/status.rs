@@ -1,7 +1,7 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
-use crate::config::keys;
 use crate::pool::Pool;
+use paceline_config::keys;
 use paceline_line::show::{Console, Table};
 use paceline_line::tally::Called;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,8 +94,8 @@ impl Console for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::proxy::Proxy;
+    use paceline_config::Config;
     use std::sync::Arc;
 
     #[test]

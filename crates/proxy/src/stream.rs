@@ -3,10 +3,10 @@
 
 mod peer;
 
-use crate::config::Tcp;
 use crate::tls::Cipher;
 use crate::tls::session::{Identity, Session};
 use bytes::{Buf, BytesMut};
+use paceline_config::Tcp;
 pub(crate) use peer::Peer;
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;

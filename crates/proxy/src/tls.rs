@@ -15,10 +15,10 @@ pub(crate) mod session;
 mod tests;
 mod verify;
 
-use crate::config::{Config, Encryption, Protocols, Side, Upstream};
 use arc_swap::ArcSwap;
 pub(crate) use cipher::Cipher;
 pub(crate) use clients::Acceptor;
+use paceline_config::{Config, Encryption, Protocols, Side, Upstream};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedProtocolVersion, server::VerifierBuilderError};

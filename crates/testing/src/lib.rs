@@ -1,4 +1,5 @@
-//! What unit tests of several crates share: messages, messages as text, and seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
+//! What unit tests of several crates share: messages, messages as text, files that are made from the code ([`kept`]), and
+//! seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
 //! `0x`) repeats a run.
 
 #![allow(
@@ -10,6 +11,10 @@
 
 pub mod messages;
 pub mod read_out;
+
+mod files;
+
+pub use files::kept;
 
 use proptest::test_runner::{Config, RngSeed};
 use std::hash::{BuildHasher, RandomState};

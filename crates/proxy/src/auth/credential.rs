@@ -2,7 +2,7 @@
 
 use super::derive::Deriver;
 use super::secret::Secret;
-use crate::config::Secret as Password;
+use paceline_config::Secret as Password;
 use paceline_wire::auth;
 use paceline_wire::scram::{Keys, Stretch};
 use std::io;

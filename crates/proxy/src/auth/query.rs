@@ -3,10 +3,9 @@
 //! make a function somewhere can have it run there.
 
 use super::{Refusal, Secret, seat};
-use crate::config::Config;
-use crate::console;
 use crate::proxy::Proxy;
 use crate::server::{Rows, ServerConn, ServerError};
+use paceline_config::Config;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ impl<'a> Question<'a> {
             &general.auth_dbname,
         );
         // Nobody can be looked up in the console.
-        let nowhere = auth_dbname.is_empty() && console::serves(config, database);
+        let nowhere = auth_dbname.is_empty() && config.is_console(database);
         if auth_user.is_empty() || nowhere {
             return None;
         }

@@ -3,8 +3,8 @@
 use super::hba::{Elsewhere, Hba};
 use super::ident::{self, Maps};
 use super::userlist::{self, Users};
-use crate::config::{AuthType, Config, Login};
 use arc_swap::ArcSwap;
+use paceline_config::{AuthType, Config, Login};
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;

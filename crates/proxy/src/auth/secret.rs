@@ -1,6 +1,6 @@
 //! What is stored of a user's password, in a file or in PostgreSQL.
 
-use crate::config::Secret as Password;
+use paceline_config::Secret as Password;
 use paceline_wire::md5;
 use paceline_wire::scram::Verifier;
 

@@ -1,9 +1,9 @@
 //! Who is vouched for, and from where.
 
 use super::*;
-use crate::config::{Tcp, Upstream};
 use crate::stream::Peer;
 use crate::tls::Keyring;
+use paceline_config::{Tcp, Upstream};
 
 fn visitor(address: &str) -> Visitor {
     Visitor {
@@ -124,7 +124,7 @@ fn passed(url: &str, file: &str, shown: Credential) -> Credential {
 }
 
 fn password(text: &str) -> Credential {
-    Credential::Password(crate::config::Secret::new(text.to_owned()))
+    Credential::Password(paceline_config::Secret::new(text.to_owned()))
 }
 
 #[test]

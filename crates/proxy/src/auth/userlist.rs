@@ -49,7 +49,7 @@ fn quoted(line: &str) -> Result<(String, &str), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Secret as Password;
+    use paceline_config::Secret as Password;
 
     #[test]
     fn secrets_of_every_kind_are_read() {

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 #[cfg(feature = "bench")]
 use super::bench::BenchArguments;
-use crate::config::{Settings, keys};
+use paceline_config::{Settings, keys};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and work that must wait for the database travels together";
@@ -207,10 +207,7 @@ fn settings() -> String {
     let defaults = Settings::default();
     for key in keys() {
         let default = key.show(&defaults);
-        let values = match key.unit() {
-            "–" => key.limits(),
-            unit => format!("{unit}, {}", key.limits()),
-        };
+        let values = key.values();
         // Writing to a String does not fail.
         let _ = writeln!(
             text,

@@ -10,11 +10,11 @@ use self::sql::SqlArguments;
 use super::CliError;
 use super::machine::Machine;
 use super::records::{Compare, RecordsArguments, Report};
-use crate::config::{Config, Host, SslMode, Upstream};
 use clap::{Args, Subcommand, ValueEnum};
 use paceline_bench::{
     Calibration, Choice, Plan, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
 };
+use paceline_config::{Config, Host, SslMode, Upstream};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -391,7 +391,7 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    crate::config::seconds(text)
+    paceline_config::seconds(text)
         .ok_or_else(|| "write seconds, or a number with its unit: 500ms, 10s, 2min".to_owned())
 }
 

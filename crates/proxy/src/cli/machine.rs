@@ -2,7 +2,7 @@
 
 #[cfg(feature = "embedded")]
 use super::home::Home;
-use crate::config::PREFIX;
+use paceline_config::PREFIX;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 

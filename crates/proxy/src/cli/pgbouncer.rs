@@ -3,9 +3,9 @@
 
 use super::source::Source;
 use super::{CliError, Command, Daemon, Machine, Serve, Service};
-use crate::config::Format;
 use crate::console;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
+use paceline_config::Format;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use super::arguments::ExplainArguments;
 use super::{CliError, Explain};
-use crate::config::{ANY_DATABASE, Config, Database, Upstream};
+use paceline_config::{ANY_DATABASE, Config, Database, Upstream};
 use std::path::Path;
 
 impl ExplainArguments {
@@ -21,8 +21,9 @@ impl ExplainArguments {
         let mut settings = config.paceline.clone();
         if let Some((database, _)) = chosen {
             let named = self.user.as_deref().or(database.primary.user.as_deref());
-            settings.grouping.hotspot_for_autocommit =
-                config.hotspot_for_autocommit(database, named.unwrap_or_default());
+            settings.grouping.hotspot_for_autocommit = config
+                .pool_settings(database, named.unwrap_or_default())
+                .hotspot_for_autocommit;
         }
         let of_file = chosen.map(|(database, on_server)| Upstream {
             dbname: Some(on_server),

@@ -1,7 +1,7 @@
 //! Where the configuration of `serve` comes from: arguments, environment, and the file that they name. A reload
 //! reads it again.
 
-use crate::config::{Config, ConfigError, Format, Remark};
+use paceline_config::{Config, ConfigError, Format, Remark};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

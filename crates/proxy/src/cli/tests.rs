@@ -175,7 +175,7 @@ fn check_reads_the_files_that_are_named() {
 fn help_shows_every_setting_with_its_default() {
     let help = refused(&["--help"]);
     assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
-    for key in crate::config::keys() {
+    for key in paceline_config::keys() {
         let default = key.show(&Settings::default());
         assert!(
             help.contains(&format!("  {}={}", key.name, default.trim_matches('"'))),

@@ -2,7 +2,7 @@
 //! `idle_session_timeout` while it keeps the server outside transactions. A relay without any of these limits has no clock; with one it
 //! has a single timer, set again only when it goes off too early.
 
-use crate::config::Terms;
+use crate::pool::SettingsInForce;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) enum Phase {
 
 /// The clock of one relay.
 pub(super) struct Clock {
-    terms: Arc<Terms>,
+    terms: Arc<SettingsInForce>,
     phase: Phase,
     /// How long the client may be idle; zero is for ever.
     idle_max: Duration,
@@ -40,7 +40,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// For a relay that begins now; `None` when nothing limits it.
-    pub(super) fn of(terms: &Arc<Terms>) -> Option<Box<Self>> {
+    pub(super) fn of(terms: &Arc<SettingsInForce>) -> Option<Box<Self>> {
         let limits = [
             terms.query_timeout,
             terms.transaction_timeout,
@@ -51,7 +51,7 @@ impl Clock {
     }
 
     /// For a relay whose client limits its own idleness.
-    pub(super) fn new(terms: &Arc<Terms>) -> Box<Self> {
+    pub(super) fn new(terms: &Arc<SettingsInForce>) -> Box<Self> {
         let now = Instant::now();
         Box::new(Self {
             terms: Arc::clone(terms),
@@ -122,7 +122,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use paceline_config::Config;
     use tokio::time::{advance, timeout};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -130,7 +130,9 @@ mod tests {
     fn clock(timeouts: &str) -> Option<Box<Clock>> {
         let text = format!("[paceline]\n{timeouts}\n[databases.app]\nprimary = \"postgres://db\"");
         let config = Config::from_toml(&text, "").unwrap();
-        Clock::of(&Arc::new(config.terms(&config.databases["app"], "web")))
+        Clock::of(&Arc::new(
+            config.pool_settings(&config.databases["app"], "web").into(),
+        ))
     }
 
     fn turn(clock: &mut Option<Box<Clock>>, phase: Phase) {

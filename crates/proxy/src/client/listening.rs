@@ -2,9 +2,9 @@
 //! between two units.
 
 use super::{Client, End};
-use crate::config::PoolMode;
 use crate::shared_listen::{ListeningClient, MailEnd, mail};
 use bytes::BytesMut;
+use paceline_config::PoolMode;
 use paceline_line::relay::ListenMode;
 use paceline_line::request::Request;
 use paceline_sql::Listening;

@@ -7,7 +7,6 @@ use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
 use crate::auth::{self, Aim, Identity, Refusal};
 use crate::cancel::{CancelKey, Cancels, Registration, Whereabouts};
-use crate::config::State;
 use crate::console;
 use crate::control::Phase;
 use crate::log::{self, ClientNames};
@@ -21,6 +20,7 @@ use crate::stats::first_words;
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use encryption::Opening;
+use paceline_config::State;
 use paceline_line::request::Scanner;
 use paceline_line::session::Session;
 use paceline_line::settings::{Settings, idle_timeout_sql, read_milliseconds};
@@ -249,7 +249,7 @@ async fn attempt(
     let (database, user) = names(&startup)?;
     log_attempt(proxy, stream, (database, user), kind.is_some());
     let _ = said.set((database.to_owned(), user.to_owned()));
-    let is_for_console = console::serves(&proxy.config(), database);
+    let is_for_console = proxy.config().is_console(database);
     if !is_for_console {
         place.check_room()?;
     }

@@ -1,11 +1,11 @@
 //! Who may use the console, and for what.
 
-use super::{PACELINE, PGBOUNCER, Pass};
+use super::Pass;
 use crate::auth::{self, Aim, Refusal};
-use crate::config::{AuthType, Config};
 use crate::proxy::Proxy;
 use crate::stream::Stream;
 use bytes::BytesMut;
+use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 

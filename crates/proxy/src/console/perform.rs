@@ -4,10 +4,10 @@ use super::command::Command;
 use super::show::Show;
 use super::table::{Column, Kind, Row, Value};
 use super::{Access, refusal};
-use crate::config::{self, Fate};
-use crate::control::{AT_START, Order};
+use crate::control::Order;
 use crate::proxy::Proxy;
 use bytes::BytesMut;
+use paceline_config::{Mapping, keys, pgbouncer_mapping};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend;
 use std::sync::Arc;
@@ -141,14 +141,16 @@ async fn rows(proxy: &Arc<Proxy>, show: Show) -> Result<Vec<Row>, ErrorResponse>
 async fn set(proxy: &Arc<Proxy>, key: &str, value: &str) -> Result<Option<String>, ErrorResponse> {
     let key = key.to_ascii_lowercase();
     let failed = |detail: String| refusal("SET failed").with_detail(detail);
-    match config::fate_of_pgbouncers(&key) {
-        Some(Fate::Ignored(why)) => return Ok(Some(format!("{key} is ignored: {why}"))),
-        Some(Fate::Refused { unless, .. }) if unless.contains(&value) => return Ok(None),
-        Some(Fate::Refused { why, .. }) => return Err(failed(why.to_owned())),
-        Some(Fate::PartOf(whole)) => return Err(failed(format!("{key} is part of {whole} here."))),
-        Some(Fate::Key(_)) | None => {}
+    match pgbouncer_mapping(&key) {
+        Some(Mapping::Ignored(why)) => return Ok(Some(format!("{key} is ignored: {why}"))),
+        Some(Mapping::Refused { unless, .. }) if unless.contains(&value) => return Ok(None),
+        Some(Mapping::Refused { why, .. }) => return Err(failed(why.to_owned())),
+        Some(Mapping::PartOf(whole)) => {
+            return Err(failed(format!("{key} is part of {whole} here.")));
+        }
+        Some(Mapping::Key(_)) | None => {}
     }
-    if AT_START.contains(&key.as_str()) {
+    if keys().any(|known| known.name == key && known.needs_restart) {
         let detail = format!("{key} cannot be changed while Paceline runs.");
         let hint = "Change it in the configuration and restart Paceline.";
         return Err(failed(detail).with_hint(hint));

@@ -8,6 +8,7 @@ use super::*;
 use crate::cancel::CancelKey;
 use crate::control::{Order, Shutdown};
 use bytes::BytesMut;
+use paceline_config::Config;
 
 fn parse(text: &str) -> Result<Command, String> {
     Command::parse(text).map_err(|error| error.message)
@@ -164,16 +165,6 @@ fn only_those_who_wait_give_up() {
             "{text}"
         );
     }
-}
-
-#[test]
-fn a_database_of_ones_own_may_be_called_paceline() {
-    let mut config = Config::for_upstream("postgres://db").unwrap();
-    assert!(serves(&config, "pgbouncer") && serves(&config, "paceline"));
-    assert!(!serves(&config, "postgres"));
-    let any = config.databases["*"].clone();
-    config.databases.insert("paceline".to_owned(), any);
-    assert!(serves(&config, "pgbouncer") && !serves(&config, "paceline"));
 }
 
 fn encoded(kind: Kind, value: Value, format: i16) -> Vec<u8> {

@@ -5,10 +5,10 @@
 mod tests;
 
 use crate::auth::{Records, RecordsError};
-use crate::config::{Config, ConfigError};
 use crate::log::{LogError, Targets};
 use crate::proxy::Proxy;
 use crate::tls::{Keys, TlsError};
+use paceline_config::{Config, ConfigError};
 use std::sync::Arc;
 use thiserror::Error;
 

@@ -2,27 +2,14 @@
 
 use super::{Outfit, OutfitError};
 use crate::cli::Source;
-use crate::config::{ANY_DATABASE, Config, ConfigError, Database, Key, Settings, keys};
 use crate::files;
 use crate::log::Targets;
 use crate::proxy::Proxy;
 use crate::serve::systemd;
+use paceline_config::{ANY_DATABASE, Config, ConfigError, Database, Key, Settings, keys};
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
-
-/// Keys that are read at the start only, because of what was made of them then.
-pub(crate) const AT_START: [&str; 9] = [
-    "listen",
-    "unix_socket_dir",
-    "unix_socket_mode",
-    "listen_backlog",
-    "so_reuseport",
-    "metrics_listen",
-    "pidfile",
-    "user",
-    "worker_threads",
-];
 
 /// Where the configuration comes from.
 #[derive(Debug, Default)]
@@ -106,7 +93,7 @@ impl Origin {
 
 /// What was made of these keys at the start stays as it is, and so do they.
 fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigError> {
-    for key in keys().filter(|key| AT_START.contains(&key.name)) {
+    for key in keys().filter(|key| key.needs_restart) {
         let value = key.plain(old);
         if value != key.plain(&config.paceline) {
             tracing::warn!(
@@ -133,8 +120,8 @@ mod tests {
     #[test]
     fn keys_of_the_start_are_keys_and_are_kept() {
         let old = Settings::default();
-        for name in AT_START {
-            let key = keys().find(|key| key.name == name).expect(name);
+        for key in keys().filter(|key| key.needs_restart) {
+            let name = key.name;
             let mut config = Config::default();
             let other = match key.unit() {
                 "address:port" => "127.0.0.1:7000",

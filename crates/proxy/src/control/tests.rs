@@ -2,11 +2,11 @@
 
 use super::{Order, Shutdown};
 use crate::client;
-use crate::config::{ANY_DATABASE, Config, Database};
 use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::stream::Stream;
+use paceline_config::{ANY_DATABASE, Config, Database};
 use paceline_postgres::{Options, Server};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! What the text of a statement tells when PostgreSQL is not asked.
 
-use crate::config::Declared;
 use crate::learn::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
+use paceline_config::Declared;
 use paceline_line::line::Strategy;
 use paceline_line::prospect::{NOT_PLAIN, Outlook};
 use paceline_sql::Statement;

@@ -1,7 +1,7 @@
 //! What is told of a text alone. (What PostgreSQL adds is tested end to end.)
 
 use super::*;
-use crate::config::{Config, Settings};
+use paceline_config::{Config, Settings};
 
 fn question(sql: &str, upstream: Option<&str>) -> Explain {
     let upstream = upstream.map(|url| Config::upstream("--upstream", url).unwrap());

@@ -3,8 +3,8 @@
 
 use super::catalog::{ask_names, ask_types, first};
 use super::{FOREIGN, NO_TYPE, TOO_MANY, describe, harmless_sql};
-use crate::config::{Declared, Role};
 use crate::server::{Rows, ServerConn, ServerError};
+use paceline_config::{Declared, Role};
 use paceline_line::strategy::dealing::DealPlan;
 use paceline_line::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names};

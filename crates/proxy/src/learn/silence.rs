@@ -2,8 +2,8 @@
 //! changes settings, or their functions are declared.
 
 use super::catalog::{first, read_oids};
-use crate::config::Declared;
 use crate::server::{ServerConn, ServerError};
+use paceline_config::Declared;
 use paceline_line::strategy::Silence;
 use paceline_line::template::Templates;
 use paceline_sql::chain::{Member, Reach};

@@ -4,10 +4,10 @@
 //! Each line begins with `C` for a client or `S` for a server, the database, the user and the other end.
 
 use super::reasons;
-use crate::config::Logging;
 use crate::proxy::Proxy;
 use crate::stream::Peer;
 use crate::tls::Cipher;
+use paceline_config::Logging;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! The system's log, by its local socket (RFC 3164 as `syslog(3)` writes it: no time and no host).
 
 use super::priority;
-use crate::config::Logging;
+use paceline_config::Logging;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};

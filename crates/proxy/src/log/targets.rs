@@ -1,7 +1,7 @@
 //! Where the log goes beside standard error: what a reload opens anew.
 
 use super::syslog::Syslog;
-use crate::config::Logging;
+use paceline_config::Logging;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::standard_error::is_stream;
 use super::syslog::Syslog;
 use super::*;
-use crate::config::Config;
+use paceline_config::Config;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;

@@ -4,11 +4,11 @@
 //! logged in with a password: the connection is closed when one is asked for, about which PostgreSQL logs nothing. The
 //! process that is shutting down is not ready.
 
-use crate::config::{ANY_DATABASE, Upstream};
 use crate::proxy::Proxy;
 use crate::server::{self, Address};
 use crate::stream::Stream;
 use bytes::BytesMut;
+use paceline_config::{ANY_DATABASE, Upstream};
 use paceline_wire::backend::{self, tag};
 use paceline_wire::startup::{self, Startup};
 use paceline_wire::{frame, frontend};

@@ -6,9 +6,9 @@ mod boards;
 use super::catalog::ALL;
 use super::sheet::{NAME_BYTES_MAX, POOLS_MAX, text};
 use super::*;
-use crate::config::Config;
 use crate::pool::Pool;
 use crate::stats::CODES_MAX;
+use paceline_config::Config;
 use paceline_line::line::Strategy;
 use paceline_line::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
 

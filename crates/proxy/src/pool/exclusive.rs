@@ -6,9 +6,9 @@
 //! comes back while the statement waits for it.
 
 use super::{Inner, Pool};
-use crate::config::Host;
 use crate::proxy::Proxy;
 use crate::server::Address;
+use paceline_config::Host;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 

@@ -4,8 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::Terms;
 use arc_swap::ArcSwap;
+use paceline_config::PoolSettings;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,7 +108,7 @@ impl Named {
 
 impl Quotas {
     /// A place for one more server connection.
-    pub(crate) fn server_place(&self, terms: &Terms) -> Result<ServerPlace, Full> {
+    pub(crate) fn server_place(&self, terms: &PoolSettings) -> Result<ServerPlace, Full> {
         take(&self.database.servers, terms.database_servers_max).ok_or(Full::Database)?;
         let server_user = self.server_user.load_full();
         if take(&server_user.servers, terms.user_servers_max).is_none() {
@@ -119,7 +119,7 @@ impl Quotas {
     }
 
     /// A place for one more client, to be given back with [`Quotas::leave`].
-    pub(crate) fn enter(&self, terms: &Terms) -> Result<(), Full> {
+    pub(crate) fn enter(&self, terms: &PoolSettings) -> Result<(), Full> {
         take(&self.database.clients, terms.database_clients_max).ok_or(Full::Database)?;
         if take(&self.client_user.clients, terms.user_clients_max).is_none() {
             self.database.clients.fetch_sub(1, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl Quotas {
     }
 
     /// Is there no place for one more server connection?
-    pub(crate) fn are_full(&self, terms: &Terms) -> bool {
+    pub(crate) fn are_full(&self, terms: &PoolSettings) -> bool {
         let full = |quota: &Quota, most: Option<usize>| {
             most.is_some_and(|most| quota.servers.load(Ordering::Relaxed) >= most)
         };

@@ -3,10 +3,10 @@
 
 use super::quota::{Full, ServerPlace};
 use super::{Inner, Pool};
-use crate::config::Terms;
 use crate::log::reasons;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
+use paceline_config::PoolSettings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ impl Pool {
     pub(super) fn server_place(
         self: &Arc<Self>,
         inner: &mut Inner,
-        terms: &Terms,
+        terms: &PoolSettings,
     ) -> Option<ServerPlace> {
         if inner.open > 0 && self.quotas.others_hunger() {
             return None;

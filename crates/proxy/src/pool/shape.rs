@@ -1,7 +1,7 @@
 //! What the configuration says of a pool. A reload gives it another shape while it works.
 
+use super::settings::SettingsInForce;
 use super::{Era, Inner, Pool};
-use crate::config::Terms;
 use crate::log::reasons;
 use crate::server::Address;
 use paceline_line::learned::Policy;
@@ -18,7 +18,7 @@ pub(crate) struct Shape {
     /// What may travel together.
     pub(crate) policy: Policy,
     /// How many connections there may be, and how long anything may take.
-    pub(crate) terms: Terms,
+    pub(crate) terms: SettingsInForce,
     /// Of its line.
     pub(crate) limits: Limits,
 }

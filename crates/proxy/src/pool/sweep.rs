@@ -2,11 +2,11 @@
 //! too many are closed; those that a pool keeps are opened.
 
 use super::{Inner, Pool};
-use crate::config::Terms;
 use crate::log::reasons;
 use crate::metrics::PoolLabels;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
+use paceline_config::PoolSettings;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -72,7 +72,12 @@ impl Pool {
     }
 
     /// Opens a connection if the pool has fewer than it keeps, and clients for which to keep them.
-    pub(super) fn keep_enough(self: &Arc<Self>, inner: &mut Inner, terms: &Terms, now: Instant) {
+    pub(super) fn keep_enough(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        terms: &PoolSettings,
+        now: Instant,
+    ) {
         let may = inner.opening == 0 && inner.grow_not_before <= now;
         // Those that replicate use no connection of the pool.
         let clients = self.clients.load(Ordering::Relaxed);
@@ -97,7 +102,7 @@ impl Pool {
 }
 
 /// Takes out idle connections whose time has come, those that were idle for longest first.
-fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<Box<ServerConn>> {
+fn close(inner: &mut Inner, terms: &PoolSettings, now: Instant) -> Vec<Box<ServerConn>> {
     let mut idle = std::mem::take(&mut inner.idle);
     let goes = |conn: &mut Box<ServerConn>| {
         let is_idle = is_idle_for_too_long(inner, terms, conn, now);
@@ -120,7 +125,12 @@ fn close(inner: &mut Inner, terms: &Terms, now: Instant) -> Vec<Box<ServerConn>>
     closed
 }
 
-fn is_idle_for_too_long(inner: &Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+fn is_idle_for_too_long(
+    inner: &Inner,
+    terms: &PoolSettings,
+    conn: &ServerConn,
+    now: Instant,
+) -> bool {
     let limit = terms.server_idle_timeout;
     let idle = now.duration_since(conn.idle_since);
     !limit.is_zero() && idle >= limit && inner.open > terms.min_size
@@ -128,7 +138,7 @@ fn is_idle_for_too_long(inner: &Inner, terms: &Terms, conn: &ServerConn, now: In
 
 /// Is its lifetime over? Connections that were opened together are not closed together: between two of a pool lies the
 /// part of the lifetime that one of them has.
-fn retire(inner: &mut Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+fn retire(inner: &mut Inner, terms: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
     let retires = inner.lets_retire(terms, conn, now);
     if retires {
         inner.retire_not_before = now + between_two(terms);
@@ -136,7 +146,7 @@ fn retire(inner: &mut Inner, terms: &Terms, conn: &ServerConn, now: Instant) -> 
     retires
 }
 
-fn between_two(terms: &Terms) -> Duration {
+fn between_two(terms: &PoolSettings) -> Duration {
     let size = u32::try_from(terms.size).unwrap_or(u32::MAX).max(1);
     terms.server_lifetime / size
 }
@@ -144,13 +154,18 @@ fn between_two(terms: &Terms) -> Duration {
 impl Inner {
     /// Has a connection served for its lifetime, and is none of its fellows being replaced just now? One that cannot go on
     /// for long does not wait for them.
-    pub(super) fn lets_retire(&self, terms: &Terms, conn: &ServerConn, now: Instant) -> bool {
+    pub(super) fn lets_retire(
+        &self,
+        terms: &PoolSettings,
+        conn: &ServerConn,
+        now: Instant,
+    ) -> bool {
         let is_old = now.duration_since(conn.opened) >= terms.server_lifetime;
         is_old && now >= self.retire_not_before || conn.stream.is_worn()
     }
 
     /// Under other terms the next one may go sooner than was said under those before.
-    pub(super) fn hasten_retirement(&mut self, terms: &Terms, now: Instant) {
+    pub(super) fn hasten_retirement(&mut self, terms: &PoolSettings, now: Instant) {
         self.retire_not_before = self.retire_not_before.min(now + between_two(terms));
     }
 }

@@ -3,10 +3,10 @@
 use super::failing::Failing;
 use super::quota::ServerPlace;
 use super::{Delivery, Era, Hold, Inner, Pool, Waiter};
-use crate::config::Terms;
 use crate::log::ServerLog;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
+use paceline_config::PoolSettings;
 use paceline_line::line::Entry;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ impl Pool {
         Some(inner.wakes_at)
     }
 
-    fn expire(&self, inner: &mut Inner, terms: &Terms, now: Instant) {
+    fn expire(&self, inner: &mut Inner, terms: &PoolSettings, now: Instant) {
         if inner.hold == Hold::Suspended {
             return;
         }
@@ -238,7 +238,7 @@ impl Inner {
 }
 
 /// Most server connections now: with the reserve if somebody has waited for it.
-fn open_max(inner: &Inner, terms: &Terms, now: Instant) -> usize {
+fn open_max(inner: &Inner, terms: &PoolSettings, now: Instant) -> usize {
     let waited = |since| now.duration_since(since) >= terms.reserve_timeout;
     let reserve = terms.reserve_size > 0 && inner.line.oldest_ready().is_some_and(waited);
     terms.size + if reserve { terms.reserve_size } else { 0 }
@@ -254,7 +254,7 @@ fn grows_at(inner: &Inner) -> Option<Instant> {
 }
 
 /// Tells those who have waited for long that they wait.
-fn notify(inner: &mut Inner, terms: &Terms, now: Instant) {
+fn notify(inner: &mut Inner, terms: &PoolSettings, now: Instant) {
     let limit = terms.query_wait_notify;
     let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
         return;
@@ -267,7 +267,7 @@ fn notify(inner: &mut Inner, terms: &Terms, now: Instant) {
 }
 
 /// How a long wait can end or become another one.
-fn limits_of_waits(terms: &Terms) -> impl Iterator<Item = Duration> {
+fn limits_of_waits(terms: &PoolSettings) -> impl Iterator<Item = Duration> {
     let reserve = match terms.reserve_size {
         0 => Duration::ZERO,
         _ => terms.reserve_timeout,
@@ -277,7 +277,7 @@ fn limits_of_waits(terms: &Terms) -> impl Iterator<Item = Duration> {
 }
 
 /// While units wait, the line is looked at at least this often.
-fn look_every(terms: &Terms) -> Duration {
+fn look_every(terms: &PoolSettings) -> Duration {
     match limits_of_waits(terms).any(|limit| limit < LOOK_EVERY * 2) {
         true => LOOK_OFTEN,
         false => LOOK_EVERY,
@@ -285,7 +285,7 @@ fn look_every(terms: &Terms) -> Duration {
 }
 
 /// When the next of these limits is reached by who could leave first.
-fn waits_end_at(inner: &Inner, terms: &Terms, now: Instant) -> Option<Instant> {
+fn waits_end_at(inner: &Inner, terms: &PoolSettings, now: Instant) -> Option<Instant> {
     let since = inner.line.oldest_ready()?;
     let ends = limits_of_waits(terms).map(|limit| since + limit);
     ends.filter(|end| *end > now).min()

@@ -1,10 +1,10 @@
 //! Pools without a server: what becomes of what they have and know.
 
 use super::*;
-use crate::config::Config;
 use crate::server::ServerError;
 use crate::stream::Stream;
 use bytes::BytesMut;
+use paceline_config::Config;
 use paceline_line::server::StatementKey;
 use paceline_wire::ErrorResponse;
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn refuses(pool: &Pool) -> bool {
 }
 
 fn shown(password: &str) -> crate::auth::Credential {
-    crate::auth::Credential::Password(crate::config::Secret::new(password.to_owned()))
+    crate::auth::Credential::Password(paceline_config::Secret::new(password.to_owned()))
 }
 
 /// Somebody stands in the line.

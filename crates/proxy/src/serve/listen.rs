@@ -1,8 +1,8 @@
 //! Sockets on which clients and monitoring come in: opened, or taken from systemd, and closed without losing anybody.
 
 use super::systemd;
-use crate::config::{Config, Listening};
 use anyhow::Context;
+use paceline_config::{Config, Listening};
 use socket2::{SockFilter, SockRef};
 use std::fs::Permissions;
 use std::io;

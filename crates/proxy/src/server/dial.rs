@@ -1,10 +1,10 @@
 //! Opening a connection to a server, encrypted as `sslmode` wants it. Nothing of PostgreSQL's own is said here.
 
 use super::Address;
-use crate::config::{Host, SslMode, Upstream};
 use crate::stream::Stream;
 use crate::tls::{self, Connector};
 use bytes::BytesMut;
+use paceline_config::{Host, SslMode, Upstream};
 use paceline_wire::startup;
 use std::io;
 use std::sync::Arc;

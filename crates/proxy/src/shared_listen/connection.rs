@@ -2,11 +2,11 @@
 
 use super::client::{lost, to_bytes};
 use super::{Shared, State};
-use crate::config::ListenLost;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
+use paceline_config::ListenLost;
 use paceline_line::shared_listen::Step;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};

@@ -3,9 +3,9 @@
 use super::averages::average;
 use super::errors::{ErrorCounts, OTHER_CODES};
 use super::*;
-use crate::config::Config;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
+use paceline_config::Config;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
 use std::sync::Arc;

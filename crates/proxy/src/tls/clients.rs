@@ -5,7 +5,7 @@ use super::files;
 use super::session::Session;
 use super::verify::Optional;
 use super::{ALPN, TlsError, provider, versions};
-use crate::config::{Side, SslMode};
+use paceline_config::{Side, SslMode};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;

@@ -1,7 +1,7 @@
 //! PEM files: certificates, private keys, authorities. Nothing of what is read is checked against the clock or a name here.
 
 use super::{TlsError, certificate, provider};
-use crate::config::Side;
+use paceline_config::Side;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;

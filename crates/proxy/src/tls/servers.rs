@@ -4,7 +4,7 @@ use super::files;
 use super::session::Session;
 use super::verify::Verifier;
 use super::{ALPN, TlsError, provider, versions};
-use crate::config::{Side, SslMode};
+use paceline_config::{Side, SslMode};
 use rustls::ClientConfig;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;

@@ -4,9 +4,9 @@ mod papers;
 
 use super::session::{self, Identity, Session};
 use super::*;
-use crate::config::SslMode;
 use crate::stream::Socket;
 use bytes::BytesMut;
+use paceline_config::SslMode;
 pub(super) use papers::{Papers, protocols, side};
 use std::io;
 use tokio::net::UnixStream;
@@ -247,10 +247,8 @@ fn what_is_missing_is_said() {
 #[test]
 fn what_is_read_counts_when_it_is_held() {
     let papers = Papers::new();
-    let settings = Encryption {
-        client: papers.shown("server", "first", &[]),
-        ..Encryption::default()
-    };
+    let mut settings = Encryption::default();
+    settings.client = papers.shown("server", "first", &[]);
     let keyring = Keyring::default();
     let binding = || keyring.acceptor().unwrap().binding();
     let read = || Keys::for_servers(&settings, []).map(Arc::new);

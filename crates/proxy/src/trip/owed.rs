@@ -64,8 +64,8 @@ impl Drop for Owed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::proxy::Proxy;
+    use paceline_config::Config;
     use paceline_line::line::Keys;
 
     #[tokio::test]

@@ -3,10 +3,10 @@
 use super::{BACKLOG_MAX, Fate, RelayTask, with_context, with_context_knowing};
 use crate::client::clock::{Clock, Phase};
 use crate::client::{End, summoned};
-use crate::config::PoolMode;
 use crate::pool::{Exclusive, Place, Summons};
 use crate::shared_listen::mail;
 use bytes::{Buf, Bytes, BytesMut};
+use paceline_config::PoolMode;
 use paceline_line::relay::{NotYet, RelayState};
 use paceline_line::request::{LONG_HEAD_BYTES, is_long};
 use paceline_line::template::Unparsed;

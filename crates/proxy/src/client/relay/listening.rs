@@ -2,10 +2,10 @@
 
 use super::{BACKLOG_MAX, Fate, RelayTask};
 use crate::client::{Client, End};
-use crate::config::PoolMode;
 use crate::shared_listen::{ListeningClient, is_silent, mail};
 use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
+use paceline_config::PoolMode;
 use paceline_line::relay::ListenNeed;
 use std::pin::pin;
 use std::time::Duration;

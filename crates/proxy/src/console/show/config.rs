@@ -2,9 +2,8 @@
 
 use super::super::table::Row;
 use super::Columns;
-use crate::config::{Settings, keys};
-use crate::control::AT_START;
 use crate::proxy::Proxy;
+use paceline_config::{Key, Settings, keys};
 
 pub(super) const COLUMNS: Columns = Columns {
     kinds: "ssss",
@@ -14,19 +13,13 @@ pub(super) const COLUMNS: Columns = Columns {
 pub(super) fn config(proxy: &Proxy) -> Vec<Row> {
     let config = proxy.config();
     let defaults = Settings::default();
-    let changeable = |name: &str| {
-        if AT_START.contains(&name) {
-            "no"
-        } else {
-            "yes"
-        }
-    };
-    let row = |key: &'static crate::config::Key| -> Row {
+    let row = |key: &'static Key| -> Row {
+        let changeable = if key.needs_restart { "no" } else { "yes" };
         vec![
             key.name.into(),
             key.plain(&config.paceline).into(),
             key.plain(&defaults).into(),
-            changeable(key.name).into(),
+            changeable.into(),
         ]
     };
     keys().map(row).collect()

@@ -1,11 +1,10 @@
 //! `SHOW DATABASES` and `SHOW USERS`.
 
-use super::super::PGBOUNCER;
 use super::super::table::{Row, Value};
 use super::{Columns, by_database, named_pools};
-use crate::config::{ANY_DATABASE, Host};
 use crate::pool::{Hold, Pool};
 use crate::proxy::Proxy;
+use paceline_config::{ANY_DATABASE, Host, PGBOUNCER};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,7 +91,7 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         Host::Unix(folder) => folder.display().to_string(),
     };
     // Those of a user of whom nothing is said.
-    let terms = config.terms(entry, "");
+    let terms = config.pool_settings(entry, "");
     let limit = |limit: Option<usize>| limit.unwrap_or_default();
     Some(vec![
         name.into(),
@@ -106,8 +105,8 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         terms.server_lifetime.as_secs().into(),
         // PgBouncer's is empty, too, where the database does not say it.
         entry
-            .differs
-            .pool_mode
+            .overrides
+            .pool_mode()
             .map(|mode| mode.name().to_owned())
             .into(),
         Value::Null,
@@ -155,15 +154,15 @@ pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
     }
     let row = |(name, pools): (String, Vec<Arc<Pool>>)| {
         let connections = connections(&pools);
-        let terms = config.terms_of_user(&name);
+        let terms = config.user_settings(&name);
         let said = config.users.get(&name).cloned().unwrap_or_default();
         let limit = |limit: Option<usize>| limit.unwrap_or_default();
         let size = |size: Option<usize>| size.map_or_else(String::new, |size| size.to_string());
         vec![
             name.into(),
-            size(said.pool_size).into(),
-            size(said.reserve_pool_size).into(),
-            said.pool_mode
+            size(said.pool_size()).into(),
+            size(said.reserve_pool_size()).into(),
+            said.pool_mode()
                 .map_or(Value::Null, |mode| mode.name().into()),
             limit(terms.user_servers_max).into(),
             connections.servers.into(),

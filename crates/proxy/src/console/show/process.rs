@@ -3,11 +3,11 @@
 use super::super::VERSION;
 use super::super::table::{Row, Value};
 use super::{Columns, Show};
-use crate::config::{Host, Peer};
 use crate::pool::Hold;
 use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::ServerConn;
+use paceline_config::{Host, Peer};
 use std::sync::atomic::Ordering;
 
 pub(super) const LISTS_COLUMNS: Columns = Columns {
@@ -101,7 +101,7 @@ pub(super) fn peers(proxy: &Proxy) -> Vec<Row> {
             u32::from(*id).into(),
             host.into(),
             u32::from(peer.port).into(),
-            (peer.pool_size(&config) as u64).into(),
+            (peer.pool_size(&config.paceline) as u64).into(),
         ]
     };
     config.peers.iter().map(row).collect()

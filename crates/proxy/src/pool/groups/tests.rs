@@ -2,8 +2,8 @@
 
 use super::super::Knowledge;
 use super::*;
-use crate::config::Config;
 use crate::proxy::Proxy;
+use paceline_config::Config;
 use paceline_line::tally::TALLIES_MAX;
 use paceline_line::template::Template;
 

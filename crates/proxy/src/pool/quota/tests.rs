@@ -1,17 +1,17 @@
 //! Who gets a place, and who is told that there is none.
 
 use super::*;
-use crate::config::Config;
+use paceline_config::Config;
 
-/// Terms with these limits of a database and of a user, for servers and clients alike.
-fn terms(of_database: usize, of_user: usize) -> Terms {
+/// Settings with these limits of a database and of a user, for servers and clients alike.
+fn terms(of_database: usize, of_user: usize) -> PoolSettings {
     let text = format!(
         "[databases.app]\nprimary = \"postgres://db\"\n\
          max_db_connections = {of_database}\nmax_db_client_connections = {of_database}\n\
          [users.web]\nmax_user_connections = {of_user}\nmax_user_client_connections = {of_user}"
     );
     let config = Config::from_toml(&text, "").unwrap();
-    config.terms(&config.databases["app"], "web")
+    config.pool_settings(&config.databases["app"], "web")
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Pools of one database that may have two server connections together.
 
 use super::*;
-use crate::config::Config;
+use paceline_config::Config;
 use paceline_line::line::WaitSpec;
 
 fn pools() -> [Arc<Pool>; 2] {

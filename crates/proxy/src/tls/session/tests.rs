@@ -2,8 +2,8 @@
 
 use super::super::tests::{Papers, protocols, side};
 use super::*;
-use crate::config::{Protocols, Side, SslMode};
 use crate::stream::Stream;
+use paceline_config::{Protocols, Side, SslMode};
 use std::time::Duration;
 use tokio::net::UnixStream;
 

@@ -1,0 +1,152 @@
+//! A configuration: its values, checked, and what they say of a database or a user.
+
+use crate::function::Declared;
+use crate::overrides::PoolOverrides;
+use crate::peer::Peer;
+use crate::pool_settings::PoolSettings;
+use crate::settings::{PoolMode, Settings};
+use crate::upstream::Upstream;
+use std::collections::BTreeMap;
+
+/// The database name that users and tools of PgBouncer know for the admin console.
+pub const PGBOUNCER: &str = "pgbouncer";
+
+/// Paceline's own name for it, unless a database has this name.
+pub const PACELINE: &str = "paceline";
+
+/// The name under which `[databases]` holds the entry for every database that has none of its own.
+pub const ANY_DATABASE: &str = "*";
+
+/// Everything that an operator configured, checked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// The `[paceline]` table.
+    pub paceline: Settings,
+    /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. Empty when nothing was
+    /// said about databases: then Paceline brings its own PostgreSQL.
+    pub databases: BTreeMap<String, Database>,
+    /// The `[users]` tables: what is different for a user in every database, by the name that the client gives.
+    pub users: BTreeMap<String, PoolOverrides>,
+    /// The `[peers]` tables: other processes, by their `peer_id`.
+    pub peers: BTreeMap<u16, Peer>,
+    /// Functions whose calls may travel together, each once.
+    pub declared: Vec<Declared>,
+}
+
+/// One entry of `[databases]`: where the database is, and what is different for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Database {
+    /// The server that takes writes.
+    pub primary: Upstream,
+    /// What is different for its pools.
+    pub overrides: PoolOverrides,
+    /// Settings that its server connections are begun with, by name. A client's own replace them.
+    pub startup: Vec<(String, String)>,
+    /// What each server connection runs before it serves; empty is nothing.
+    pub connect_query: String,
+    /// Where users of this database are looked up.
+    pub login: DatabaseLogin,
+    /// What is different for one user of this database, by the user name that the client gives.
+    pub users: BTreeMap<String, PoolOverrides>,
+}
+
+/// Where users of one database are looked up that the file of users does not know; each replaces the key of `[paceline]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DatabaseLogin {
+    /// Replaces [`Login::auth_user`].
+    pub auth_user: Option<String>,
+    /// Replaces [`Login::auth_query`].
+    pub auth_query: Option<String>,
+    /// Replaces [`Login::auth_dbname`].
+    pub auth_dbname: Option<String>,
+}
+
+impl Database {
+    /// A database about which nothing is said except where it is.
+    pub fn at(primary: Upstream) -> Database {
+        Database {
+            primary,
+            overrides: PoolOverrides::default(),
+            startup: Vec::new(),
+            connect_query: String::new(),
+            login: DatabaseLogin::default(),
+            users: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Whether every pool pools sessions, so that nothing travels together.
+    pub(crate) fn pools_only_sessions(&self) -> bool {
+        let of_databases = self.databases.values().flat_map(|database| {
+            let users = database.users.values();
+            users.chain([&database.overrides])
+        });
+        let overrides = self.users.values().chain(of_databases);
+        let mut modes = overrides.filter_map(PoolOverrides::pool_mode);
+        self.paceline.pooling.pool_mode == PoolMode::Session
+            && modes.all(|mode| mode == PoolMode::Session)
+    }
+
+    /// The database that a client means by `name`, and what it is called on the server; `None` when neither `name` nor `"*"`
+    /// is configured.
+    pub fn database(&self, name: &str) -> Option<(&Database, String)> {
+        if let Some(database) = self.listed(name) {
+            let on_server = database.primary.dbname.as_deref().unwrap_or(name);
+            return Some((database, on_server.to_owned()));
+        }
+        let database = self.databases.get(ANY_DATABASE)?;
+        Some((database, name.to_owned()))
+    }
+
+    /// Whether this database name means the admin console. A database may be called `paceline`.
+    #[must_use]
+    pub fn is_console(&self, database: &str) -> bool {
+        database == PGBOUNCER || (database == PACELINE && !self.databases.contains_key(PACELINE))
+    }
+
+    /// What it says of a database by its name.
+    pub fn listed(&self, name: &str) -> Option<&Database> {
+        // A client that asks for a database literally called `*` is one more "any other name".
+        self.databases.get(name).filter(|_| name != ANY_DATABASE)
+    }
+
+    /// The settings of the pool of `user` (as the client names itself) on `database`. Overrides for the user in this database
+    /// come first, then those for the user, then those for the database, then `[paceline]`.
+    #[must_use]
+    pub fn pool_settings(&self, database: &Database, user: &str) -> PoolSettings {
+        let mut settings = self.paceline.clone();
+        let everywhere = self.users.get(user);
+        let there = database.users.get(user);
+        let tables = [Some(&database.overrides), everywhere, there];
+        for table in tables.into_iter().flatten() {
+            table.apply(&mut settings);
+        }
+        // The limit counts connections by the user that logs in to the server.
+        if let Some(on_server) = &database.primary.user {
+            settings.pooling.max_user_connections = self.paceline.pooling.max_user_connections;
+            if let Some(on_server) = self.users.get(on_server) {
+                on_server.apply_key(&mut settings, "max_user_connections");
+            }
+        }
+        PoolSettings::from(&settings)
+    }
+
+    /// The settings of a user in every database.
+    #[must_use]
+    pub fn user_settings(&self, user: &str) -> PoolSettings {
+        let mut settings = self.paceline.clone();
+        if let Some(everywhere) = self.users.get(user) {
+            everywhere.apply(&mut settings);
+        }
+        PoolSettings::from(&settings)
+    }
+
+    /// Most server connections, with the reserve, of a pool of this database whose user has no table.
+    #[must_use]
+    pub fn pool_size_max(&self, database: &Database) -> usize {
+        let mut settings = self.paceline.clone();
+        database.overrides.apply(&mut settings);
+        PoolSettings::from(&settings).open_max()
+    }
+}

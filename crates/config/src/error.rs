@@ -1,0 +1,223 @@
+//! What can be wrong with a configuration. Every message says what to do, and none repeats a password.
+
+mod ini;
+
+pub(crate) use ini::IniError;
+
+use thiserror::Error;
+
+use super::secret::SecretError;
+use super::upstream::UpstreamError;
+use super::value::ValueError;
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file could not be read at all.
+    #[error(
+        "cannot read {file}: {reason}; check the path and that the user who runs paceline may read it"
+    )]
+    Unreadable {
+        /// The path as it was given.
+        file: String,
+        /// What the operating system said.
+        reason: std::io::Error,
+    },
+    /// Two configurations in the environment.
+    #[error("PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two")]
+    TwoSources,
+    /// The text was read and is wrong; every problem that was found, in the order of the text.
+    #[error("{}", one_per_line(.0))]
+    Invalid(Vec<Problem>),
+}
+
+impl ConfigError {
+    /// An error with a single problem.
+    pub(super) fn one(problem: Problem) -> ConfigError {
+        ConfigError::Invalid(vec![problem])
+    }
+}
+
+fn one_per_line(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("\n")
+}
+
+/// One thing that is wrong, and where.
+#[derive(Debug, Error, PartialEq)]
+#[error("{place}: {problem}")]
+pub struct Problem {
+    /// `file:line`, or the command-line argument.
+    place: String,
+    problem: ConfigProblem,
+}
+
+impl Problem {
+    /// A problem with a command-line argument.
+    pub(super) fn argument(argument: &str, problem: ConfigProblem) -> Problem {
+        Problem::at(argument.to_owned(), problem)
+    }
+
+    /// A problem at `place`: a line of a file, an argument, a variable.
+    pub(super) fn at(place: String, problem: ConfigProblem) -> Problem {
+        Problem { place, problem }
+    }
+}
+
+/// The kinds of things that are wrong.
+#[derive(Debug, Error, PartialEq)]
+pub(crate) enum ConfigProblem {
+    /// Not TOML.
+    #[error("{message}; this is not TOML, see docs/configuration.md for an example")]
+    Syntax {
+        /// What the TOML parser said.
+        message: String,
+    },
+    /// A key that does not exist in this table.
+    #[error("unknown key \"{key}\" in [{table}]; {}", remedy(.nearest.as_deref()))]
+    UnknownKey {
+        /// The key as it was written.
+        key: String,
+        /// The table that it was written in.
+        table: String,
+        /// The key that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A table at the top level that does not exist.
+    #[error("unknown table or key \"{name}\"; {}", top_level_remedy(.nearest.as_deref()))]
+    UnknownTable {
+        /// The name as it was written.
+        name: String,
+        /// The table that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A value where a table belongs.
+    #[error("\"{name}\" must be a table; start it with the line [{name}]")]
+    NotATable {
+        /// The full name of the table.
+        name: String,
+    },
+    /// Something else where a list of tables belongs.
+    #[error("\"{name}\" must be a list of tables; start each with the line [[{name}]]")]
+    NotAList {
+        /// The name of the list.
+        name: &'static str,
+    },
+    /// A declaration without a function.
+    #[error("[{table}] does not say which function; add function = \"SCHEMA.NAME\"")]
+    NoFunction {
+        /// The list, in brackets.
+        table: String,
+    },
+    /// A function that is declared again, perhaps as something else.
+    #[error(
+        "function {function} is declared more than once; keep one of its [[take]] and [[group]]"
+    )]
+    DeclaredTwice {
+        /// The function.
+        function: String,
+    },
+    /// A peer with a name that is no `peer_id`.
+    #[error("\"{name}\" is no peer id; write [peers.ID] with a number from 1 to 16383")]
+    PeerId {
+        /// The name as it was written.
+        name: String,
+    },
+    /// A peer that nobody could reach.
+    #[error("[{table}] does not say where the peer is; add host = \"HOST\"")]
+    NoHost {
+        /// The full name of the table.
+        table: String,
+    },
+    /// A database without a server.
+    #[error(
+        "[{table}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""
+    )]
+    NoPrimary {
+        /// The full name of the table.
+        table: String,
+    },
+    /// A database that no client could reach.
+    #[error(
+        "\"pgbouncer\" is always the admin console, so that no client could reach this database; give it another name"
+    )]
+    ConsolesName,
+    /// A value that does not fit its key.
+    #[error("{key}: {error}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        error: ValueError,
+    },
+    /// Anybody who reaches this machine could log in as anybody.
+    #[error(
+        "refusing to listen on {listen}: client login is {auth_type}, so that anybody who can reach it is let in without a password; \
+         set auth_type to scram-sha-256 (with auth_file or auth_user) or hba, listen on 127.0.0.1 or [::1], \
+         or, if that is what you want, set auth_trust_remote to true"
+    )]
+    OpenToAll {
+        /// The address.
+        listen: std::net::SocketAddr,
+        /// The kind of login.
+        auth_type: &'static str,
+    },
+    /// Passwords are asked for, and none is known.
+    #[error(
+        "auth_type is {auth_type}, but no user is known, so that nobody could log in; set auth_file or auth_user"
+    )]
+    NoUsers {
+        /// The kind of login.
+        auth_type: &'static str,
+    },
+    /// Rules are asked for, and there are none.
+    #[error(
+        "auth_type is hba, but there are no rules, so that nobody could log in; set auth_hba_file"
+    )]
+    NoHbaFile,
+    /// Users are to be looked up where there are none.
+    #[error(
+        "cannot use the reserved \"{name}\" database as an auth_dbname: it is the console; name a database of a server"
+    )]
+    ConsoleAsked {
+        /// The name.
+        name: String,
+    },
+    /// Names of clients are ignored, and there is no other name.
+    #[error(
+        "auth_type is any, which ignores the client's user name, but database {database} names no other; write its user into its URL"
+    )]
+    NoForcedUser {
+        /// The database.
+        database: String,
+    },
+    /// A `--set` without a value.
+    #[error("write --set key=value, for example --set default_pool_size=50")]
+    NoValue,
+    /// Something that is not the URL of a server.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// A file for a password that cannot be used.
+    #[error("password_file: {0}")]
+    Secret(#[from] SecretError),
+    /// A password in two places.
+    #[error("password_file: the URL has a password, too; keep one of the two")]
+    TwoPasswords,
+    /// Something that only a `pgbouncer.ini` can have wrong.
+    #[error(transparent)]
+    Ini(#[from] IniError),
+}
+
+fn remedy(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+        None => "remove it, or see docs/configuration.md for the keys there are".to_owned(),
+    }
+}
+
+fn top_level_remedy(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean [{nearest}]?"),
+        None => "settings belong in [paceline], servers in [databases.NAME]".to_owned(),
+    }
+}

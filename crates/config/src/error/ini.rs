@@ -1,0 +1,104 @@
+//! What can be wrong with a `pgbouncer.ini`, beside values that do not fit their key. Every message says what to do; none repeats
+//! a connection string, which may hold a password.
+
+use thiserror::Error;
+
+/// The kinds of things that are wrong.
+#[derive(Debug, Error, PartialEq)]
+pub(crate) enum IniError {
+    /// A line that is nothing.
+    #[error(
+        "this is no section, comment or key = value; names with other characters than letters, digits and _ . - * stand in double quotes"
+    )]
+    NotAssigned,
+    /// `[` without `]`.
+    #[error("the name of the section does not end; write ]")]
+    UnclosedSection,
+    /// A key before the first section.
+    #[error("\"{key}\" stands before any section; put it below [pgbouncer]")]
+    NoSection {
+        /// The key.
+        key: String,
+    },
+    /// A section that PgBouncer does not have.
+    #[error("unknown section [{name}]; there are [pgbouncer], [databases], [users] and [peers]")]
+    UnknownSection {
+        /// Its name.
+        name: String,
+    },
+    /// `[pgbouncer]` again after keys.
+    #[error(
+        "[pgbouncer] begins again: PgBouncer would go back to the defaults here; put all its keys below the first one"
+    )]
+    SecondSection,
+    /// No `[pgbouncer]` at all.
+    #[error(
+        "there is no [pgbouncer] section; add the line [pgbouncer], even with nothing below it"
+    )]
+    NoMainSection,
+    /// Nowhere to go. Paceline would start a PostgreSQL of its own, which nobody who comes from PgBouncer expects.
+    #[error("there is no database in [databases]; add one, or * = host=HOST for every name")]
+    NoDatabase,
+    /// Files that include one another.
+    #[error("%include goes deeper than {most} files; does a file include itself?")]
+    IncludeDepth {
+        /// How deep it may go.
+        most: usize,
+    },
+    /// A file that cannot be included.
+    #[error(
+        "cannot read {file}: {reason}; %include is relative to the folder that paceline is started in"
+    )]
+    Include {
+        /// Its name as it was written.
+        file: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// Not a connection string.
+    #[error(
+        "this is no list of key=value; put values with spaces in single quotes, write a single quote in them twice, and leave out keys that have no value"
+    )]
+    ConnectionString,
+    /// A key that PgBouncer does not have either.
+    #[error("unknown key \"{key}\" in [{section}]; {}", remedy(.nearest.as_deref()))]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Where it was written.
+        section: &'static str,
+        /// The key that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A name that means something else.
+    #[error(
+        "\"{name}\" cannot be the name of a database: clients find the admin console there; choose another one"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+    /// Not a number as PgBouncer reads it.
+    #[error("{key}: {got} is not a whole number; write digits only")]
+    Number {
+        /// The key.
+        key: String,
+        /// What was written.
+        got: String,
+    },
+    /// Something that Paceline cannot do, and that nobody would want to be without unawares.
+    #[error("{key}: {why}")]
+    Refused {
+        /// The key.
+        key: String,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+fn remedy(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean \"{nearest}\"?"),
+        None => "PgBouncer 1.25 has no such key; remove it".to_owned(),
+    }
+}

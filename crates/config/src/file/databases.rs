@@ -1,0 +1,194 @@
+//! The tables `[databases.NAME]`, `[databases.NAME.users.USER]` and `[users.USER]`.
+
+use super::reader::{Entry, Reader, toml_key};
+use crate::config::{ANY_DATABASE, Database, DatabaseLogin};
+use crate::error::ConfigProblem;
+use crate::overrides::{self, PoolOverrides};
+use crate::secret;
+use crate::settings::Table;
+use crate::upstream::Upstream;
+use crate::value::{self, ValueError, Written};
+use std::collections::BTreeMap;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The keys of `[databases.NAME]` that are no overrides.
+const DATABASE_KEYS: [&str; 11] = [
+    "primary",
+    "password_file",
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
+    "auth_user",
+    "auth_query",
+    "auth_dbname",
+    "connect_query",
+    "users",
+];
+
+/// The startup parameters of server connections among them, in the order of the documentation.
+const STARTUP_KEYS: [&str; 4] = [
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "application_name",
+];
+
+/// The keys that a table of a database or user may have.
+pub(crate) fn keys_of(table: Table) -> Vec<&'static str> {
+    let others: &[&str] = match table {
+        Table::Database => &DATABASE_KEYS,
+        Table::UserOfDatabase | Table::User => &[],
+    };
+    let overrides = overrides::names_in(table);
+    overrides.chain(others.iter().copied()).collect()
+}
+
+/// Reads `[databases.NAME]`. `None`, and a note: the table does not say where the database is.
+pub(super) fn database(
+    reader: &mut Reader,
+    name: &str,
+    content: &Spanned<DeValue<'_>>,
+) -> Option<Database> {
+    let table = format!("databases.{}", toml_key(name));
+    // An inline table or [databases.x] starts here; a missing key has no better place.
+    let start = content.span().start;
+    let mut primary = None;
+    let mut overrides = PoolOverrides::default();
+    let mut password_file = None;
+    let mut startup = Vec::new();
+    let mut connect_query = None;
+    let mut login = DatabaseLogin::default();
+    let mut users = BTreeMap::new();
+    let before = reader.problems.len();
+    for (key, written) in reader.entries(&table, content) {
+        match key.get_ref().as_ref() {
+            "primary" => primary = self::primary(reader, written),
+            "password_file" => password_file = Some(written),
+            key if STARTUP_KEYS.contains(&key) => {
+                let value = reader.value(key, written, value::parameter);
+                startup.extend(value.map(|value| (key.to_owned(), value)));
+            }
+            "auth_user" => login.auth_user = reader.value("auth_user", written, value::text),
+            "auth_query" => login.auth_query = reader.value("auth_query", written, value::text),
+            "auth_dbname" => {
+                login.auth_dbname = reader.value("auth_dbname", written, value::text);
+            }
+            "connect_query" => {
+                connect_query = reader.value("connect_query", written, value::text);
+            }
+            "users" => {
+                let table = format!("{table}.users");
+                for (user, content) in reader.entries(&table, written) {
+                    let name = user.get_ref();
+                    let table = format!("{table}.{}", toml_key(name));
+                    let overrides = read_overrides(reader, &table, Table::UserOfDatabase, content);
+                    users.insert(name.to_string(), overrides);
+                }
+            }
+            _ => read_override(
+                reader,
+                &table,
+                Table::Database,
+                (key, written),
+                &mut overrides,
+            ),
+        }
+    }
+    let Some(mut primary) = primary else {
+        // A primary that is there but wrong, or a table that is no table, has been noted already.
+        if reader.problems.len() == before {
+            reader.note(start, ConfigProblem::NoPrimary { table });
+        }
+        return None;
+    };
+    if let Some(written) = password_file {
+        password(reader, &mut primary, written);
+    }
+    if name == ANY_DATABASE {
+        primary.dbname = None;
+    }
+    Some(Database {
+        primary,
+        overrides,
+        startup,
+        connect_query: connect_query.unwrap_or_default(),
+        login,
+        users,
+    })
+}
+
+/// Reads the table called `name`, which holds overrides only.
+pub(super) fn read_overrides(
+    reader: &mut Reader,
+    name: &str,
+    table: Table,
+    content: &Spanned<DeValue<'_>>,
+) -> PoolOverrides {
+    let mut overrides = PoolOverrides::default();
+    for entry in reader.entries(name, content) {
+        read_override(reader, name, table, entry, &mut overrides);
+    }
+    overrides
+}
+
+/// Reads one key of the table called `name` as an override.
+fn read_override(
+    reader: &mut Reader,
+    name: &str,
+    table: Table,
+    (key, written): Entry<'_, '_>,
+    overrides: &mut PoolOverrides,
+) {
+    let Some(known) = overrides::key_in(table, key.get_ref()) else {
+        return reader.unknown_key(key, name, &keys_of(table));
+    };
+    if let Err(problem) = overrides.set(known, Written::in_toml(written.get_ref())) {
+        reader.note(written.span().start, problem);
+    }
+}
+
+fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
+    let upstream = match Written::in_toml(written.get_ref()) {
+        Written::Text(url) => {
+            let at = written.span().start;
+            let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
+            reader.remarks.extend(exposed.map(|remark| (at, remark)));
+            Upstream::from_url(url).map_err(ConfigProblem::from)
+        }
+        _ => {
+            let got = "this".to_owned();
+            let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
+            Err(ConfigProblem::Value {
+                key: "primary".to_owned(),
+                error: ValueError::Kind {
+                    got,
+                    wanted,
+                    example,
+                },
+            })
+        }
+    };
+    upstream
+        .map_err(|wrong| reader.note(written.span().start, wrong))
+        .ok()
+}
+
+/// Gives `primary` the password that is in a file of its own.
+fn password(reader: &mut Reader, primary: &mut Upstream, written: &Spanned<DeValue<'_>>) {
+    let Some(Some(file)) = reader.value("password_file", written, value::file) else {
+        return;
+    };
+    let at = written.span().start;
+    if primary.password.is_some() {
+        return reader.note(at, ConfigProblem::TwoPasswords);
+    }
+    match secret::read(&file) {
+        Ok(password) => primary.password = Some(password),
+        Err(error) => reader.note(at, error.into()),
+    }
+    reader
+        .remarks
+        .extend(secret::exposed(&file).map(|remark| (at, remark)));
+}

@@ -1,0 +1,80 @@
+//! The lists `[[take]]` and `[[group]]`.
+
+use super::reader::Reader;
+use crate::error::ConfigProblem;
+use crate::function::{Declared, Role};
+use crate::value::{self, ValueError, Written};
+use std::ops::RangeInclusive;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The lists that declare functions.
+pub(crate) const LISTS: [&str; 2] = ["take", "group"];
+
+pub(crate) const TAKE_KEYS: [&str; 2] = ["function", "limit_argument"];
+pub(crate) const GROUP_KEYS: [&str; 1] = ["function"];
+
+/// PostgreSQL's own limit for the arguments of a function.
+const ARGUMENT: RangeInclusive<usize> = 1..=100;
+
+/// Reads `[[take]]` or `[[group]]`.
+pub(super) fn read(
+    reader: &mut Reader,
+    list: &'static str,
+    content: &Spanned<DeValue<'_>>,
+    known: &mut Vec<Declared>,
+) {
+    let DeValue::Array(items) = content.get_ref() else {
+        return reader.note(content.span().start, ConfigProblem::NotAList { name: list });
+    };
+    for item in items.iter() {
+        if let DeValue::Table(_) = item.get_ref() {
+            function(reader, list, item, known);
+        } else {
+            reader.note(item.span().start, ConfigProblem::NotAList { name: list });
+        }
+    }
+}
+
+fn function(
+    reader: &mut Reader,
+    list: &'static str,
+    item: &Spanned<DeValue<'_>>,
+    known: &mut Vec<Declared>,
+) {
+    let table = format!("[{list}]");
+    let before = reader.problems.len();
+    let (mut function, mut limit_argument) = (None, None);
+    for (key, written) in reader.entries(&table, item) {
+        match key.get_ref().as_ref() {
+            "function" => {
+                let name = reader.value("function", written, value::function);
+                function = name.map(|name| (written.span().start, name));
+            }
+            "limit_argument" if list == "take" => {
+                limit_argument = reader.value("limit_argument", written, argument);
+            }
+            _ if list == "take" => reader.unknown_key(key, &table, &TAKE_KEYS),
+            _ => reader.unknown_key(key, &table, &GROUP_KEYS),
+        }
+    }
+    let Some((at, function)) = function else {
+        if reader.problems.len() == before {
+            reader.note(item.span().start, ConfigProblem::NoFunction { table });
+        }
+        return;
+    };
+    if known.iter().any(|other| other.function == function) {
+        let function = function.to_string();
+        return reader.note(at, ConfigProblem::DeclaredTwice { function });
+    }
+    let role = match list {
+        "take" => Role::Take { limit_argument },
+        _ => Role::Group,
+    };
+    known.push(Declared { function, role });
+}
+
+fn argument(written: Written<'_>) -> Result<usize, ValueError> {
+    value::count(written, &ARGUMENT)
+}

@@ -1,0 +1,134 @@
+//! Imports of files, and passwords in files.
+
+use super::*;
+use crate::Config;
+use std::os::unix::fs::PermissionsExt;
+
+const INI: &str = "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n[databases]\n\
+                   a = host=h user=u password='s3''cret'\n\"b/../c\" = host=h password=other\nc = host=h\n";
+
+/// A folder with this text in `p.ini`.
+fn folder(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("p.ini"), text).unwrap();
+    folder
+}
+
+/// The remarks about passwords.
+fn of_passwords(imported: &Imported) -> Vec<String> {
+    let remarks = imported.remarks.iter().map(Remark::to_string);
+    remarks
+        .filter(|remark| remark.contains("password"))
+        .collect()
+}
+
+#[test]
+fn passwords_go_into_files_that_nobody_else_can_read() {
+    let folder = folder(INI);
+    let ini = folder.path().join("p.ini");
+    let secrets = folder.path().join("new/secrets");
+    let imported = import(&ini, Some(&secrets)).unwrap();
+    assert_eq!(of_passwords(&imported), [""; 0]);
+    for (name, content) in [
+        ("1-a.password", "s3'cret\n"),
+        ("2-b____c.password", "other\n"),
+    ] {
+        let file = secrets.join(name);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+        assert_eq!(
+            std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(
+            imported
+                .toml
+                .contains(&format!("password_file = \"{}\"", file.display()))
+        );
+    }
+    let toml = folder.path().join("p.toml");
+    std::fs::write(&toml, &imported.toml).unwrap();
+    assert_eq!(Config::load(&toml).unwrap(), Config::load(&ini).unwrap());
+    // Nothing is overwritten.
+    let again = import(&ini, Some(&secrets)).unwrap_err().to_string();
+    assert!(again.contains("1-a.password: "), "{again}");
+}
+
+#[test]
+fn without_a_folder_passwords_are_left_out() {
+    let folder = folder(INI);
+    let imported = import(&folder.path().join("p.ini"), None).unwrap();
+    assert!(!imported.toml.contains("s3'cret") && !imported.toml.contains("other"));
+    let remarks = of_passwords(&imported);
+    assert_eq!(remarks.len(), 2);
+    assert!(remarks[0].starts_with("database a: its password is not shown"));
+    Config::from_toml(&imported.toml, "p.toml").unwrap();
+}
+
+#[test]
+fn only_a_pgbouncer_ini_is_imported() {
+    let folder = folder("[pgbouncer]\ncolour = 1");
+    let ini = folder.path().join("p.ini");
+    assert!(
+        import(&ini, None)
+            .unwrap_err()
+            .to_string()
+            .contains("unknown key \"colour\"")
+    );
+    let toml = folder.path().join("p.toml");
+    std::fs::write(&toml, "[paceline]").unwrap();
+    assert!(
+        import(&toml, None)
+            .unwrap_err()
+            .to_string()
+            .ends_with("is no pgbouncer.ini; paceline reads it as it is")
+    );
+}
+
+#[test]
+fn a_password_may_be_in_a_file() {
+    let folder = folder("s3cret\n");
+    let file = folder.path().join("p.ini");
+    let chmod =
+        |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    let file = file.display();
+    let beside = format!("[databases.x]\nprimary = \"postgres://u@h\"\npassword_file = \"{file}\"");
+    let within = format!("[databases.x]\nprimary = \"postgres://u@h?password_file={file}\"");
+    let written = "[databases.x]\nprimary = \"postgres://u:s3cret@h\"";
+    let read = |text: &str| {
+        super::super::file::read(text, &|line| format!("p:{line}"))
+            .map_err(|error| error.to_string())
+    };
+    for text in [&beside, &within] {
+        chmod(0o600);
+        assert_eq!(read(text), read(written));
+        chmod(0o604);
+        let (_, remarks) = read(text).unwrap();
+        assert!(
+            remarks[0]
+                .to_string()
+                .contains("every user of this machine can read")
+        );
+    }
+    let both = beside.replace("u@h", "u:p@h");
+    assert_eq!(
+        read(&both).unwrap_err(),
+        "p:3: password_file: the URL has a password, too; keep one of the two"
+    );
+    let both = within.replace("u@h", "u:p@h");
+    assert_eq!(
+        read(&both).unwrap_err(),
+        "p:2: the URL has a password and a password_file; keep one of the two"
+    );
+    let missing = beside.replace("p.ini", "nothing");
+    assert!(
+        read(&missing)
+            .unwrap_err()
+            .starts_with("p:3: password_file: cannot read ")
+    );
+    let missing = within.replace("p.ini", "nothing");
+    assert!(
+        read(&missing)
+            .unwrap_err()
+            .starts_with("p:2: password_file of the URL: cannot read ")
+    );
+}

@@ -1,0 +1,177 @@
+//! `pgbouncer.ini`, read as it is. It becomes the text of a `paceline.toml`, which is then read like any other: what a value may
+//! be is said in one place, for both kinds of file.
+//!
+//! Defaults are PgBouncer's. A key without an equal here is accepted with a remark, unless somebody would rely on it for safety:
+//! then it is an error. What becomes of each key: [`known`], `docs/from-pgbouncer.md`.
+
+mod diagnostics;
+mod known;
+mod lines;
+mod mapping;
+mod pairs;
+mod parameters;
+mod sections;
+mod server;
+mod settings;
+mod source_line;
+#[cfg(test)]
+mod tests;
+mod toml_writer;
+
+pub use known::pgbouncer_mapping;
+pub use mapping::Mapping;
+pub(crate) use toml_writer::Passwords;
+
+use crate::config::Config;
+use crate::error::{ConfigError, IniError};
+use crate::file;
+use crate::remark::Remark;
+use diagnostics::Diagnostics;
+use lines::{Content, Line};
+use settings::{Main, Section};
+use source_line::SourceLine;
+use std::collections::BTreeMap;
+use std::path::Path;
+use toml_writer::TomlWriter;
+
+/// The section of the settings.
+const MAIN: &str = "pgbouncer";
+
+/// A `pgbouncer.ini` that was understood.
+pub(super) struct Ini {
+    writer: TomlWriter,
+    file: String,
+    /// What an operator should know.
+    pub(super) remarks: Vec<Remark>,
+}
+
+/// Whether the file at `path` with this `text` is a `pgbouncer.ini`: by its name, or, if that is neither `.ini` nor `.toml`, by a
+/// section or directive that only such a file has.
+pub(super) fn is_ini(path: &Path, text: &str) -> bool {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("ini") => true,
+        Some("toml") => false,
+        _ => text.lines().map(str::trim_start).any(|line| {
+            line.starts_with("[pgbouncer]") || line.starts_with(';') || line.starts_with("%include")
+        }),
+    }
+}
+
+/// Reads the text of a `pgbouncer.ini`. `file` only names it in messages.
+///
+/// # Errors
+/// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
+    let mut diagnostics = Diagnostics::default();
+    let lines = lines::read(text, file, &mut diagnostics);
+    let sections = Sections::sort(lines, file, &mut diagnostics);
+    let mut writer = TomlWriter::default();
+    sections.main.convert(&mut writer, &mut diagnostics);
+    sections::databases(
+        &sections.databases,
+        &sections.main,
+        &mut writer,
+        &mut diagnostics,
+    );
+    sections::users(&sections.users, &mut writer, &mut diagnostics);
+    sections::peers(
+        &sections.peers,
+        &sections.main,
+        &mut writer,
+        &mut diagnostics,
+    );
+    Ok(Ini {
+        writer,
+        file: file.to_owned(),
+        remarks: diagnostics.verdict()?,
+    })
+}
+
+impl Ini {
+    /// The configuration that it is, and what else an operator should know.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when values do not fit their keys, each with its line.
+    pub(super) fn config(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
+        let written = self.writer.write(Passwords::Open);
+        let place = |line| written.place(line).unwrap_or_else(|| self.file.clone());
+        let (config, remarks) = file::read(&written.text, &place)?;
+        Ok((config, [self.remarks.clone(), remarks].concat()))
+    }
+
+    /// The text of a `paceline.toml` that means the same.
+    pub(super) fn toml(&self, passwords: Passwords<'_>) -> String {
+        self.writer.write(passwords).text
+    }
+
+    /// The databases whose server has a password, and the password.
+    pub(super) fn passwords(&self) -> impl Iterator<Item = (&str, &str)> {
+        let servers = self.writer.servers_with_password();
+        servers.filter_map(|server| Some((server.database.as_str(), server.password.as_deref()?)))
+    }
+}
+
+/// The lines by section.
+struct Sections {
+    main: Main,
+    databases: Section,
+    users: Section,
+    peers: Section,
+}
+
+impl Sections {
+    fn sort(lines: Vec<Line>, file: &str, diagnostics: &mut Diagnostics) -> Sections {
+        let mut sections: BTreeMap<String, Section> = BTreeMap::new();
+        let (mut current, mut header) = (None, None);
+        for Line { place, content } in lines {
+            match content {
+                Content::Section(name) => {
+                    if name == MAIN {
+                        header.get_or_insert_with(|| place.clone());
+                    }
+                    check_header(&name, &sections, &place, diagnostics);
+                    current = Some(name);
+                }
+                Content::Assignment { key, value } => match &current {
+                    Some(name) => {
+                        let section = sections.entry(name.clone()).or_default();
+                        section.insert(key, (value, place));
+                    }
+                    None => diagnostics.wrong(&place, IniError::NoSection { key }),
+                },
+            }
+        }
+        let header = header.unwrap_or_else(|| {
+            let place = SourceLine::start(file);
+            diagnostics.wrong(&place, IniError::NoMainSection);
+            place
+        });
+        if sections.get("databases").is_none_or(Section::is_empty) {
+            diagnostics.wrong(&header, IniError::NoDatabase);
+        }
+        // What stands below an unknown section has been told with it.
+        let mut section = |name| sections.remove(name).unwrap_or_default();
+        Sections {
+            main: Main::new(section(MAIN), header),
+            databases: section("databases"),
+            users: section("users"),
+            peers: section("peers"),
+        }
+    }
+}
+
+fn check_header(
+    name: &str,
+    before: &BTreeMap<String, Section>,
+    place: &SourceLine,
+    diagnostics: &mut Diagnostics,
+) {
+    match name {
+        MAIN if before.contains_key(MAIN) => diagnostics.wrong(place, IniError::SecondSection),
+        MAIN | "databases" | "users" | "peers" => {}
+        _ => {
+            let name = name.to_owned();
+            diagnostics.wrong(place, IniError::UnknownSection { name });
+        }
+    }
+}

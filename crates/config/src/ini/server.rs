@@ -1,0 +1,125 @@
+//! Where a database of a `pgbouncer.ini` is, and its URL.
+
+use std::fmt::Write as _;
+
+/// The server of a database.
+pub(super) struct Server {
+    /// The name of the database for clients.
+    pub(super) database: String,
+    /// A name, an address, or the folder of a Unix socket.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    /// `None`: the name that the client says.
+    pub(super) dbname: Option<String>,
+}
+
+impl Server {
+    /// The URL, without the password.
+    pub(super) fn url(&self) -> String {
+        self.url_with(None)
+    }
+
+    /// The URL with the password, if there is one: for the reader only, not to be shown.
+    pub(super) fn url_with_password(&self) -> String {
+        self.url_with(self.password.as_deref())
+    }
+
+    fn url_with(&self, password: Option<&str>) -> String {
+        let mut url = "postgres://".to_owned();
+        if self.user.is_some() || password.is_some() {
+            url.push_str(&encoded(self.user.as_deref().unwrap_or_default()));
+            if let Some(password) = password {
+                url.push(':');
+                url.push_str(&encoded(password));
+            }
+            url.push('@');
+        }
+        // An IPv6 address may name its zone (fe80::1%eth0).
+        match self.host.contains(':') {
+            true => {
+                let host = self.host.replace('%', "%25");
+                let _ = write!(url, "[{host}]");
+            }
+            false => url.push_str(&encoded(&self.host)),
+        }
+        // Writing to a String does not fail.
+        let _ = write!(url, ":{}", self.port);
+        if let Some(dbname) = &self.dbname {
+            url.push('/');
+            url.push_str(&encoded(dbname));
+        }
+        url
+    }
+}
+
+/// Percent-encodes whatever might mean something in a URL.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
+            // Writing to a String does not fail.
+            _ => drop(write!(encoded, "%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Server;
+    use crate::upstream::{Host, Upstream};
+    use proptest::prelude::*;
+
+    fn server(host: &str) -> Server {
+        Server {
+            database: "app".to_owned(),
+            host: host.to_owned(),
+            port: 5432,
+            user: None,
+            password: None,
+            dbname: None,
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_addresses_and_folders() {
+        for (host, url) in [
+            ("db.example", "postgres://db.example:5432"),
+            ("10.0.0.5", "postgres://10.0.0.5:5432"),
+            ("::1", "postgres://[::1]:5432"),
+            ("fe80::1%eth0", "postgres://[fe80::1%25eth0]:5432"),
+            ("/run/postgresql", "postgres://%2Frun%2Fpostgresql:5432"),
+        ] {
+            assert_eq!(server(host).url(), url);
+            let expected = match host.starts_with('/') {
+                true => Host::Unix(host.into()),
+                false => Host::Tcp(host.to_owned()),
+            };
+            assert_eq!(Upstream::from_url(url).unwrap().host, expected);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(paceline_testing::cases(256))]
+
+        #[test]
+        fn every_part_is_read_back(user in "[^\0]{1,9}", password in "[^\0]{1,9}", dbname in "[^\0]{1,9}") {
+            let server = Server {
+                user: Some(user.clone()),
+                password: Some(password.clone()),
+                dbname: Some(dbname.clone()),
+                ..server("db")
+            };
+            let read = Upstream::from_url(&server.url_with_password()).unwrap();
+            prop_assert_eq!(read.user, Some(user.clone()));
+            prop_assert_eq!(read.password.map(|secret| secret.reveal().to_owned()), Some(password));
+            prop_assert_eq!(read.dbname, Some(dbname));
+            let read = Upstream::from_url(&server.url()).unwrap();
+            prop_assert_eq!((read.user, read.password), (Some(user), None));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Paceline's configuration: its keys, their defaults and limits, and the readers of its files.
+//!
+//! A configuration comes from a file, from the URL of a server, or from the defaults, and from the environment and `--set`. All
+//! end in the same [`Config`]; every value in it has been checked, so that its users need not check again. This crate reads text
+//! and files: it opens no socket and looks up no host name.
+//!
+//! A key of `[paceline]` is one entry in the file of its theme in `settings/`. Its field, default, reader, overrides per database
+//! and user, the schema and the tables of the documentation follow from the entry. A key of PgBouncer's has one more entry, in
+//! `ini/known.rs`.
+
+mod access;
+mod config;
+mod duration;
+mod environment;
+mod error;
+mod file;
+mod function;
+mod import;
+mod ini;
+mod load;
+mod overrides;
+mod peer;
+mod pool_settings;
+mod protocols;
+mod remark;
+mod schema;
+mod secret;
+mod settings;
+mod ssl_mode;
+mod suggest;
+mod upstream;
+mod value;
+mod words;
+
+#[cfg(test)]
+mod documents;
+#[cfg(test)]
+mod tests;
+
+pub use config::{ANY_DATABASE, Config, Database, DatabaseLogin, PACELINE, PGBOUNCER};
+pub use environment::PREFIX;
+pub use error::{ConfigError, Problem};
+pub use function::{Declared, Role};
+pub use import::{ImportError, Imported, import};
+pub use ini::{Mapping, pgbouncer_mapping};
+pub use load::{Format, seconds};
+pub use overrides::PoolOverrides;
+pub use peer::Peer;
+pub use pool_settings::PoolSettings;
+pub use protocols::Protocols;
+pub use remark::Remark;
+pub use schema::schema;
+pub use secret::Secret;
+pub use settings::{
+    AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
+    Login, Operation, PoolMode, Pooling, Section, SessionState, Settings, Side, State, Table, Tcp,
+    Timeouts, keys, sections,
+};
+pub use ssl_mode::SslMode;
+pub use upstream::{Host, Upstream, UpstreamTls};

@@ -1,0 +1,119 @@
+//! Where a configuration comes from: a file, its text, the URL of a server, `--set`.
+
+use crate::config::{ANY_DATABASE, Config, Database};
+use crate::duration::{self, BareUnit};
+use crate::error::{ConfigError, Problem};
+use crate::remark::Remark;
+use crate::upstream::Upstream;
+use crate::{file, ini, secret, settings};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// How a configuration file is written.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// As its name or its text suggests.
+    #[default]
+    Guessed,
+    /// As a `pgbouncer.ini`.
+    Ini,
+}
+
+pub(crate) fn read_to_string(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|reason| ConfigError::Unreadable {
+        file: path.display().to_string(),
+        reason,
+    })
+}
+
+/// Reads a time as the configuration has it: a bare number is seconds.
+pub fn seconds(text: &str) -> Option<Duration> {
+    duration::parse(text, BareUnit::Seconds)
+}
+
+impl Config {
+    /// Reads the text of a configuration file. `file` only names it in error messages.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+    pub fn from_toml(text: &str, file: &str) -> Result<Config, ConfigError> {
+        let (config, _) = file::read(text, &|line| format!("{file}:{line}"))?;
+        Ok(config)
+    }
+
+    /// Reads the configuration file at `path`, a `paceline.toml` or a `pgbouncer.ini`. Remarks go to the log.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unreadable`] when the file cannot be read, [`ConfigError::Invalid`] with
+    /// every problem that was found, each with its line.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let (config, remarks) = Config::load_with_remarks(path, Format::Guessed)?;
+        for remark in remarks.iter().filter(|remark| remark.holds(&config)) {
+            tracing::warn!("{remark}");
+        }
+        Ok(config)
+    }
+
+    /// Reads as [`Config::load`] does, and returns what an operator should know beside.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_with_remarks(
+        path: &Path,
+        format: Format,
+    ) -> Result<(Config, Vec<Remark>), ConfigError> {
+        let file = path.display().to_string();
+        let text = read_to_string(path)?;
+        if format == Format::Ini || ini::is_ini(path, &text) {
+            return ini::read(&text, &file)?.config();
+        }
+        file::read(&text, &|line| format!("{file}:{line}"))
+    }
+
+    /// Defaults, with every database name passed through to the server at `url` (`--upstream`).
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
+    pub fn for_upstream(url: &str) -> Result<Config, ConfigError> {
+        Config::passing_on("--upstream", url)
+    }
+
+    /// As [`Config::for_upstream`], for a URL that comes from the option or variable called `source`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn passing_on(source: &str, url: &str) -> Result<Config, ConfigError> {
+        let mut primary = Config::upstream(source, url)?;
+        primary.dbname = None;
+        Ok(Config {
+            databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
+            ..Config::default()
+        })
+    }
+
+    /// What an operator should know of a URL that comes from the option or variable called `source`.
+    pub fn remark_of_upstream(source: &str, url: &str) -> Option<Remark> {
+        let exposed = secret::exposed(&Upstream::password_file(url)?)?;
+        Some(Remark::new(source, exposed))
+    }
+
+    /// The server at `url` (`--upstream`).
+    ///
+    /// # Errors
+    /// As [`Config::for_upstream`].
+    pub fn upstream(option: &str, url: &str) -> Result<Upstream, ConfigError> {
+        Upstream::from_url(url)
+            .map_err(|wrong| ConfigError::one(Problem::argument(option, wrong.into())))
+    }
+
+    /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when there is no `=`, no such key, or the value does not fit it; then nothing is changed.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
+            ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
+        })
+    }
+}

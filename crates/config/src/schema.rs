@@ -1,0 +1,142 @@
+//! The JSON schema of `paceline.toml`, for editors: made from the keys, kept as `deploy/paceline.schema.json`. It knows kinds and
+//! limits of values; what only a whole file can have wrong, `paceline check` tells.
+
+use crate::file::{GROUP_KEYS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
+use crate::settings::{Key, Settings, Table, keys};
+use serde_json::{Map, Value, json};
+
+/// The dialect that it is written in.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of a `paceline.toml`.
+pub fn schema() -> Value {
+    let mut tables = Map::new();
+    for table in TABLES {
+        tables.insert(table.to_owned(), of_table(table));
+    }
+    tables.insert("take".to_owned(), functions(&TAKE_KEYS));
+    tables.insert("group".to_owned(), functions(&GROUP_KEYS));
+    json!({
+        "$schema": DIALECT,
+        "title": "paceline.toml",
+        "description": "The configuration of Paceline: docs/configuration.md",
+        "type": "object",
+        "properties": tables,
+        "additionalProperties": false,
+    })
+}
+
+fn of_table(name: &str) -> Value {
+    match name {
+        "paceline" => object(keys().map(|key| (key.name, setting(key))), &[]),
+        "databases" => {
+            let keys = keys_of(Table::Database).into_iter();
+            let properties = keys.map(|key| (key, of_database(key)));
+            named(object(properties, &["primary"]))
+        }
+        "peers" => {
+            let properties = PEER_KEYS.into_iter().map(|key| (key, of_peer(key)));
+            named(object(properties, &["host"]))
+        }
+        _ => named(of_user(Table::User)),
+    }
+}
+
+fn of_peer(key: &str) -> Value {
+    match key {
+        "host" => {
+            text("Where the peer listens alone: a name, an address, or the folder of a Unix socket")
+        }
+        "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535, "default": 6432 }),
+        key => as_in_settings(key),
+    }
+}
+
+fn of_database(key: &str) -> Value {
+    match key {
+        "primary" => text("The server: postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
+        "password_file" => text("The file that holds the password, and nothing else"),
+        "client_encoding" | "datestyle" | "timezone" | "application_name" => {
+            text("A setting that server connections are begun with; a client's own replaces it")
+        }
+        "connect_query" => text("A query that each server connection runs before it serves"),
+        "users" => named(of_user(Table::UserOfDatabase)),
+        key => as_in_settings(key),
+    }
+}
+
+fn of_user(table: Table) -> Value {
+    let keys = keys_of(table).into_iter();
+    object(keys.map(|key| (key, as_in_settings(key))), &[])
+}
+
+/// A key that replaces one of `[paceline]`, which has the same name or `default_` before it.
+fn as_in_settings(name: &str) -> Value {
+    let is_it = |key: &&Key| key.name == name || key.name.strip_prefix("default_") == Some(name);
+    match keys().find(is_it) {
+        Some(key) => {
+            let mut schema = setting(key);
+            // The default is that of [paceline].
+            if let Some(schema) = schema.as_object_mut() {
+                schema.remove("default");
+            }
+            schema
+        }
+        None => json!({ "type": ["string", "number", "boolean"] }),
+    }
+}
+
+fn setting(key: &Key) -> Value {
+    let mut schema = match key.schema() {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.insert("description".to_owned(), key.meaning.into());
+    let default = key.show(&Settings::default());
+    if let Some(default) = in_json(&default) {
+        schema.insert("default".to_owned(), default);
+    }
+    Value::Object(schema)
+}
+
+/// The value of a TOML text.
+fn in_json(toml: &str) -> Option<Value> {
+    let document: toml::Table = format!("value = {toml}").parse().ok()?;
+    serde_json::to_value(document.get("value")?).ok()
+}
+
+fn functions(known: &[&str]) -> Value {
+    let properties = known.iter().map(|key| (*key, of_function(key)));
+    let item = object(properties, &["function"]);
+    json!({ "type": "array", "items": item })
+}
+
+fn of_function(key: &str) -> Value {
+    match key {
+        "limit_argument" => json!({ "type": "integer", "minimum": 1, "maximum": 100 }),
+        _ => text("The function: name or schema.name"),
+    }
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// Tables of names of one's own.
+fn named(table: Value) -> Value {
+    json!({ "type": "object", "additionalProperties": table })
+}
+
+fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>, required: &[&str]) -> Value {
+    let own = |(name, schema): (&str, Value)| (name.to_owned(), schema);
+    let properties: Map<String, Value> = properties.into_iter().map(own).collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests;

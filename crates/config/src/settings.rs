@@ -1,0 +1,126 @@
+//! The `[paceline]` table: checked values, and the list of keys that reads, shows and documents them. Each theme has a file,
+//! in which an entry declares a key.
+
+mod encryption;
+pub(crate) mod form;
+mod grouping;
+pub(crate) mod key;
+mod listening;
+mod logging;
+mod login;
+mod operation;
+mod pooling;
+mod state;
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+
+pub use encryption::{Encryption, Side};
+pub use grouping::Grouping;
+pub use key::Table;
+pub use listening::Listening;
+pub(crate) use listening::PEER_ID_MAX;
+pub use logging::{Facility, Logging};
+pub use login::{AuthType, Login};
+pub use operation::Operation;
+pub(crate) use pooling::POOL_SIZE;
+pub use pooling::{PoolMode, Pooling};
+pub use state::{ListenLost, ListenMode, SessionState, State};
+pub use tcp::Tcp;
+pub use timeouts::Timeouts;
+
+use crate::error::ConfigProblem;
+use crate::suggest;
+use crate::value::Written;
+use std::sync::LazyLock;
+
+/// One key of the `[paceline]` table.
+pub type Key = key::Key<Settings>;
+
+/// The keys of one theme.
+#[derive(Debug)]
+pub struct Section {
+    /// Its heading in the documentation.
+    pub heading: &'static str,
+    /// Its keys.
+    pub keys: Vec<Key>,
+}
+
+/// Puts the themes together, in the order of the documentation.
+macro_rules! settings {
+    ($( $(#[$about:meta])* $field:ident: $Section:ident, $heading:literal; )+) => {
+        /// The `[paceline]` table, checked. The meaning of a key, its unit and its limits: [`keys`].
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Settings {
+            $( $(#[$about])* pub $field: $Section, )+
+        }
+
+        $(
+            impl AsRef<$Section> for Settings {
+                fn as_ref(&self) -> &$Section {
+                    &self.$field
+                }
+            }
+
+            impl AsMut<$Section> for Settings {
+                fn as_mut(&mut self) -> &mut $Section {
+                    &mut self.$field
+                }
+            }
+        )+
+
+        static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+            vec![$( Section { heading: $heading, keys: $Section::keys() } ),+]
+        });
+    };
+}
+
+settings! {
+    /// Where clients and monitoring connect.
+    listening: Listening, "Listening";
+    /// How TCP detects that the other end is gone.
+    tcp: Tcp, "TCP";
+    /// How clients prove their identity.
+    login: Login, "Login";
+    /// TLS, towards clients and servers.
+    encryption: Encryption, "TLS";
+    /// The number of connections, and how clients share them.
+    pooling: Pooling, "Pooling";
+    /// Limits of time.
+    timeouts: Timeouts, "Timeouts";
+    /// Session state that follows its client from server to server.
+    state: State, "Session state";
+    /// Statements that travel together.
+    grouping: Grouping, "Travelling together";
+    /// The log.
+    logging: Logging, "The log";
+    /// How the process runs.
+    operation: Operation, "Operation";
+}
+
+/// The themes of the `[paceline]` table, in the order of the documentation.
+pub fn sections() -> impl Iterator<Item = &'static Section> {
+    SECTIONS.iter()
+}
+
+/// Every key of the `[paceline]` table, in the order of the documentation.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    sections().flat_map(|section| &section.keys)
+}
+
+/// The key called `name`.
+pub(crate) fn key(name: &str) -> Result<&'static Key, ConfigProblem> {
+    let named = keys().find(|key| key.name == name);
+    named.ok_or_else(|| ConfigProblem::UnknownKey {
+        key: name.to_owned(),
+        table: "paceline".to_owned(),
+        nearest: suggest::nearest(name, keys().map(|key| key.name)).map(str::to_owned),
+    })
+}
+
+/// Carries out `key=value`.
+pub(crate) fn assign(settings: &mut Settings, assignment: &str) -> Result<(), ConfigProblem> {
+    let (name, value) = assignment.split_once('=').ok_or(ConfigProblem::NoValue)?;
+    key(name.trim())?.apply(settings, Written::Argument(value.trim()))
+}

@@ -1,0 +1,59 @@
+//! How clients prove their identity.
+
+use super::form::{AbsolutePath, Switch, Text, choice, timeout};
+use super::key::section;
+use crate::words::words;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// PgBouncer's query for the secret of a user that the file of users does not know.
+const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
+
+section! {
+    /// How clients prove their identity.
+    pub struct Login {
+        /// What a client must show to log in; see docs/login.md
+        auth_type: AuthType = AuthType::Trust, choice::<AuthType>();
+        /// Whether auth_type trust and any serve clients of other machines, too, who then need no password
+        auth_trust_remote: bool = false, Switch;
+        /// File of users and their secrets, PgBouncer's userlist.txt; "" for none
+        auth_file: Option<PathBuf> = None, AbsolutePath::File;
+        /// File of rules in the format of pg_hba.conf, for auth_type hba; "" for none
+        auth_hba_file: Option<PathBuf> = None, AbsolutePath::File;
+        /// File of the maps that rules name, in the format of pg_ident.conf; "" for none
+        auth_ident_file: Option<PathBuf> = None, AbsolutePath::File;
+        /// Asks the server for the secrets of users that auth_file does not know; "" for nobody
+        auth_user: String = String::new(), Text;
+        /// How auth_user asks for the user $1: one row, its name and its secret; name schemas, the search_path is
+        /// pg_catalog
+        auth_query: String = AUTH_QUERY.to_owned(), Text;
+        /// The database, as clients name it, in which auth_user asks; "" for the client's own
+        auth_dbname: String = String::new(), Text;
+        /// A client that has not logged in after this time is disconnected; 0 waits for ever
+        client_login_timeout: Duration = Duration::from_secs(60), timeout();
+        /// Text of a NOTICE that each client gets when it has logged in; "" for none
+        login_notify_message: String = String::new(), Text;
+    }
+}
+
+words! {
+    /// What a client must show.
+    pub enum AuthType {
+        /// Nothing.
+        Trust = "trust",
+        /// That it knows the password, by md5; by SCRAM if that is how the password is stored.
+        Md5 = "md5",
+        /// That it knows the password.
+        ScramSha256 = "scram-sha-256",
+        /// The password.
+        Plain = "plain",
+        /// A certificate with its name.
+        Cert = "cert",
+        /// What the first matching rule says.
+        Hba = "hba",
+        /// That the user of the operating system has its name.
+        Peer = "peer",
+        /// Nothing, not even its name.
+        Any = "any",
+    }
+}

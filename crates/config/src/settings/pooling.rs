@@ -1,0 +1,86 @@
+//! The number of connections, and how clients share them.
+
+use super::form::{Count, Text, choice, count, timeout};
+use super::key::{DATABASES, EVERYWHERE, OF_A_DATABASE, USERS_OF_ALL, section};
+use crate::words::words;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The limits of a pool's size; also those of the overrides per database and user.
+pub(crate) const POOL_SIZE: RangeInclusive<usize> = 1..=10_000;
+
+/// The limits of what a pool has besides: what it keeps, and its reserve. 0 is none.
+const POOL_PART: RangeInclusive<usize> = 0..=10_000;
+
+/// The limits of connections of a database or user; 0 is no limit.
+const CONNECTIONS: RangeInclusive<usize> = 0..=1_000_000;
+
+/// PgBouncer's word for a query without a statement, as the value of `server_check_query`.
+const EMPTY_QUERY: &str = "<empty>";
+
+words! {
+    /// How long a client keeps its server connection.
+    #[derive(Default)]
+    pub enum PoolMode {
+        /// Until the client disconnects.
+        Session = "session",
+        /// Until its transaction ends.
+        #[default]
+        Transaction = "transaction",
+        /// Until its statement ends: a transaction has one statement.
+        Statement = "statement",
+    }
+}
+
+section! {
+    /// The number of connections, and how clients share them.
+    pub struct Pooling {
+        /// How long a client keeps its server connection: until it leaves, its transaction ends, or its statement
+        /// ends
+        pool_mode: PoolMode = PoolMode::Transaction, choice::<PoolMode>(), overridden(EVERYWHERE);
+        /// What a server connection runs after a client's session (pool_mode session) before another client gets it;
+        /// "" runs nothing
+        server_reset_query: String = "DISCARD ALL".to_owned(), Text;
+        /// Query that an idle server connection must answer before it serves again; "" for none, <empty> for a query
+        /// without a statement
+        server_check_query: String = EMPTY_QUERY.to_owned(), Text;
+        /// Time for which a server connection may be idle and then serve without a check (server_check_query); 0 is a
+        /// check before each use. A connection that was opened or checked within the last second is not checked
+        server_check_delay: Duration = Duration::from_secs(30), timeout();
+        /// Most server connections that one pool (a database and a user) opens
+        default_pool_size: usize = 20, connections(POOL_SIZE), overridden(EVERYWHERE), named_there("pool_size", "default_pool_size");
+        /// Server connections that a pool keeps open while it has clients; never more than its size
+        min_pool_size: usize = 0, connections(POOL_PART), overridden(OF_A_DATABASE);
+        /// Further server connections that a pool opens for clients that wait longer than reserve_pool_timeout; 0 is
+        /// none
+        reserve_pool_size: usize = 0, connections(POOL_PART), overridden(EVERYWHERE), named_there("reserve_pool_size", "reserve_pool");
+        /// How long a client waits before its pool takes a connection from the reserve; 0 never does
+        reserve_pool_timeout: Duration = Duration::from_secs(5), timeout();
+        /// Most client connections at a time, all databases together
+        max_client_conn: usize = 10_000, connections(1..=1_000_000);
+        /// Most server connections of one database, all its pools together; 0 is no limit
+        max_db_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES);
+        /// Most server connections of one user on the server, all its pools together; 0 is no limit
+        max_user_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL);
+        /// Most clients of one database; 0 is no limit
+        max_db_client_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES);
+        /// Most clients of one user, all databases together; 0 is no limit
+        max_user_client_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL);
+    }
+}
+
+impl Pooling {
+    /// The query that checks a server connection; `None`: there is none.
+    pub fn check_query(&self) -> Option<&str> {
+        match self.server_check_query.as_str() {
+            "" => None,
+            EMPTY_QUERY => Some(""),
+            query => Some(query),
+        }
+    }
+}
+
+/// A number of connections.
+const fn connections(limits: RangeInclusive<usize>) -> Count {
+    count("connections", limits)
+}

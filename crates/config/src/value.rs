@@ -1,0 +1,348 @@
+//! Single values: from TOML or from a command-line argument to a checked Rust value.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use paceline_sql::Name;
+use thiserror::Error;
+use toml::de::DeValue;
+
+use super::duration::{self, BareUnit};
+use super::protocols::Protocols;
+
+/// A value as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written<'a> {
+    /// After `--set key=`: everything is text.
+    Argument(&'a str),
+    /// A TOML string.
+    Text(&'a str),
+    /// A TOML number in base ten.
+    Number(&'a str),
+    /// A TOML boolean.
+    Switch(bool),
+    /// Any other kind of TOML value, by its name.
+    Other(&'static str),
+}
+
+impl<'a> Written<'a> {
+    /// What `value` of a TOML document says.
+    pub(super) fn in_toml(value: &'a DeValue<'_>) -> Written<'a> {
+        match value {
+            DeValue::String(text) => Written::Text(text),
+            DeValue::Integer(number) if number.radix() == 10 => Written::Number(number.as_str()),
+            DeValue::Integer(_) => Written::Other("a number that is not decimal"),
+            DeValue::Float(number) => Written::Number(number.as_str()),
+            DeValue::Boolean(on) => Written::Switch(*on),
+            DeValue::Datetime(_) => Written::Other("a date"),
+            DeValue::Array(_) => Written::Other("a list"),
+            DeValue::Table(_) => Written::Other("a table"),
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Written::Argument("") => "nothing".to_owned(),
+            Written::Argument(text) | Written::Number(text) => text.to_owned(),
+            Written::Text(text) => format!("\"{text}\""),
+            Written::Switch(on) => on.to_string(),
+            Written::Other(kind) => kind.to_owned(),
+        }
+    }
+}
+
+/// Why a value does not fit its key.
+#[derive(Debug, Error, PartialEq)]
+pub(super) enum ValueError {
+    /// The wrong kind of value.
+    #[error("{got} is not {wanted}; write {example}")]
+    Kind {
+        /// What was written.
+        got: String,
+        /// What is wanted.
+        wanted: &'static str,
+        /// Something that would be accepted.
+        example: &'static str,
+    },
+    /// The right kind of value, too small or too large.
+    #[error("{got} is outside its limits; write a value from {least} to {most}")]
+    Limits {
+        /// What was written.
+        got: String,
+        /// The smallest value allowed.
+        least: String,
+        /// The largest value allowed.
+        most: String,
+    },
+    /// None of the words that there are.
+    #[error("{got} is none of: {among}")]
+    Choice {
+        /// What was written.
+        got: String,
+        /// What there is.
+        among: String,
+    },
+    /// A path that would depend on where paceline was started.
+    #[error("\"{0}\" is not an absolute path; write one that starts with /, or \"\" for none")]
+    RelativePath(String),
+}
+
+/// Reads a switch: `true` or `false`; as an argument also `on`, `off`, `yes`, `no`, `1`, `0`.
+pub(super) fn switch(written: Written<'_>) -> Result<bool, ValueError> {
+    let wrong = |example| ValueError::Kind {
+        got: written.describe(),
+        wanted: "a switch",
+        example,
+    };
+    match written {
+        Written::Switch(on) => Ok(on),
+        Written::Argument(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => Ok(true),
+            "false" | "off" | "no" | "0" => Ok(false),
+            _ => Err(wrong("on or off")),
+        },
+        _ => Err(wrong("true or false, without quotes")),
+    }
+}
+
+/// Reads a whole number within `limits`.
+pub(super) fn count(
+    written: Written<'_>,
+    limits: &RangeInclusive<usize>,
+) -> Result<usize, ValueError> {
+    let wrong = || ValueError::Kind {
+        got: written.describe(),
+        wanted: "a whole number",
+        example: "digits without quotes or unit, for example 20",
+    };
+    let outside = || ValueError::Limits {
+        got: written.describe(),
+        least: limits.start().to_string(),
+        most: limits.end().to_string(),
+    };
+    let (Written::Argument(text) | Written::Number(text)) = written else {
+        return Err(wrong());
+    };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    match text.parse() {
+        Ok(count) if limits.contains(&count) => Ok(count),
+        // Negative or more than usize holds: a number all the same.
+        _ => Err(outside()),
+    }
+}
+
+/// Reads a duration of at most `most`.
+pub(super) fn time(
+    written: Written<'_>,
+    bare: BareUnit,
+    most: Duration,
+) -> Result<Duration, ValueError> {
+    let wrong = || ValueError::Kind {
+        got: written.describe(),
+        wanted: "a duration",
+        example: match bare {
+            BareUnit::Seconds => {
+                "seconds, for example 15 or 0.5, or \"250ms\", \"10s\", \"2min\", \"1h\""
+            }
+            BareUnit::Milliseconds => "milliseconds, for example 500, or \"500ms\", \"2s\"",
+            BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
+        },
+    };
+    let (Written::Argument(text) | Written::Text(text) | Written::Number(text)) = written else {
+        return Err(wrong());
+    };
+    let duration = duration::parse(text, bare).ok_or_else(wrong)?;
+    if duration > most {
+        let (least, most) = (
+            duration::show(Duration::ZERO, bare),
+            duration::show(most, bare),
+        );
+        return Err(ValueError::Limits {
+            got: written.describe(),
+            least,
+            most,
+        });
+    }
+    Ok(duration)
+}
+
+/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Who may connect there is looked at with the
+/// whole configuration.
+pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
+    any_address(written, "127.0.0.1:6432 or [::1]:6432")
+}
+
+/// Reads an address to listen on, whoever can reach it; empty is none.
+pub(super) fn address(written: Written<'_>) -> Result<Option<SocketAddr>, ValueError> {
+    match written {
+        Written::Argument("") | Written::Text("") => Ok(None),
+        _ => any_address(written, "127.0.0.1:9127, or \"\" for none").map(Some),
+    }
+}
+
+fn any_address(written: Written<'_>, example: &'static str) -> Result<SocketAddr, ValueError> {
+    let address = match written {
+        Written::Argument(text) | Written::Text(text) => parse_listen(text.trim()),
+        _ => None,
+    };
+    address.ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted: "an address and port",
+        example,
+    })
+}
+
+fn parse_listen(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::new(
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port.parse().ok()?,
+        )),
+        None => text.parse().ok(),
+    }
+}
+
+/// Reads an absolute folder; empty is none.
+pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
+    path(
+        written,
+        "a folder",
+        "an absolute path in quotes, for example \"/run/paceline\"",
+    )
+}
+
+/// Reads the absolute path of a file; empty is none.
+pub(super) fn file(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
+    path(
+        written,
+        "a file",
+        "an absolute path in quotes, for example \"/etc/paceline/userlist.txt\"",
+    )
+}
+
+fn path(
+    written: Written<'_>,
+    wanted: &'static str,
+    example: &'static str,
+) -> Result<Option<PathBuf>, ValueError> {
+    let text = quoted(written, wanted, example)?;
+    match PathBuf::from(text) {
+        _ if text.is_empty() => Ok(None),
+        path if path.is_absolute() => Ok(Some(path)),
+        _ => Err(ValueError::RelativePath(text.to_owned())),
+    }
+}
+
+/// Reads the permissions of a file, octal as `chmod` takes them.
+pub(super) fn mode(written: Written<'_>) -> Result<u32, ValueError> {
+    const EVERYBODY: u32 = 0o777;
+    let mode = match written {
+        Written::Argument(text) | Written::Text(text) => u32::from_str_radix(text, 8).ok(),
+        _ => None,
+    };
+    mode.filter(|mode| *mode <= EVERYBODY)
+        .ok_or_else(|| ValueError::Kind {
+            got: written.describe(),
+            wanted: "permissions of a file",
+            example: "up to four octal digits in quotes, for example \"0770\"",
+        })
+}
+
+/// Reads any text.
+pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
+    quoted(written, "text", "it in quotes").map(str::to_owned)
+}
+
+/// Reads the value of a setting of PostgreSQL.
+pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
+    let (wanted, example) = ("a setting's value", "it in quotes, as PostgreSQL knows it");
+    let text = quoted(written, wanted, example)?;
+    // A zero byte ends strings in the protocol.
+    if text.is_empty() || text.contains('\0') {
+        let got = "this".to_owned();
+        return Err(ValueError::Kind {
+            got,
+            wanted,
+            example,
+        });
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads versions of TLS.
+pub(super) fn protocols(written: Written<'_>) -> Result<Protocols, ValueError> {
+    let (wanted, example) = (
+        "a list of versions of TLS",
+        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them",
+    );
+    let text = quoted(written, wanted, example)?;
+    Protocols::parse(text).ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted,
+        example,
+    })
+}
+
+/// Reads names that commas separate.
+pub(super) fn names(written: Written<'_>) -> Result<Vec<String>, ValueError> {
+    let text = quoted(written, "a list of names", "\"one, other\"")?;
+    let names = text.split(',').map(str::trim);
+    Ok(names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Reads one of several words.
+pub(super) fn choice(
+    written: Written<'_>,
+    among: &'static [&'static str],
+) -> Result<&'static str, ValueError> {
+    let text = match written {
+        Written::Argument(text) | Written::Text(text) => text,
+        _ => "",
+    };
+    let chosen = among.iter().find(|word| word.eq_ignore_ascii_case(text));
+    chosen.copied().ok_or_else(|| no_choice(written, among))
+}
+
+/// The error for a word that is not among several.
+pub(crate) fn no_choice(written: Written<'_>, among: &[&str]) -> ValueError {
+    ValueError::Choice {
+        got: written.describe(),
+        among: among.join(", "),
+    }
+}
+
+fn quoted<'a>(
+    written: Written<'a>,
+    wanted: &'static str,
+    example: &'static str,
+) -> Result<&'a str, ValueError> {
+    match written {
+        Written::Argument(text) | Written::Text(text) => Ok(text),
+        _ => Err(ValueError::Kind {
+            got: written.describe(),
+            wanted,
+            example,
+        }),
+    }
+}
+
+/// Reads the name of a function, as SQL spells it.
+pub(super) fn function(written: Written<'_>) -> Result<Name, ValueError> {
+    let name = match written {
+        Written::Text(text) => Name::parse(text),
+        _ => None,
+    };
+    name.ok_or_else(|| ValueError::Kind {
+        got: written.describe(),
+        wanted: "the name of a function",
+        example: "\"name\" or \"schema.name\", without brackets",
+    })
+}
