@@ -5,7 +5,7 @@ mod encryption;
 use super::Client;
 use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
-use crate::auth::{self, Aim, Identity, Refusal};
+use crate::auth::{self, Identity, LoginTarget, Refusal};
 use crate::cancel::{CancelKey, Cancels, Registration, Whereabouts};
 use crate::config::State;
 use crate::console;
@@ -262,11 +262,11 @@ async fn attempt(
         stream.write_all(&mut pass.welcome()).await?;
         return Ok(Login::Console { pass, input });
     }
-    let aim = Aim {
+    let target = LoginTarget {
         database,
         replication: kind,
     };
-    let identity = auth::authenticate(proxy, stream, &mut input, aim, user).await?;
+    let identity = auth::authenticate(proxy, stream, &mut input, target, user).await?;
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;

@@ -1,7 +1,7 @@
 //! Who may use the console, and for what.
 
 use super::{PACELINE, PGBOUNCER, Pass};
-use crate::auth::{self, Aim, Refusal};
+use crate::auth::{self, LoginTarget, Refusal};
 use crate::config::{AuthType, Config};
 use crate::proxy::Proxy;
 use crate::stream::Stream;
@@ -32,12 +32,12 @@ pub(crate) async fn enter(
     let access = match is_own(stream, user) {
         true => Some(Access::Admin),
         false => {
-            let aim = Aim {
+            let target = LoginTarget {
                 database: PGBOUNCER,
                 replication: None,
             };
             // With `auth_type = any` it is the user of some server; here the client's own name is meant.
-            auth::authenticate(proxy, stream, input, aim, user).await?;
+            auth::authenticate(proxy, stream, input, target, user).await?;
             allowed(&proxy.config(), user, stream.peer().is_local())
         }
     };

@@ -29,8 +29,8 @@ fn tls(address: &str) -> Visitor {
     }
 }
 
-fn to(database: &str) -> Aim<'_> {
-    Aim {
+fn to(database: &str) -> LoginTarget<'_> {
+    LoginTarget {
         database,
         replication: None,
     }
@@ -112,11 +112,11 @@ fn only_the_word_replication_is_for_physical_replication() {
          local replication,app alice scram-sha-256\n",
     );
     let method = |replication, user| {
-        let aim = Aim {
+        let target = LoginTarget {
             database: "app",
             replication,
         };
-        hba.method(&unix(), aim, user).cloned()
+        hba.method(&unix(), target, user).cloned()
     };
     let (physical, logical) = (Some(Replication::Physical), Some(Replication::Logical));
     assert_eq!(method(physical, "bob"), Some(Method::Md5));

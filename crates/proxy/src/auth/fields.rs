@@ -1,26 +1,26 @@
-//! The words of a line, as `pg_hba.conf` and `pg_ident.conf` write them: fields separated by spaces, each a list separated by
-//! commas; double quotes take the meaning from spaces, commas, `#` and keywords; `#` begins a comment.
+//! The fields of a line in `pg_hba.conf` and `pg_ident.conf`: spaces separate fields, commas separate the words of a field. Inside
+//! double quotes, spaces, commas, `#` and keywords have no special meaning. `#` begins a comment.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A word.
+/// A word of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::auth) struct Token {
-    /// Without its quotes.
-    pub(in crate::auth) text: String,
+pub(super) struct Token {
+    /// The word without its quotes.
+    pub(super) text: String,
     quoted: bool,
 }
 
 impl Token {
-    /// The word, if it may have a meaning of its own.
-    pub(in crate::auth) fn keyword(&self) -> Option<&str> {
+    /// The word if it can be a keyword: a quoted word cannot.
+    pub(super) fn keyword(&self) -> Option<&str> {
         (!self.quoted).then_some(self.text.as_str())
     }
 }
 
-/// The fields of a line, none of them empty.
-pub(in crate::auth) fn fields(line: &str) -> Result<Vec<Vec<Token>>, String> {
+/// Splits a line into fields, none of them empty.
+pub(super) fn fields(line: &str) -> Result<Vec<Vec<Token>>, String> {
     let mut fields: Vec<Vec<Token>> = Vec::new();
     let mut chars = line.chars().peekable();
     let mut goes_on = false;
