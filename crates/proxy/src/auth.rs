@@ -37,13 +37,13 @@ use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::replication::Replication;
 use crate::server::Address;
-use crate::stream::Stream;
 use bytes::BytesMut;
 use derive::Deriver;
 use door::{Door, Kept};
 use hba::Method;
 use mock::Mock;
 use paceline_line::line::Ticket;
+use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::io;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl Attempt<'_> {
         if method == Method::Reject {
             return Err(ErrorResponse::fatal("28000", "login rejected").into());
         }
-        let secret = stream.while_it_waits(input, self.stored()).await;
+        let secret = stream.unless_closed(input, self.stored()).await;
         let secret = secret.ok_or(Refusal::Left)??;
         let mut door = Door {
             stream,

@@ -37,8 +37,8 @@ pub(crate) use peers::Peer;
 pub(crate) use remark::Remark;
 pub(crate) use schema::schema;
 pub(crate) use settings::{
-    AuthType, Encryption, Key, ListenLost, Listening, Logging, Login, PoolMode, Protocols,
-    Settings, Side, SslMode, State, Tcp, keys,
+    AuthType, Encryption, Key, ListenLost, Listening, Logging, Login, PoolMode, Settings, Side,
+    SslMode, State, Tcp, keys,
 };
 #[cfg(test)]
 pub(crate) use terms::TERM_KEYS;

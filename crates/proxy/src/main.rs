@@ -2,7 +2,6 @@
 
 mod auth;
 mod bench;
-mod busy_poll;
 mod cancel;
 mod cli;
 mod client;
@@ -12,9 +11,11 @@ mod control;
 mod daemon;
 mod explain;
 mod files;
+mod keyring;
 mod learn;
 mod log;
 mod metrics;
+mod net_settings;
 mod peers;
 mod pool;
 mod presence;
@@ -26,12 +27,9 @@ mod server;
 mod shared_listen;
 mod stats;
 mod status;
-mod stream;
 #[cfg(test)]
 mod testing;
-mod tls;
 mod trip;
-mod within;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};

@@ -1,5 +1,7 @@
-//! For tests: files of the repository that are made from the code.
+//! For tests: files of the repository that are made from the code, peers.
 
+use paceline_net::Peer;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Fails unless the file at `path`, from the root of the repository on, is what `make` makes of its text. With `PACELINE_KEEP=1`
@@ -18,6 +20,12 @@ pub(crate) fn kept(path: &str, make: impl FnOnce(&str) -> String) {
     }
     let (line, expected) = first_difference(&text, &made);
     panic!("{path}:{line} should be: {expected}\nrun the tests with PACELINE_KEEP=1 to write it");
+}
+
+/// A TCP peer with this IP address.
+pub(crate) fn tcp_peer(ip: &str) -> Peer {
+    let address = SocketAddr::new(ip.parse().unwrap(), 1);
+    Peer::tcp(address, address).unwrap()
 }
 
 fn first_difference(text: &str, made: &str) -> (usize, String) {

@@ -11,8 +11,8 @@ use super::ident::{Map, Maps};
 use super::target::LoginTarget;
 use super::visitor::Visitor;
 use crate::replication::Replication;
-use crate::stream::Peer;
 use network::Network;
+use paceline_net::Peer;
 use std::io;
 
 /// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
@@ -109,7 +109,7 @@ impl Hba {
 impl Rule {
     fn is_for(&self, visitor: &Visitor) -> bool {
         match (self.way, &visitor.peer) {
-            (_, Peer::Gone) => false,
+            (_, Peer::Disconnected) => false,
             (Way::Local, Peer::Unix { .. }) => true,
             (Way::Local, _) | (_, Peer::Unix { .. }) => false,
             (Way::HostSsl, _) if !visitor.is_encrypted() => false,

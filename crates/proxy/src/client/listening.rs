@@ -121,12 +121,12 @@ impl Client {
     pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
         let mut out = BytesMut::new();
         why.error().write(&mut out);
-        if why == MailEnd::Lost && !self.stream.is_cut() {
+        if why == MailEnd::Lost && !self.stream.has_partial_write() {
             return End::Told(out.freeze());
         }
         let client = self.stream.peer();
         tracing::warn!(%client, "client sent away: it does not read its notifications");
-        if !self.stream.is_cut() {
+        if !self.stream.has_partial_write() {
             // It does not read: its connection ends whether or not it hears why.
             let _ = self.stream.write_now(&mut out);
         }

@@ -13,7 +13,6 @@ use crate::learn::Question;
 use crate::pool::{Delivery, Exclusive, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
-use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use meter::Meter;
 use paceline_line::line::ROW_AWAITED_MAX;
@@ -21,6 +20,7 @@ use paceline_line::ride::{Desk, ListenNeed, Ride, Wrap};
 use paceline_line::strategy::{PlannedRequest, Underway};
 use paceline_line::template::{Template, Unparsed};
 use paceline_line::unit::Form;
+use paceline_net::optional_timeout;
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
@@ -207,7 +207,7 @@ impl Client {
             };
             let tainted = conn.side.tainted;
             let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
-            match within(limit, adopting).await {
+            match optional_timeout(limit, adopting).await {
                 Some(Ok(())) => return Ok(Some(seat)),
                 Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
                 Some(Err(ServerError::Refused(error))) => {

@@ -4,8 +4,8 @@ use super::{PACELINE, PGBOUNCER, Pass};
 use crate::auth::{self, LoginTarget, Refusal};
 use crate::config::{AuthType, Config};
 use crate::proxy::Proxy;
-use crate::stream::Stream;
 use bytes::BytesMut;
+use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 

@@ -6,9 +6,10 @@ mod tests;
 
 use crate::auth::{Records, RecordsError};
 use crate::config::{Config, ConfigError};
+use crate::keyring::Keys;
 use crate::log::{LogError, Targets};
 use crate::proxy::Proxy;
-use crate::tls::{Keys, TlsError};
+use paceline_net::TlsError;
 use std::sync::Arc;
 use thiserror::Error;
 

@@ -6,7 +6,7 @@ use crate::config::{ANY_DATABASE, Config, Database};
 use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
-use crate::stream::Stream;
+use paceline_net::Stream;
 use paceline_postgres::{Options, Server};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,8 +6,8 @@
 use super::reasons;
 use crate::config::Logging;
 use crate::proxy::Proxy;
-use crate::stream::Peer;
-use crate::tls::Cipher;
+use paceline_net::Cipher;
+use paceline_net::Peer;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

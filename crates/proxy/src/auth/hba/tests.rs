@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::auth::ident;
+use crate::testing::tcp_peer;
 
 fn tcp(address: &str) -> Visitor {
     Visitor {
-        peer: Peer::tcp(address),
+        peer: tcp_peer(address),
         encrypted: false,
         certified_names: Vec::new(),
         end_point: None,
@@ -188,7 +189,7 @@ fn what_is_not_understood_is_an_error() {
 fn a_client_that_has_gone_matches_no_rule() {
     let hba = read("local all all trust\nhost all all all trust");
     let gone = Visitor {
-        peer: Peer::Gone,
+        peer: Peer::Disconnected,
         ..tcp("127.0.0.1")
     };
     assert_eq!(hba.method(&gone, to("app"), "alice"), None);
