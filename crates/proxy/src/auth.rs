@@ -8,6 +8,7 @@
 mod credential;
 mod derive;
 mod door;
+mod fields;
 mod hba;
 mod ident;
 mod mock;
@@ -16,6 +17,7 @@ mod query;
 mod records;
 mod refusal;
 mod secret;
+mod target;
 #[cfg(test)]
 mod tests;
 mod userlist;
@@ -26,6 +28,7 @@ use records::Archive;
 pub(crate) use records::{Records, RecordsError};
 pub(crate) use refusal::Refusal;
 use secret::Secret;
+pub(crate) use target::LoginTarget;
 use visitor::Visitor;
 
 use crate::cancel::{Doing, Whereabouts};
@@ -33,7 +36,6 @@ use crate::pool::{Delivery, Pool, Seat, Submitted};
 use crate::proxy::Proxy;
 use crate::replication::Replication;
 use crate::server::Address;
-use crate::stream::Stream;
 use bytes::BytesMut;
 use derive::Deriver;
 use door::{Door, Kept};
@@ -41,6 +43,7 @@ use hba::Method;
 use mock::Mock;
 use paceline_config::{AuthType, Config};
 use paceline_line::line::WaiterId;
+use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::io;
 use std::sync::Arc;
@@ -117,24 +120,15 @@ impl Gate {
     }
 }
 
-/// What a client wants to connect to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Aim<'a> {
-    /// The database that it names.
-    pub(crate) database: &'a str,
-    /// `None`: an ordinary connection.
-    pub(crate) replication: Option<Replication>,
-}
-
 /// Lets a client prove that it is `user`, who wants to connect there. The stream is good for a session afterwards.
 pub(crate) async fn authenticate(
     proxy: &Arc<Proxy>,
     stream: &Stream,
     input: &mut BytesMut,
-    aim: Aim<'_>,
+    target: LoginTarget<'_>,
     user: &str,
 ) -> Result<Identity, Refusal> {
-    let database = aim.database;
+    let database = target.database;
     let archive = proxy.gate.archive.now();
     let (config, records) = &*archive;
     let visitor = Visitor::of(stream);
@@ -144,7 +138,7 @@ pub(crate) async fn authenticate(
         records,
         visitor: &visitor,
         database,
-        replication: aim.replication,
+        replication: target.replication,
         user,
     };
     let shown = login.admit(stream, input).await;
@@ -175,7 +169,7 @@ impl Attempt<'_> {
         if method == Method::Reject {
             return Err(ErrorResponse::fatal("28000", "login rejected").into());
         }
-        let secret = stream.while_it_waits(input, self.stored()).await;
+        let secret = stream.unless_closed(input, self.stored()).await;
         let secret = secret.ok_or(Refusal::Left)??;
         let mut door = Door {
             stream,
@@ -225,11 +219,11 @@ impl Attempt<'_> {
             AuthType::Cert => Method::Cert(None),
             AuthType::Peer => Method::Peer(None),
             AuthType::Hba => {
-                let aim = Aim {
+                let target = LoginTarget {
                     database: self.database,
                     replication: self.replication,
                 };
-                let method = self.records.hba.method(self.visitor, aim, self.user);
+                let method = self.records.hba.method(self.visitor, target, self.user);
                 let none = || ErrorResponse::fatal("28000", "no authentication method is found");
                 method.cloned().ok_or_else(none)?
             }

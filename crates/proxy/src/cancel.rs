@@ -11,9 +11,9 @@ pub(crate) use key::CancelKey;
 use crate::pool::Pool;
 use crate::presence::Presence;
 use crate::server::BackendKey;
-use crate::within::within;
 use paceline_line::line::WaiterId;
 use paceline_line::settings::Settings;
+use paceline_net::optional_timeout;
 use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -211,7 +211,7 @@ async fn carry_out(client: &Whereabouts, key: &BackendKey, limit: Duration) {
 
 /// Asks a server to cancel what this backend does; it has `limit` to take note.
 pub(crate) async fn deliver(key: &BackendKey, limit: Duration) {
-    match within(limit, key.cancel()).await {
+    match optional_timeout(limit, key.cancel()).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
         None => tracing::debug!("a cancel request was not taken in time"),
@@ -380,8 +380,8 @@ mod tests {
     use super::*;
     use crate::proxy::Proxy;
     use crate::server::Address;
-    use crate::stream::Peer;
     use paceline_config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
+    use paceline_net::Peer;
     use tokio::net::TcpListener;
 
     const KEY: CancelKey = CancelKey {
@@ -416,7 +416,7 @@ mod tests {
         let proxy = Arc::new(Proxy::new(config));
         let pool = proxy.pool("app", "rider").expect("a pool");
         let client = Arc::new(Whereabouts {
-            presence: Presence::new(&pool, Peer::Gone, None),
+            presence: Presence::new(&pool, Peer::Disconnected, None),
             key: KEY,
             state: Mutex::default(),
             delivered: Notify::new(),

@@ -17,7 +17,6 @@ use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::shared_listen::{ListeningClient, mail};
 use crate::stats::{Prepared, first_state};
-use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_config::PoolMode;
@@ -29,6 +28,7 @@ use paceline_line::session::{Plan, Session};
 use paceline_line::settings::IdleTimeout;
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::template::Template;
+use paceline_net::Stream;
 use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use silence::{Silence, SilenceMax};
@@ -224,7 +224,7 @@ impl Client {
                 }
             }
             self.stream.read_now(&mut self.input)?;
-            self.proxy.busy_poll.heard();
+            self.proxy.busy_poll.message_received();
         }
     }
 

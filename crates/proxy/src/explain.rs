@@ -8,9 +8,9 @@ mod tests;
 
 use crate::auth::Pass;
 use crate::cli::Explain;
+use crate::keyring::{Keyring, Keys};
 use crate::learn;
 use crate::server::{Address, ServerConn};
-use crate::tls::{Keyring, Keys};
 use anyhow::{Context, anyhow, bail};
 use paceline_config::{Settings, Upstream};
 use paceline_line::learned::{Learned, Policy};
@@ -79,7 +79,7 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
         "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
     )?;
     let keyring = Keyring::default();
-    keyring.hold(Arc::new(Keys::for_servers(
+    keyring.replace(Arc::new(Keys::for_servers(
         &settings.encryption,
         [upstream],
     )?));

@@ -3,7 +3,6 @@
 mod auth;
 #[cfg(feature = "bench")]
 mod bench;
-mod busy_poll;
 mod cancel;
 mod cli;
 mod client;
@@ -14,9 +13,11 @@ mod daemon;
 mod embedded;
 mod explain;
 mod files;
+mod keyring;
 mod learn;
 mod log;
 mod metrics;
+mod net_settings;
 mod peers;
 mod pool;
 mod presence;
@@ -28,10 +29,9 @@ mod server;
 mod shared_listen;
 mod stats;
 mod status;
-mod stream;
-mod tls;
+#[cfg(test)]
+mod testing;
 mod trip;
-mod within;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};

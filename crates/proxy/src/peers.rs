@@ -5,8 +5,8 @@
 use crate::cancel::{CancelKey, deliver};
 use crate::proxy::Proxy;
 use crate::server::{Address, BackendKey};
-use crate::within::within;
 use paceline_config::{Peer, Upstream, UpstreamTls};
+use paceline_net::optional_timeout;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -110,7 +110,7 @@ pub(crate) async fn pass_on(proxy: &Proxy, key: CancelKey) {
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
     let most = peer.pool_size(&config.paceline);
-    let Some(_sent) = within(limit, proxy.peers.place(peer_id, most)).await else {
+    let Some(_sent) = optional_timeout(limit, proxy.peers.place(peer_id, most)).await else {
         tracing::debug!(
             peer_id,
             "too many cancel requests are on their way to the peer"

@@ -299,7 +299,7 @@ impl Pool {
         if would_group {
             Counters::count(&self.counters().would_have_grouped);
         }
-        self.proxy.busy_poll.crowded();
+        self.proxy.busy_poll.request_queued();
         let (answer, waits) = oneshot::channel();
         let waiter = Waiter {
             asks,

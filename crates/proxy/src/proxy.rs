@@ -4,10 +4,10 @@
 mod tests;
 
 use crate::auth::Gate;
-use crate::busy_poll::BusyPoll;
 use crate::cancel::Cancels;
 use crate::console::Operators;
 use crate::control::{Origin, Outfit, Phase, Standings, Token};
+use crate::keyring::Keyring;
 use crate::log;
 use crate::metrics::{LetIn, PoolLabels};
 use crate::peers::Peers;
@@ -18,7 +18,6 @@ use crate::server::Address;
 use crate::shared_listen::SharedListens;
 use crate::stats::Periods;
 use crate::status::Counters;
-use crate::tls::Keyring;
 use arc_swap::{ArcSwap, Guard};
 use paceline_config::{Config, Database};
 use paceline_line::learned::Policy;
@@ -27,6 +26,7 @@ use paceline_line::settings::SettingsBook;
 use paceline_line::strategy::Prelude;
 use paceline_line::tally::Names;
 use paceline_line::template::{Templates, Unparsed};
+use paceline_net::busy_poll::BusyPoll;
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -203,7 +203,7 @@ impl Proxy {
     /// All of it takes the place of what was in force.
     pub(crate) fn wear(self: &Arc<Self>, outfit: Outfit) {
         let (before, keys) = (self.keyring.keys(), outfit.keys);
-        self.keyring.hold(Arc::clone(&keys));
+        self.keyring.replace(Arc::clone(&keys));
         self.gate.hold(&outfit.config, &outfit.records);
         if let Some(targets) = outfit.log {
             log::write_to(targets);

@@ -11,11 +11,13 @@ pub(crate) use signals::Signals;
 use crate::client;
 use crate::control::{Origin, Outfit, Phase};
 use crate::metrics;
+use crate::net_settings::tcp_settings;
 use crate::pool;
 use crate::proxy::Proxy;
-use crate::stream::Stream;
-use listen::{Company, Doors};
+use listen::Listeners;
 use paceline_config::Config;
+use paceline_net::Stream;
+use paceline_net::listen::{Sharing, close_tcp, close_unix};
 use pidfile::PidFile;
 use std::io;
 use std::num::NonZero;
@@ -49,12 +51,12 @@ pub(crate) async fn serve(
     let config = Arc::clone(&proxy.config());
     proxy.wear(Outfit::read(Arc::clone(&config))?);
     let settings = &config.paceline;
-    let mut doors = Doors::open(&config)?;
+    let mut listeners = Listeners::open(&config)?;
     let pidfile = &settings.operation.pidfile;
     let replace = settings.listening.so_reuseport;
     let pidfile = pidfile.as_ref().map(|path| PidFile::write(path, replace));
     let _pidfile = pidfile.transpose()?;
-    if let Some(listener) = doors.metrics.take() {
+    if let Some(listener) = listeners.metrics.take() {
         let address = listener.local_addr()?;
         tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
         crate::log::say(&format!("metrics at http://{address}/metrics"));
@@ -65,13 +67,13 @@ pub(crate) async fn serve(
     let watchdog = systemd::watchdog_interval().map(systemd::feed_watchdog);
     let _watchdog = watchdog.map(tokio::spawn);
     // Scripts wait for this line: it is part of the command-line contract.
-    for address in doors.addresses()? {
+    for address in listeners.addresses()? {
         crate::log::say(&format!("listening on {address}"));
     }
     systemd::ready();
     when_listening();
     let mut phase = proxy.phase.subscribe();
-    let accepting = doors.accept(&proxy);
+    let accepting = listeners.accept(&proxy);
     reached(&mut phase, Phase::WaitingForClients).await;
     tracing::info!("shutting down");
     systemd::stopping();
@@ -90,7 +92,7 @@ async fn keep_awake(proxy: Arc<Proxy>) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     // With one core, who sends the next message needs it. Of several threads, one that polls would wake the others in vain.
     if cores == 1 || proxy.config().paceline.operation.worker_threads > 1 {
-        return proxy.busy_poll.never();
+        return proxy.busy_poll.disable();
     }
     let limit = || proxy.config().paceline.operation.busy_poll;
     proxy.busy_poll.run(limit).await;
@@ -102,21 +104,21 @@ pub(crate) async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
     let _ = now.wait_for(|now| *now >= phase).await;
 }
 
-impl Doors {
+impl Listeners {
     /// Takes in whoever comes, until the process comes to its end; the tasks are over when nobody can come any more.
     fn accept(&mut self, proxy: &Arc<Proxy>) -> JoinSet<()> {
         let mut accepting = JoinSet::new();
         for listener in self.tcp.drain(..) {
-            accepting.spawn(accept_tcp(Arc::clone(proxy), listener, self.company));
+            accepting.spawn(accept_tcp(Arc::clone(proxy), listener, self.sharing));
         }
         for listener in self.unix.drain(..) {
-            accepting.spawn(accept_unix(Arc::clone(proxy), listener, self.company));
+            accepting.spawn(accept_unix(Arc::clone(proxy), listener, self.sharing));
         }
         accepting
     }
 }
 
-async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, company: Company) {
+async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, sharing: Sharing) {
     let mut phase = proxy.phase.subscribe();
     loop {
         tokio::select! {
@@ -128,18 +130,18 @@ async fn accept_tcp(proxy: Arc<Proxy>, listener: TcpListener, company: Company) 
             }
         }
     }
-    let rest = listen::close_tcp(listener, company).await;
+    let rest = close_tcp(listener, sharing).await;
     rest.into_iter()
         .for_each(|stream| welcome(&proxy, accepted_tcp(&proxy, stream)));
 }
 
 fn accepted_tcp(proxy: &Proxy, stream: TcpStream) -> Stream {
     let stream = Stream::tcp(stream);
-    stream.keep_alive(&proxy.config().paceline.tcp);
+    stream.set_tcp_options(&tcp_settings(&proxy.config().paceline.tcp));
     stream
 }
 
-async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, company: Company) {
+async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, sharing: Sharing) {
     let mut phase = proxy.phase.subscribe();
     loop {
         tokio::select! {
@@ -151,7 +153,7 @@ async fn accept_unix(proxy: Arc<Proxy>, listener: UnixListener, company: Company
             }
         }
     }
-    let rest = listen::close_unix(listener, company);
+    let rest = close_unix(listener, sharing);
     rest.into_iter()
         .for_each(|stream| welcome(&proxy, Stream::unix(stream)));
 }
@@ -175,7 +177,7 @@ impl Drop for Visit {
 
 fn welcome(proxy: &Arc<Proxy>, stream: Stream) {
     proxy.accepted.fetch_add(1, Ordering::Relaxed);
-    // Who came before the doors were closed is served as those who were in.
+    // A client that connected before the listening sockets were closed is served if the process still waits for clients.
     if *proxy.phase.borrow() > Phase::WaitingForClients {
         return;
     }

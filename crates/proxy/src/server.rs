@@ -11,16 +11,16 @@ pub(crate) use error::ServerError;
 
 use crate::auth::{Pass, random};
 use crate::cancel::CancelKey;
+use crate::keyring::Keyring;
 use crate::log::{ServerLog, reasons};
 use crate::pool::{Bond, ServerCard, ServerPlace};
-use crate::stream::Stream;
-use crate::tls::Keyring;
-use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use paceline_config::{Tcp, Upstream};
 use paceline_line::sequences::{SequenceState, SequenceToken};
 use paceline_line::server::ServerSide;
 use paceline_line::settings::{Settings, read_milliseconds};
+use paceline_net::Stream;
+use paceline_net::optional_timeout;
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
@@ -240,7 +240,7 @@ impl ServerConn {
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         let opening = Self::open_for_pool(address, pass, none, prepared_max);
-        let opened = within(limit, opening).await;
+        let opened = optional_timeout(limit, opening).await;
         opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 

@@ -11,8 +11,6 @@ use crate::cancel;
 use crate::pool::{Delivery, Pool, Waiter, Work};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
-use crate::stream::READ_BYTES;
-use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
@@ -23,6 +21,8 @@ use paceline_line::strategy::{
     self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
 };
 use paceline_line::tally::{Fallback, Served};
+use paceline_net::READ_BYTES;
+use paceline_net::optional_timeout;
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::pin::pin;
@@ -238,7 +238,7 @@ impl Trip {
         let travelled = {
             // By reference: a future keeps what is moved into it a second time.
             let travelling = pin!(self.travel(pool, conn, out));
-            within(limit, travelling).await
+            optional_timeout(limit, travelling).await
         };
         travelled.unwrap_or_else(|| {
             let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
@@ -276,7 +276,7 @@ impl Trip {
                 self.count(pool, &answered);
                 self.deal(answered);
             }
-            match within(stall, exchange(conn, out)).await {
+            match optional_timeout(stall, exchange(conn, out)).await {
                 Some(read) => read?,
                 None if pipeline => self.reroute(pool, &mut *batch),
                 // Boxed: it is rare, and every trip would pay for its state.
@@ -310,7 +310,7 @@ impl Trip {
     /// The trip is over: rows are free, members that were not served go again, who is next?
     fn arrive(&mut self, owed: &mut Owed, conn: &mut ServerConn, dealt: &[Dealt]) -> Option<Work> {
         let pool = &owed.pool;
-        pool.proxy.busy_poll.heard();
+        pool.proxy.busy_poll.message_received();
         self.measure();
         if let Some(batch) = &self.batch {
             if batch.failed() {
@@ -461,7 +461,7 @@ async fn adopt(unit: &Request, pool: &Pool, conn: &mut ServerConn) -> Result<boo
     }
     let limit = pool.terms().query_timeout;
     // Boxed: it is rare, and every trip would pay for its state.
-    match within(limit, Box::pin(conn.adopt(&unit.settings))).await {
+    match optional_timeout(limit, Box::pin(conn.adopt(&unit.settings))).await {
         Some(Err(ServerError::Refused(_))) => Ok(false),
         other => other
             .unwrap_or(Err(ServerError::QueryTimeout))
@@ -472,7 +472,7 @@ async fn adopt(unit: &Request, pool: &Pool, conn: &mut ServerConn) -> Result<boo
 /// Sends a cancel request for this connection. The server's answer is still to be read.
 async fn call_back(pool: &Pool, conn: &ServerConn) -> Result<(), ServerError> {
     let limit = pool.proxy.config().paceline.timeouts.cancel_wait_timeout;
-    match within(limit, conn.key.cancel()).await {
+    match optional_timeout(limit, conn.key.cancel()).await {
         Some(told) => Ok(told?),
         // One that comes later could hit somebody else on this connection.
         None => Err(ServerError::Timeout(limit)),

@@ -2,18 +2,17 @@
 //! File"). The first rule that fits counts; where none does, nobody is let in. A rule that is not understood is an error, never
 //! left out: the next one might let in whom it would have kept out.
 
-mod fields;
 mod network;
 #[cfg(test)]
 mod tests;
 
-use super::Aim;
+use super::fields::{Token, fields};
 use super::ident::{Map, Maps};
+use super::target::LoginTarget;
 use super::visitor::Visitor;
 use crate::replication::Replication;
-use crate::stream::Peer;
-pub(super) use fields::{Token, fields};
 use network::Network;
+use paceline_net::Peer;
 use std::io;
 
 /// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
@@ -92,10 +91,15 @@ impl Hba {
     }
 
     /// What this client must show to be let in there as a user; `None`: no rule is for it.
-    pub(super) fn method(&self, visitor: &Visitor, aim: Aim<'_>, user: &str) -> Option<&Method> {
+    pub(super) fn method(
+        &self,
+        visitor: &Visitor,
+        target: LoginTarget<'_>,
+        user: &str,
+    ) -> Option<&Method> {
         let fits = |rule: &&Rule| {
             rule.is_for(visitor)
-                && rule.databases.iter().any(|name| is_for(name, aim, user))
+                && rule.databases.iter().any(|name| is_for(name, target, user))
                 && rule.users.iter().any(|name| is_user(name, user))
         };
         self.rules.iter().find(fits).map(|rule| &rule.method)
@@ -105,7 +109,7 @@ impl Hba {
 impl Rule {
     fn is_for(&self, visitor: &Visitor) -> bool {
         match (self.way, &visitor.peer) {
-            (_, Peer::Gone) => false,
+            (_, Peer::Disconnected) => false,
             (Way::Local, Peer::Unix { .. }) => true,
             (Way::Local, _) | (_, Peer::Unix { .. }) => false,
             (Way::HostSsl, _) if !visitor.is_encrypted() => false,
@@ -118,14 +122,14 @@ impl Rule {
 }
 
 /// As PostgreSQL's `check_db`: `replication` is for physical replication connections, which no other word is for.
-fn is_for(name: &Token, aim: Aim<'_>, user: &str) -> bool {
-    let is_physical = aim.replication == Some(Replication::Physical);
+fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
+    let is_physical = target.replication == Some(Replication::Physical);
     match name.keyword() {
         Some("replication") => is_physical,
         _ if is_physical => false,
         Some("all") => true,
-        Some("sameuser") => aim.database == user,
-        _ => name.text == aim.database,
+        Some("sameuser") => target.database == user,
+        _ => name.text == target.database,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Maps from names of the system, or in certificates, to users: the format of `pg_ident.conf`, without regular expressions.
 
-use super::hba::{Token, fields};
+use super::fields::{Token, fields};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
 //! Who is vouched for, and from where.
 
 use super::*;
-use crate::stream::Peer;
-use crate::tls::Keyring;
+use crate::keyring::Keyring;
+use crate::testing::tcp_peer;
 use paceline_config::{Tcp, Upstream};
+use paceline_net::Peer;
 
 fn visitor(address: &str) -> Visitor {
     Visitor {
-        peer: Peer::tcp(address),
+        peer: tcp_peer(address),
         encrypted: true,
         certified_names: vec!["rider".to_owned(), "rider.example".to_owned()],
         end_point: None,

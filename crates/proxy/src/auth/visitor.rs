@@ -1,7 +1,7 @@
 //! What a connection itself tells of the client at its other end, before the client says anything: where it comes from,
 //! whether somebody on the way could listen, and which names vouch for it.
 
-use crate::stream::{Peer, Stream};
+use paceline_net::{Peer, Stream};
 
 /// A client whose name is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -80,7 +80,7 @@ impl Client {
                 }
             }
         };
-        let outcome = stream.while_it_waits(input, work).await;
+        let outcome = stream.unless_closed(input, work).await;
         let outcome = outcome.ok_or(End::Left)?;
         let mut out = match outcome {
             Ok(()) => self.session.answer_listening(&change, unit),
@@ -140,12 +140,12 @@ impl Client {
     pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
         let mut out = BytesMut::new();
         why.error().write(&mut out);
-        if why == MailEnd::Lost && !self.stream.is_cut() {
+        if why == MailEnd::Lost && !self.stream.has_partial_write() {
             return End::Told(out.freeze());
         }
         let client = self.stream.peer();
         tracing::warn!(%client, "client sent away: it does not read its notifications");
-        if !self.stream.is_cut() {
+        if !self.stream.has_partial_write() {
             // It does not read: its connection ends whether or not it hears why.
             let _ = self.stream.write_now(&mut out);
         }

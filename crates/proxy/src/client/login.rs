@@ -5,7 +5,7 @@ mod encryption;
 use super::Client;
 use super::replication::{self, ReplicationClient};
 use super::turn::Turn;
-use crate::auth::{self, Aim, Identity, Refusal};
+use crate::auth::{self, Identity, LoginTarget, Refusal};
 use crate::cancel::{CancelKey, Cancels, Registration, Whereabouts};
 use crate::console;
 use crate::control::Phase;
@@ -17,13 +17,13 @@ use crate::proxy::Proxy;
 use crate::replication::Replication;
 use crate::server::ServerError;
 use crate::stats::first_words;
-use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use encryption::Opening;
 use paceline_config::State;
 use paceline_line::request::Scanner;
 use paceline_line::session::Session;
 use paceline_line::settings::{Settings, idle_timeout_sql, read_milliseconds};
+use paceline_net::Stream;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
@@ -189,7 +189,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
                 log::client_closed(&config.paceline.logging, client, why, age);
             }
             // The connection ends, whether or not the client hears why: nobody waits until it listens.
-            if !stream.is_cut() {
+            if !stream.has_partial_write() {
                 let _ = stream.write_now(&mut BytesMut::from(told));
             }
             None
@@ -262,11 +262,11 @@ async fn attempt(
         stream.write_all(&mut pass.welcome()).await?;
         return Ok(Login::Console { pass, input });
     }
-    let aim = Aim {
+    let target = LoginTarget {
         database,
         replication: kind,
     };
-    let identity = auth::authenticate(proxy, stream, &mut input, aim, user).await?;
+    let identity = auth::authenticate(proxy, stream, &mut input, target, user).await?;
     proxy.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     place.admit(&pool)?;
@@ -281,7 +281,7 @@ async fn attempt(
             startup: &startup,
         };
         // Boxed: it is rare, and every login would pay for its state.
-        let begun = stream.while_it_waits(&mut input, Box::pin(asked.begin(stream)));
+        let begun = stream.unless_closed(&mut input, Box::pin(asked.begin(stream)));
         let begun = begun.await.ok_or(Refusal::Left)??;
         proxy.label(&begun.pool, database, &identity.user);
         begun.pool.stats.logged_in();
@@ -298,7 +298,7 @@ async fn attempt(
     let client = &registration.whereabouts;
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
         // Boxed: it is rare, and every login would pay for its state.
-        let read = stream.while_it_waits(&mut input, Box::pin(read_idle_timeout(client, sql)));
+        let read = stream.unless_closed(&mut input, Box::pin(read_idle_timeout(client, sql)));
         *sql = read.await.ok_or(Refusal::Left)??;
     }
     let settings = proxy.book.intern(sets.clone());
@@ -310,7 +310,7 @@ async fn attempt(
             Some(name) => welcome_by(name, client, sets).await,
         }
     };
-    let parameters = stream.while_it_waits(&mut input, welcomed).await;
+    let parameters = stream.unless_closed(&mut input, welcomed).await;
     let parameters = parameters.ok_or(Refusal::Left)??;
     awaits_server.store(false, Ordering::Relaxed);
     let mut out = BytesMut::new();

@@ -12,7 +12,6 @@ use crate::learn::Question;
 use crate::pool::{Delivery, Exclusive, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
-use crate::within::within;
 use bytes::{Bytes, BytesMut};
 use listening::AwaitedEnd;
 use meter::Meter;
@@ -22,6 +21,7 @@ use paceline_line::relay::{ListenNeed, RelayContext, RelayState, Wrap};
 use paceline_line::request::{Form, Underway};
 use paceline_line::strategy::PlannedRequest;
 use paceline_line::template::{Template, Unparsed};
+use paceline_net::optional_timeout;
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
@@ -215,7 +215,7 @@ impl Client {
             };
             let tainted = conn.side.tainted;
             let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
-            match within(limit, adopting).await {
+            match optional_timeout(limit, adopting).await {
                 Some(Ok(())) => return Ok(Some(seat)),
                 Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
                 Some(Err(ServerError::Refused(error))) => {

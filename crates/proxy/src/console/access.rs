@@ -1,11 +1,11 @@
 //! Who may use the console, and for what.
 
 use super::Pass;
-use crate::auth::{self, Aim, Refusal};
+use crate::auth::{self, LoginTarget, Refusal};
 use crate::proxy::Proxy;
-use crate::stream::Stream;
 use bytes::BytesMut;
 use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};
+use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ pub(crate) async fn enter(
     let access = match is_own(stream, user) {
         true => Some(Access::Admin),
         false => {
-            let aim = Aim {
+            let target = LoginTarget {
                 database: PGBOUNCER,
                 replication: None,
             };
             // With `auth_type = any` it is the user of some server; here the client's own name is meant.
-            auth::authenticate(proxy, stream, input, aim, user).await?;
+            auth::authenticate(proxy, stream, input, target, user).await?;
             allowed(&proxy.config(), user, stream.peer().is_local())
         }
     };

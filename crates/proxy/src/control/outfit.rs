@@ -5,10 +5,11 @@
 mod tests;
 
 use crate::auth::{Records, RecordsError};
+use crate::keyring::Keys;
 use crate::log::{LogError, Targets};
 use crate::proxy::Proxy;
-use crate::tls::{Keys, TlsError};
 use paceline_config::{Config, ConfigError};
+use paceline_net::TlsError;
 use std::sync::Arc;
 use thiserror::Error;
 

@@ -5,9 +5,9 @@
 
 use super::reasons;
 use crate::proxy::Proxy;
-use crate::stream::Peer;
-use crate::tls::Cipher;
 use paceline_config::Logging;
+use paceline_net::Cipher;
+use paceline_net::Peer;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

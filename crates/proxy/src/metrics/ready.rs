@@ -6,9 +6,9 @@
 
 use crate::proxy::Proxy;
 use crate::server::{self, Address};
-use crate::stream::Stream;
 use bytes::BytesMut;
 use paceline_config::{ANY_DATABASE, Upstream};
+use paceline_net::Stream;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::startup::{self, Startup};
 use paceline_wire::{frame, frontend};

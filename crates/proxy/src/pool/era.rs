@@ -5,7 +5,7 @@
 
 use crate::log::Replaced;
 use crate::server::{Address, ServerConn};
-use crate::stream::Stream;
+use paceline_net::Stream;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;

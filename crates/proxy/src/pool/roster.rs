@@ -4,8 +4,8 @@ use super::{Bond, Era, Pool};
 use crate::proxy::Proxy;
 use crate::replication::Replication;
 use crate::server::ServerConn;
-use crate::stream::{Peer, Stream};
-use crate::tls::Cipher;
+use paceline_net::Cipher;
+use paceline_net::{Peer, Stream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -161,7 +161,7 @@ impl Inner {
         now: Instant,
     ) -> bool {
         let is_old = now.duration_since(conn.opened) >= terms.server_lifetime;
-        is_old && now >= self.retire_not_before || conn.stream.is_worn()
+        is_old && now >= self.retire_not_before || conn.stream.needs_replacement()
     }
 
     /// Under other terms the next one may go sooner than was said under those before.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::server::ServerError;
-use crate::stream::Stream;
 use bytes::BytesMut;
 use paceline_config::Config;
 use paceline_line::server::StatementKey;
+use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::time::Duration;
 use tokio::net::UnixStream;

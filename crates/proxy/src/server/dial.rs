@@ -1,10 +1,10 @@
 //! Opening a connection to a server, encrypted as `sslmode` wants it. Nothing of PostgreSQL's own is said here.
 
 use super::Address;
-use crate::stream::Stream;
-use crate::tls::{self, Connector};
+use crate::net_settings::tcp_settings;
 use bytes::BytesMut;
-use paceline_config::{Host, SslMode, Upstream};
+use paceline_config::{Host, Upstream};
+use paceline_net::{Connector, SslMode, Stream};
 use paceline_wire::startup;
 use std::io;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ pub(crate) async fn dial(upstream: &Upstream) -> io::Result<Stream> {
 /// Opens a connection, encrypted as the configuration wants it (`sslmode`); nothing of PostgreSQL is said yet.
 pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
-    let stream = match connector.mode {
+    let stream = match connector.mode() {
         SslMode::Disable | SslMode::Allow => dial(&address.upstream).await,
         SslMode::Prefer => connect_encrypted(address, &connector, false).await,
         _ => connect_encrypted(address, &connector, true).await,
     }?;
-    stream.keep_alive(&address.tcp);
+    stream.set_tcp_options(&tcp_settings(&address.tcp));
     Ok(stream)
 }
 
@@ -64,9 +64,7 @@ async fn connect_encrypted(
 /// Encrypts the stream if the server offers that.
 async fn encrypt(stream: &mut Stream, connector: &Connector, host: &str) -> io::Result<()> {
     if offers_tls(stream).await? {
-        stream.begin_handshake();
-        let (session, identity) = tls::session::connect(&stream.socket, connector, host).await?;
-        stream.encrypt(session, identity);
+        connector.connect(stream, host).await?;
     }
     Ok(())
 }
@@ -99,7 +97,7 @@ impl Address {
     /// Opens a connection the other way, with TLS instead of without or the other way round, if `sslmode` leaves it open.
     pub(super) async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
         let connector = self.connector().ok()?;
-        let opened = match (connector.mode, encrypted) {
+        let opened = match (connector.mode(), encrypted) {
             (SslMode::Prefer, true) => dial(&self.upstream).await,
             (SslMode::Allow, false) => connect_encrypted(self, &connector, true).await,
             _ => return None,

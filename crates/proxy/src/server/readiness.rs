@@ -3,8 +3,8 @@
 
 use super::{ServerConn, ServerError};
 use crate::log::reasons;
-use crate::within::within;
 use bytes::BytesMut;
+use paceline_net::optional_timeout;
 use paceline_wire::backend::{Status, tag};
 use paceline_wire::{frame, frontend};
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl ServerConn {
     /// Does the server answer this query within `limit`, and leave no transaction open? Errors are answers, too, unless they end
     /// the connection.
     pub(crate) async fn answers(&mut self, query: &str, limit: Duration) -> bool {
-        match within(limit, self.run(query)).await {
+        match optional_timeout(limit, self.run(query)).await {
             Some(Ok((Status::Idle, _))) => true,
             Some(Ok(_)) => {
                 tracing::info!(

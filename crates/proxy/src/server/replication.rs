@@ -4,8 +4,8 @@ use super::{Address, ServerConn, ServerError};
 use crate::auth::Pass;
 use crate::pool::ServerCard;
 use crate::replication::Replication;
-use crate::within::within;
 use paceline_line::settings::Settings;
+use paceline_net::optional_timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl ServerConn {
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
         let opening = Self::open(address, pass, none, 0, &parameters);
-        let opened = within(limit, opening).await;
+        let opened = optional_timeout(limit, opening).await;
         let mut conn = opened.unwrap_or(Err(ServerError::Timeout(limit)))?;
         conn.card = ServerCard::new(&conn.stream, conn.key.process, Some(kind));
         Ok(conn)

@@ -4,10 +4,10 @@
 use super::{Locked, Owed, Trip, adopt, call_back, exchange};
 use crate::pool::{LockWait, Pool};
 use crate::server::{ServerConn, ServerError};
-use crate::within::within;
 use bytes::BytesMut;
 use paceline_line::line::{LockOutcome, WAIT_UNCHECKED_MAX};
 use paceline_line::strategy::row_lock::{Lock, RowLock};
+use paceline_net::optional_timeout;
 use paceline_wire::Frames;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn run(
             Lock::Over => return Ok(Ended::Over(outcome)),
             Lock::Awaited => {}
         }
-        let waited = within(LOOKED_AFTER, exchange(conn, out)).await;
+        let waited = optional_timeout(LOOKED_AFTER, exchange(conn, out)).await;
         if let Some(read) = waited {
             read?;
         } else if !called_back && !pool.is_awaited(wait.key) {

@@ -1,5 +1,10 @@
 //! Tidiness of the sources, as an ordinary test: a module says what it is, a file holds one concept, nothing is left for
-//! later.
+//! later. [`cycles`] checks that imports within a crate have one direction.
+
+mod cycles;
+mod graph;
+mod imports;
+mod upward;
 
 use std::path::{Path, PathBuf};
 

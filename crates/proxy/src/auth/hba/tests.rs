@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::auth::ident;
+use crate::testing::tcp_peer;
 
 fn tcp(address: &str) -> Visitor {
     Visitor {
-        peer: Peer::tcp(address),
+        peer: tcp_peer(address),
         encrypted: false,
         certified_names: Vec::new(),
         end_point: None,
@@ -29,8 +30,8 @@ fn tls(address: &str) -> Visitor {
     }
 }
 
-fn to(database: &str) -> Aim<'_> {
-    Aim {
+fn to(database: &str) -> LoginTarget<'_> {
+    LoginTarget {
         database,
         replication: None,
     }
@@ -112,11 +113,11 @@ fn only_the_word_replication_is_for_physical_replication() {
          local replication,app alice scram-sha-256\n",
     );
     let method = |replication, user| {
-        let aim = Aim {
+        let target = LoginTarget {
             database: "app",
             replication,
         };
-        hba.method(&unix(), aim, user).cloned()
+        hba.method(&unix(), target, user).cloned()
     };
     let (physical, logical) = (Some(Replication::Physical), Some(Replication::Logical));
     assert_eq!(method(physical, "bob"), Some(Method::Md5));
@@ -188,7 +189,7 @@ fn what_is_not_understood_is_an_error() {
 fn a_client_that_has_gone_matches_no_rule() {
     let hba = read("local all all trust\nhost all all all trust");
     let gone = Visitor {
-        peer: Peer::Gone,
+        peer: Peer::Disconnected,
         ..tcp("127.0.0.1")
     };
     assert_eq!(hba.method(&gone, to("app"), "alice"), None);

@@ -4,9 +4,8 @@
 
 use super::Refusal;
 use crate::proxy::Proxy;
-use crate::stream::Stream;
-use crate::tls;
 use bytes::{Buf, BytesMut};
+use paceline_net::Stream;
 use paceline_wire::startup::{self, Packet, Startup};
 use paceline_wire::{ErrorResponse, WireError};
 use std::sync::Arc;
@@ -148,14 +147,11 @@ async fn shake_hands(
         tracing::debug!("a client begins with TLS, which it cannot have here");
         return Err(Refusal::Left);
     };
-    stream.begin_handshake();
-    let shaken = tls::session::accept(&stream.socket, &acceptor, input, direct).await;
-    let (session, identity) = shaken.map_err(|error| {
+    let accepted = acceptor.accept(stream, input, direct).await;
+    accepted.map_err(|error| {
         tracing::debug!(%error, "TLS handshake with a client failed");
         Refusal::Left
-    })?;
-    stream.encrypt(session, identity);
-    Ok(())
+    })
 }
 
 /// On this machine's own sockets nobody listens in.

@@ -8,8 +8,8 @@ use crate::client::{Client, End};
 use crate::log::reasons;
 use crate::pool::Seat;
 use crate::server;
-use crate::within::within;
 use paceline_config::PoolMode;
+use paceline_net::optional_timeout;
 use paceline_wire::backend::{Status, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Client {
                 return;
             };
             let query = proxy.config().paceline.pooling.server_reset_query.clone();
-            let reset = within(RESET_MAX, conn.reset(&query, proxy.book.none())).await;
+            let reset = optional_timeout(RESET_MAX, conn.reset(&query, proxy.book.none())).await;
             if !matches!(reset, Some(Ok(()))) {
                 conn.closes_because(reasons::RESET_FAILED);
             }

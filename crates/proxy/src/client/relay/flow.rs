@@ -360,7 +360,7 @@ impl RelayTask<'_> {
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
-        self.client.proxy.busy_poll.heard();
+        self.client.proxy.busy_poll.message_received();
         if wants_client && let Err(error) = self.client.stream.read_now(&mut self.client.input) {
             self.client_end = Some(error.into());
         }
@@ -402,7 +402,7 @@ fn has_head(header: Header, input: &[u8]) -> bool {
 }
 
 /// Waits for what is of interest; for nothing, for ever.
-async fn ready(stream: &crate::stream::Stream, interest: Option<Interest>) -> io::Result<()> {
+async fn ready(stream: &paceline_net::Stream, interest: Option<Interest>) -> io::Result<()> {
     match interest {
         Some(interest) => stream.ready(interest).await.map(|_| ()),
         None => std::future::pending().await,

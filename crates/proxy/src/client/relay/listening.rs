@@ -3,10 +3,10 @@
 use super::{BACKLOG_MAX, Fate, RelayTask};
 use crate::client::{Client, End};
 use crate::shared_listen::{ListeningClient, is_silent, mail};
-use crate::stream::Stream;
 use bytes::{Bytes, BytesMut};
 use paceline_config::PoolMode;
 use paceline_line::relay::ListenNeed;
+use paceline_net::Stream;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -69,7 +69,7 @@ impl RelayTask<'_> {
             let done = tokio::time::timeout(SERVER_WAITS_MAX, work).await;
             done.unwrap_or_else(|_| Err(is_silent()))
         };
-        let outcome = match stream.while_it_waits(input, limited).await {
+        let outcome = match stream.unless_closed(input, limited).await {
             Some(outcome) => outcome,
             None => {
                 self.client_end = Some(End::Left);
@@ -157,7 +157,7 @@ impl Client {
                 }
             }
         };
-        let waited = stream.while_it_waits(input, limited).await;
+        let waited = stream.unless_closed(input, limited).await;
         waited.unwrap_or(Wait::Left)
     }
 

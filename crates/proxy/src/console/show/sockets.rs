@@ -8,8 +8,8 @@ use crate::presence::application_name;
 use crate::proxy::Proxy;
 use crate::replication::Replication;
 use crate::stats::micros;
-use crate::stream::Peer;
-use crate::tls::Cipher;
+use paceline_net::Cipher;
+use paceline_net::Peer;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -288,7 +288,7 @@ fn pointer(address: usize) -> String {
 fn both_ends(peer: &Peer) -> [(String, u16); 2] {
     match peer {
         Peer::Unix { .. } => [(); 2].map(|()| ("unix".to_owned(), 0)),
-        Peer::Gone => [(); 2].map(|()| (String::new(), 0)),
+        Peer::Disconnected => [(); 2].map(|()| (String::new(), 0)),
         Peer::V4(both) => both.map(|end| (end.ip().to_string(), end.port())),
         Peer::V6(both) => both.map(|end| {
             let ip: IpAddr = end.ip().to_canonical();

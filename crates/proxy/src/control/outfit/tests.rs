@@ -1,7 +1,7 @@
 //! All of a configuration, or nothing of it.
 
 use super::*;
-use crate::tls::Acceptor;
+use paceline_net::Acceptor;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -102,7 +102,7 @@ async fn a_certificate_and_its_key_are_replaced_together() {
     }
     let sslmode = scene.set("client_tls_sslmode", "allow").await;
     assert_eq!(sslmode, Ok(None));
-    let binding = || scene.proxy.keyring.acceptor().unwrap().binding();
+    let binding = || scene.proxy.keyring.acceptor().unwrap().channel_binding();
     let before = binding();
     let next = rcgen::generate_simple_self_signed(["here".to_owned()]).unwrap();
     std::fs::write(scene.path("cert2"), next.cert.pem()).unwrap();

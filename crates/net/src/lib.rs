@@ -1,0 +1,17 @@
+//! Connections to clients and servers as byte streams: TCP and Unix sockets, TLS, who the peer is, listening sockets.
+//!
+//! This crate knows neither the configuration nor the PostgreSQL protocol nor pools: callers pass the settings that it needs.
+//! Sockets are non-blocking and need a tokio runtime. An idle connection owns no buffer.
+
+pub mod busy_poll;
+pub mod listen;
+mod optional_timeout;
+mod peer;
+mod socket;
+mod stream;
+mod tls;
+
+pub use optional_timeout::optional_timeout;
+pub use peer::Peer;
+pub use stream::{READ_BYTES, Stream, TcpSettings};
+pub use tls::{Acceptor, Cipher, Connector, SslMode, TlsError, TlsSettings, TlsVersions};

@@ -1,0 +1,92 @@
+//! A connected socket, TCP or Unix. Reads and writes return at once.
+
+use bytes::{Buf, BytesMut};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use tokio::io::{Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Waits until the socket is ready for any of `interest`.
+    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self {
+            Self::Tcp(stream) => stream.ready(interest).await,
+            Self::Unix(stream) => stream.ready(interest).await,
+        }
+    }
+
+    /// Returns another descriptor of the same socket.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
+            Self::Unix(stream) => stream.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// Reads the bytes that have arrived. A read that returns less than `buf` holds has emptied the socket, so tokio marks the socket
+    /// as not readable and the next read waits for an event instead of a system call.
+    pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let nothing = || io::Error::from(io::ErrorKind::WouldBlock);
+        let mut got = None;
+        let mut read = |socket: BorrowedFd<'_>| {
+            let len = rustix::io::read(socket, &mut *buf)?;
+            got = Some(len);
+            match (1..buf.len()).contains(&len) {
+                true => Err(nothing()),
+                false => Ok(()),
+            }
+        };
+        let told = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+        };
+        match got {
+            Some(len) => Ok(len),
+            None => told.and(Err(nothing())),
+        }
+    }
+
+    /// Writes as many bytes as the socket accepts now.
+    pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(buf),
+            Self::Unix(stream) => stream.try_write(buf),
+        }
+    }
+
+    /// Reads once through `scratch` and appends to `buf`; `Ok(false)` if nothing has arrived. The end of the stream is
+    /// [`io::ErrorKind::UnexpectedEof`].
+    pub(crate) fn read_now(&self, scratch: &mut [u8], buf: &mut BytesMut) -> io::Result<bool> {
+        match self.try_read(scratch) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                buf.extend_from_slice(scratch.get(..len).unwrap_or_default());
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes from the front of `buf` as much as the socket accepts now.
+    pub(crate) fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
+        while buf.has_remaining() {
+            match self.try_write(buf.chunk()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => buf.advance(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
