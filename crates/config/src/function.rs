@@ -14,7 +14,7 @@ pub struct Declared {
 /// What a function is declared as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// `[[take]]`: it returns rows of a queue that nobody else gets; the number of the argument (from 1) that says how many.
+    /// `[[take]]`: it returns rows of a queue that no other caller gets.
     /// Without one its calls only share a transaction.
     Take {
         /// The number of that argument.
