@@ -28,7 +28,7 @@ pub(crate) use self::bench::Bench;
 use self::machine::Machine;
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
-use crate::control::{Outfit, OutfitError};
+use crate::control::{ConfigSnapshot, ConfigSnapshotError};
 use paceline_config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -142,7 +142,7 @@ pub(crate) enum CliError {
     Config(#[from] ConfigError),
     /// A file that the configuration names is wrong.
     #[error(transparent)]
-    Outfit(#[from] OutfitError),
+    Snapshot(#[from] ConfigSnapshotError),
     /// A data folder that would not be used.
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
@@ -338,8 +338,8 @@ pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     remarks.retain(|remark| remark.holds(&config));
     remarks.extend(config.remarks());
     config.check_access(&file.display().to_string())?;
-    let outfit = Outfit::read(Arc::new(config))?;
-    let config = &outfit.config;
+    let snapshot = ConfigSnapshot::read(Arc::new(config))?;
+    let config = &snapshot.config;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.

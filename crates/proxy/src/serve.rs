@@ -9,7 +9,7 @@ pub(crate) use pidfile::running_process;
 pub(crate) use signals::Signals;
 
 use crate::client;
-use crate::control::{Origin, Outfit, Phase};
+use crate::control::{ConfigSnapshot, Origin, Phase};
 use crate::metrics;
 use crate::pool;
 use crate::proxy::Proxy;
@@ -47,7 +47,7 @@ pub(crate) async fn serve(
     proxy.origin = origin;
     let proxy = Arc::new(proxy);
     let config = Arc::clone(&proxy.config());
-    proxy.wear(Outfit::read(Arc::clone(&config))?);
+    proxy.apply(ConfigSnapshot::read(Arc::clone(&config))?);
     let settings = &config.paceline;
     let mut doors = Doors::open(&config)?;
     let pidfile = &settings.operation.pidfile;

@@ -200,7 +200,7 @@ impl Client {
     /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
     /// and another one taken. `None`: the client has been told something else meanwhile.
     async fn settle_in(&mut self, mut seat: Box<Seat>) -> Result<Option<Box<Seat>>, End> {
-        let limit = self.pool.terms().query_timeout;
+        let limit = self.pool.settings().query_timeout;
         loop {
             let Some(conn) = seat.conn() else {
                 return Err(super::shut_down());
@@ -322,7 +322,7 @@ impl<'a> Relay<'a> {
 
     fn new(client: &'a mut Client, conn: &'a mut ServerConn, ride: Ride, start: Instant) -> Self {
         Self {
-            clock: Clock::of(&client.pool.terms()),
+            clock: Clock::of(&client.pool.settings()),
             client,
             conn,
             ride,
@@ -501,7 +501,7 @@ fn with_desk_knowing<R>(
     let taints = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
-    let terms = client.terms.load();
+    let pool_settings = client.pool_settings.load();
     let mut desk = Desk {
         session: &mut client.session,
         server: &mut conn.side,
@@ -509,7 +509,7 @@ fn with_desk_knowing<R>(
         book: &client.proxy.book,
         console: &**pool,
         taints: &taints,
-        state: &terms.state,
+        state: &pool_settings.state,
         known,
     };
     work(&mut desk)
