@@ -1,4 +1,4 @@
-//! What no key can say alone: whether the ways in and the proofs that are asked for fit together.
+//! Checks across keys: whether the listening addresses and the kind of login fit together.
 
 use super::config::{Config, Database};
 use super::error::{ConfigError, ConfigProblem, Problem};
@@ -6,7 +6,7 @@ use super::settings::AuthType;
 use std::net::SocketAddr;
 
 impl Config {
-    /// Refuses a configuration by which anybody could log in from elsewhere, or nobody at all. `place` names it in messages.
+    /// Rejects a configuration that lets any client of another machine log in, or no client at all. `place` names it in messages.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`], with what to do instead.
@@ -17,7 +17,7 @@ impl Config {
         }
     }
 
-    /// Refuses to listen at an address where other machines may connect, if nobody has to prove anything there.
+    /// Rejects an address that other machines can reach if the login asks for no proof.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`], as [`Config::check_access`].

@@ -22,10 +22,10 @@ pub const ANY_DATABASE: &str = "*";
 pub struct Config {
     /// The `[paceline]` table.
     pub paceline: Settings,
-    /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. Empty when nothing was
-    /// said about databases: then Paceline brings its own PostgreSQL.
+    /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. If empty,
+    /// Paceline brings its own PostgreSQL.
     pub databases: BTreeMap<String, Database>,
-    /// The `[users]` tables: what is different for a user in every database, by the name that the client gives.
+    /// The `[users]` tables: overrides for a user in every database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
     /// The `[peers]` tables: other processes, by their `peer_id`.
     pub peers: BTreeMap<u16, Peer>,
@@ -33,20 +33,20 @@ pub struct Config {
     pub declared: Vec<Declared>,
 }
 
-/// One entry of `[databases]`: where the database is, and what is different for it.
+/// One entry of `[databases]`: where the database is, and its overrides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Database {
     /// The server that takes writes.
     pub primary: Upstream,
-    /// What is different for its pools.
+    /// The overrides for its pools.
     pub overrides: PoolOverrides,
-    /// Settings that its server connections are begun with, by name. A client's own replace them.
+    /// Startup parameters of its server connections, by name. Those of a client replace them.
     pub startup: Vec<(String, String)>,
-    /// What each server connection runs before it serves; empty is nothing.
+    /// The query that each server connection runs before it serves; empty for none.
     pub connect_query: String,
     /// Where users of this database are looked up.
     pub login: DatabaseLogin,
-    /// What is different for one user of this database, by the user name that the client gives.
+    /// The overrides for users of this database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
 }
 
@@ -62,7 +62,7 @@ pub struct DatabaseLogin {
 }
 
 impl Database {
-    /// A database about which nothing is said except where it is.
+    /// A database without overrides.
     pub fn at(primary: Upstream) -> Database {
         Database {
             primary,
@@ -105,7 +105,7 @@ impl Config {
         database == PGBOUNCER || (database == PACELINE && !self.databases.contains_key(PACELINE))
     }
 
-    /// What it says of a database by its name.
+    /// The entry with this name.
     pub fn listed(&self, name: &str) -> Option<&Database> {
         // A client that asks for a database literally called `*` is one more "any other name".
         self.databases.get(name).filter(|_| name != ANY_DATABASE)

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Every message says what to do, and none repeats a password.
+//! Problems of a configuration. Every message says what to do, and none repeats a password.
 
 mod ini;
 
@@ -43,7 +43,7 @@ fn one_per_line(problems: &[Problem]) -> String {
     lines.join("\n")
 }
 
-/// One thing that is wrong, and where.
+/// A problem and its place.
 #[derive(Debug, Error, PartialEq)]
 #[error("{place}: {problem}")]
 pub struct Problem {
@@ -64,7 +64,7 @@ impl Problem {
     }
 }
 
-/// The kinds of things that are wrong.
+/// The kinds of problems.
 #[derive(Debug, Error, PartialEq)]
 pub(crate) enum ConfigProblem {
     /// Not TOML.
@@ -123,7 +123,7 @@ pub(crate) enum ConfigProblem {
         /// The name as it was written.
         name: String,
     },
-    /// A peer that nobody could reach.
+    /// A peer without a host.
     #[error("[{table}] does not say where the peer is; add host = \"HOST\"")]
     NoHost {
         /// The full name of the table.
@@ -150,7 +150,7 @@ pub(crate) enum ConfigProblem {
         /// What is wrong with the value.
         error: ValueError,
     },
-    /// Anybody who reaches this machine could log in as anybody.
+    /// Every client that reaches this machine could log in as any user.
     #[error(
         "refusing to listen on {listen}: client login is {auth_type}, so that anybody who can reach it is let in without a password; \
          set auth_type to scram-sha-256 (with auth_file or auth_user) or hba, listen on 127.0.0.1 or [::1], \

@@ -14,10 +14,10 @@ pub struct Declared {
 /// What a function is declared as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// `[[take]]`: it returns rows of a queue that nobody else gets; the number of the argument (from 1) that says how many.
-    /// Without one its calls only share a transaction.
+    /// `[[take]]`: it returns rows of a queue that no other caller gets. If no argument says how many, its calls only share a
+    /// transaction.
     Take {
-        /// The number of that argument.
+        /// The number, from 1, of the argument that says how many rows.
         limit_argument: Option<usize>,
     },
     /// `[[group]]`: its calls share a transaction.

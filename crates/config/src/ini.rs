@@ -1,8 +1,8 @@
-//! `pgbouncer.ini`, read as it is. It becomes the text of a `paceline.toml`, which is then read like any other: what a value may
-//! be is said in one place, for both kinds of file.
+//! `pgbouncer.ini`, read without changes. The reader turns it into the text of a `paceline.toml` and reads that like any other, so
+//! that the same code checks the values of both kinds of file.
 //!
-//! Defaults are PgBouncer's. A key without an equal here is accepted with a remark, unless somebody would rely on it for safety:
-//! then it is an error. What becomes of each key: [`known`], `docs/from-pgbouncer.md`.
+//! Defaults are PgBouncer's. If Paceline has no such key, the reader accepts it with a remark, or reports an error if an operator may
+//! rely on it for safety. The mapping of each key: [`known`], `docs/from-pgbouncer.md`.
 
 mod diagnostics;
 mod known;
@@ -149,7 +149,7 @@ impl Sections {
         if sections.get("databases").is_none_or(Section::is_empty) {
             diagnostics.wrong(&header, IniError::NoDatabase);
         }
-        // What stands below an unknown section has been told with it.
+        // The error about an unknown section covers the lines below it.
         let mut section = |name| sections.remove(name).unwrap_or_default();
         Sections {
             main: Main::new(section(MAIN), header),

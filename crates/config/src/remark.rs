@@ -22,7 +22,7 @@ enum Condition {
 }
 
 impl Remark {
-    /// A remark about what is written at `place`.
+    /// A remark about the text at `place`.
     pub(super) fn new(place: impl Into<String>, text: impl Into<String>) -> Remark {
         Remark {
             place: place.into(),
@@ -55,7 +55,7 @@ impl fmt::Display for Remark {
 }
 
 impl Config {
-    /// What is valid, but cannot be done as it is written.
+    /// Settings that are valid, but that Paceline cannot follow to the letter.
     pub fn remarks(&self) -> Vec<Remark> {
         let remarks = self.paceline.encryption.remarks();
         remarks.map(|(key, text)| Remark::new(key, text)).collect()

@@ -181,7 +181,7 @@ fn suggestion(key: &str) -> String {
 }
 
 impl Upstream {
-    /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces what stands before it, as in libpq.
+    /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces the part before it, as in libpq.
     pub(super) fn from_url(url: &str) -> Result<Upstream, UpstreamError> {
         Parts::from_url(url)?.into_upstream()
     }
@@ -250,7 +250,7 @@ fn split_address(address: &str) -> Result<(&str, &str), UpstreamError> {
     }
 }
 
-/// The parts of a URL, decoded; empty where nothing was said.
+/// The parts of a URL, decoded; empty if the URL does not have them.
 struct Parts {
     host: String,
     port: String,

@@ -37,7 +37,7 @@ use self::machine::Machine;
 #[cfg(feature = "bench")]
 pub(crate) use self::records::{Compare, Report};
 pub(crate) use self::source::Source;
-use crate::control::{Outfit, OutfitError};
+use crate::control::{ConfigSnapshot, ConfigSnapshotError};
 use paceline_config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};
 
 /// What `paceline` was asked to do, everything resolved.
@@ -147,7 +147,7 @@ pub(crate) enum CliError {
     Config(#[from] ConfigError),
     /// A file that the configuration names is wrong.
     #[error(transparent)]
-    Outfit(#[from] OutfitError),
+    Snapshot(#[from] ConfigSnapshotError),
     /// A data folder that would not be used.
     #[cfg(feature = "embedded")]
     #[error(
@@ -325,8 +325,8 @@ pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     config.check_access(&file.display().to_string())?;
     #[cfg(not(feature = "embedded"))]
     expect_databases(&config, || file.display().to_string())?;
-    let outfit = Outfit::read(Arc::new(config))?;
-    let config = &outfit.config;
+    let snapshot = ConfigSnapshot::read(Arc::new(config))?;
+    let config = &snapshot.config;
     let mut summary = format!("{} is valid\n", file.display());
     let settings = &config.paceline;
     // Writing to a String does not fail.

@@ -12,7 +12,7 @@ mod turn;
 use crate::cancel::{Doing, Registration};
 use crate::learn::Question;
 use crate::log::{self, ClientNames};
-use crate::pool::{Delivery, Knowledge, Pool, Seat, Submitted, Summons, TermsCache};
+use crate::pool::{Delivery, Knowledge, Pool, Seat, SettingsCache, Submitted, Summons};
 use crate::proxy::Proxy;
 use crate::serve::Visit;
 use crate::shared_listen::{ListeningClient, mail};
@@ -59,8 +59,8 @@ pub(crate) const SIZE: usize = size_of::<Client>();
 struct Client {
     proxy: Arc<Proxy>,
     pool: Arc<Pool>,
-    /// The pool's terms.
-    terms: TermsCache,
+    /// The settings of the pool.
+    pool_settings: SettingsCache,
     stream: Stream,
     input: BytesMut,
     scanner: Scanner,
@@ -235,7 +235,7 @@ impl Client {
             is_session: true,
         };
         let configured = SilenceMax {
-            time: self.pool.terms().client_idle_timeout,
+            time: self.pool.settings().client_idle_timeout,
             is_session: false,
         };
         let limits = [own, configured].into_iter();

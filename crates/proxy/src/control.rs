@@ -2,13 +2,13 @@
 //!
 //! Orders are told in what pools can do: be held, be reshaped, have their connections replaced or cut ([`crate::pool`]).
 
-mod outfit;
+mod config_snapshot;
 mod reload;
 mod standings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use outfit::{Outfit, OutfitError};
+pub(crate) use config_snapshot::{ConfigSnapshot, ConfigSnapshotError};
 pub(crate) use reload::Origin;
 pub(crate) use standings::{Standings, Token};
 

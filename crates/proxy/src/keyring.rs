@@ -122,14 +122,12 @@ mod tests {
             std::fs::write(&cert, signed.cert.pem()).unwrap();
             std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
         };
-        let settings = Encryption {
-            client: Side {
-                sslmode: SslMode::Require,
-                key_file: Some(key.clone()),
-                cert_file: Some(cert.clone()),
-                ..Encryption::default().client
-            },
-            ..Encryption::default()
+        let mut settings = Encryption::default();
+        settings.client = Side {
+            sslmode: SslMode::Require,
+            key_file: Some(key.clone()),
+            cert_file: Some(cert.clone()),
+            ..settings.client
         };
         let keyring = Keyring::default();
         let binding = || keyring.acceptor().unwrap().channel_binding();

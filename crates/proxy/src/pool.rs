@@ -64,8 +64,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// The terms of a pool, as one client reads them: without a step that other threads see, unless they have changed.
-pub(crate) type TermsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
+/// The settings of a pool, as one client reads them: without a shared access unless they have changed.
+pub(crate) type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
 
 /// The rows of all that leave, each once.
 pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
@@ -95,7 +95,7 @@ pub(crate) struct Pool {
     pub(crate) name: OnceLock<PoolName>,
     /// How many server connections and clients its database and user have.
     pub(crate) quotas: Quotas,
-    terms: Arc<ArcSwap<SettingsInForce>>,
+    settings: Arc<ArcSwap<SettingsInForce>>,
     inner: Mutex<Inner>,
     /// Something has come that the line's clock does not know of.
     look_again: Notify,
@@ -202,7 +202,7 @@ impl Pool {
                 past: Vec::new(),
                 killed_at: None,
                 summons: watch::Sender::new(summons),
-                open_max: shape.terms.open_max(),
+                open_max: shape.settings.open_max(),
                 open: 0,
                 opening: 0,
                 checking: 0,
@@ -220,7 +220,7 @@ impl Pool {
                 tended: false,
                 wakes_at: now,
             }),
-            terms: Arc::new(ArcSwap::from_pointee(shape.terms)),
+            settings: Arc::new(ArcSwap::from_pointee(shape.settings)),
             look_again: Notify::new(),
             over,
             learned_more: Notify::new(),
@@ -235,14 +235,14 @@ impl Pool {
         }
     }
 
-    /// What holds for it now; other terms may take their place at any time.
-    pub(crate) fn terms(&self) -> Guard<Arc<SettingsInForce>> {
-        self.terms.load()
+    /// The settings in force; a reload may replace them at any time.
+    pub(crate) fn settings(&self) -> Guard<Arc<SettingsInForce>> {
+        self.settings.load()
     }
 
     /// The same for one client, which looks often.
-    pub(crate) fn terms_cache(&self) -> TermsCache {
-        TermsCache::from(Arc::clone(&self.terms))
+    pub(crate) fn settings_cache(&self) -> SettingsCache {
+        SettingsCache::from(Arc::clone(&self.settings))
     }
 
     /// How long a client may be idle that has not said so itself; zero is for ever.
@@ -408,7 +408,7 @@ impl Pool {
         self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
         // A connection whose time has come takes nobody along.
-        let retires = inner.lets_retire(&self.terms(), conn, now);
+        let retires = inner.lets_retire(&self.settings(), conn, now);
         let next = match inner.serves_on(conn) && !retires && !self.gives_way(&inner, conn, now) {
             true => self.depart(&mut inner, now),
             false => None,

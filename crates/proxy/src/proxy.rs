@@ -6,7 +6,7 @@ mod tests;
 use crate::auth::Gate;
 use crate::cancel::Cancels;
 use crate::console::Operators;
-use crate::control::{Origin, Outfit, Phase, Standings, Token};
+use crate::control::{ConfigSnapshot, Origin, Phase, Standings, Token};
 use crate::keyring::Keyring;
 use crate::log;
 use crate::metrics::{LetIn, PoolLabels};
@@ -190,9 +190,9 @@ impl Proxy {
         self.config.load()
     }
 
-    /// What is in force now. It changes only by whose turn it is.
-    pub(crate) fn outfit(&self) -> Outfit {
-        Outfit {
+    /// The active configuration. Only the holder of the reload lock may replace it.
+    pub(crate) fn config_snapshot(&self) -> ConfigSnapshot {
+        ConfigSnapshot {
             config: Arc::clone(&self.config()),
             records: self.gate.records(),
             keys: self.keyring.keys(),
@@ -200,16 +200,16 @@ impl Proxy {
         }
     }
 
-    /// All of it takes the place of what was in force.
-    pub(crate) fn wear(self: &Arc<Self>, outfit: Outfit) {
-        let (before, keys) = (self.keyring.keys(), outfit.keys);
+    /// Replaces the active configuration, as a whole.
+    pub(crate) fn apply(self: &Arc<Self>, snapshot: ConfigSnapshot) {
+        let (before, keys) = (self.keyring.keys(), snapshot.keys);
         self.keyring.replace(Arc::clone(&keys));
-        self.gate.hold(&outfit.config, &outfit.records);
-        if let Some(targets) = outfit.log {
+        self.gate.hold(&snapshot.config, &snapshot.records);
+        if let Some(targets) = snapshot.log {
             log::write_to(targets);
         }
-        log::set_verbose(outfit.config.paceline.logging.verbose);
-        self.set_config(outfit.config);
+        log::set_verbose(snapshot.config.paceline.logging.verbose);
+        self.set_config(snapshot.config);
         // Connections that were encrypted otherwise, or not at all, are replaced.
         let pools = self.pools();
         let stale = |pool: &&Arc<Pool>| !keys.agree(&before, &pool.address().upstream);
@@ -425,7 +425,7 @@ impl Proxy {
     fn shape(&self, config: &Config, database: &Database, on_server: String, user: &str) -> Shape {
         let upstream = database.primary.clone();
         let grouping = &config.paceline.grouping;
-        let terms = config.pool_settings(database, user);
+        let settings = config.pool_settings(database, user);
         Shape {
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
@@ -438,7 +438,7 @@ impl Proxy {
             },
             policy: Policy {
                 hotspot: grouping.hotspot,
-                for_autocommit: terms.hotspot_for_autocommit,
+                for_autocommit: settings.hotspot_for_autocommit,
                 lock_type: grouping.hotspot_lock_type,
                 pipeline: grouping.pipeline,
             },
@@ -446,9 +446,9 @@ impl Proxy {
                 group_size_max: grouping.group_size_max,
                 pipeline_depth_max: PIPELINE_DEPTH_MAX,
                 max_wait: grouping.hotspot_update_max_wait_time,
-                query_timeout: terms.query_timeout,
+                query_timeout: settings.query_timeout,
             },
-            terms: terms.into(),
+            settings: settings.into(),
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) use pidfile::running_process;
 pub(crate) use signals::Signals;
 
 use crate::client;
-use crate::control::{Origin, Outfit, Phase};
+use crate::control::{ConfigSnapshot, Origin, Phase};
 use crate::metrics;
 use crate::net_settings::tcp_settings;
 use crate::pool;
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     proxy.origin = origin;
     let proxy = Arc::new(proxy);
     let config = Arc::clone(&proxy.config());
-    proxy.wear(Outfit::read(Arc::clone(&config))?);
+    proxy.apply(ConfigSnapshot::read(Arc::clone(&config))?);
     let settings = &config.paceline;
     let mut listeners = Listeners::open(&config)?;
     let pidfile = &settings.operation.pidfile;

@@ -36,7 +36,7 @@ pub(crate) enum IniError {
         "there is no [pgbouncer] section; add the line [pgbouncer], even with nothing below it"
     )]
     NoMainSection,
-    /// Nowhere to go. Paceline would start a PostgreSQL of its own, which nobody who comes from PgBouncer expects.
+    /// No database. Paceline would start a PostgreSQL of its own, which a user of PgBouncer does not expect.
     #[error("there is no database in [databases]; add one, or * = host=HOST for every name")]
     NoDatabase,
     /// Files that include one another.
@@ -86,7 +86,7 @@ pub(crate) enum IniError {
         /// What was written.
         got: String,
     },
-    /// Something that Paceline cannot do, and that nobody would want to be without unawares.
+    /// Something that Paceline cannot do and that an operator may rely on.
     #[error("{key}: {why}")]
     Refused {
         /// The key.

@@ -1,4 +1,4 @@
-//! What is wrong with a file, and what an operator should know of it.
+//! Problems in a file, and remarks about it.
 
 use super::mapping::{Mapping, Sort};
 use super::source_line::SourceLine;
@@ -7,7 +7,7 @@ use crate::error::{ConfigError, ConfigProblem, Problem};
 use crate::remark::Remark;
 use crate::suggest;
 
-/// Problems and remarks, in the order in which they were met.
+/// Problems and remarks, in the order in which the reader finds them.
 #[derive(Default)]
 pub(super) struct Diagnostics {
     problems: Vec<(SourceLine, ConfigProblem)>,
@@ -15,7 +15,7 @@ pub(super) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Whether the file can be used: the remarks, from top to bottom, or all problems.
+    /// The remarks, from top to bottom; an error with all problems if there are any.
     pub(super) fn verdict(mut self) -> Result<Vec<Remark>, ConfigError> {
         if self.problems.is_empty() {
             self.remarks.sort_by(|one, other| one.0.cmp(&other.0));
@@ -69,7 +69,7 @@ impl Diagnostics {
         );
     }
 
-    /// Says what becomes of a key that Paceline does not have; the comment that stands for it.
+    /// Notes a key that Paceline does not have; returns the comment that replaces it.
     pub(super) fn without(
         &mut self,
         place: &SourceLine,

@@ -1,5 +1,5 @@
-//! Every key of PgBouncer 1.25: its default there, how its value is written, and what becomes of it here. Tests compare what is
-//! said to exist here with [`crate::settings::keys`], in both directions.
+//! Every key of PgBouncer 1.25: its default, how PgBouncer writes its value, and what Paceline makes of it. Tests compare the keys
+//! that Paceline has for them with [`crate::settings::keys`], in both directions.
 
 use super::mapping::{Mapping, Sort};
 
@@ -11,11 +11,11 @@ pub(crate) struct Known {
     /// Its default in PgBouncer; empty where there is none.
     pub(crate) default: &'static str,
     pub(super) sort: Sort,
-    /// What becomes of it.
+    /// What Paceline makes of it.
     pub(crate) mapping: Mapping,
 }
 
-/// What becomes of PgBouncer's key of this name; `None`: it has none.
+/// What Paceline makes of PgBouncer's key of this name; `None` if PgBouncer has no such key.
 #[must_use]
 pub fn pgbouncer_mapping(key: &str) -> Option<Mapping> {
     let known = KNOWN.iter().find(|known| known.name == key);

@@ -27,7 +27,7 @@ fn value(text: &str) -> Option<(String, &str)> {
         Some(quoted) => unquote(quoted, '\'')?,
         None => {
             let (value, rest) = text.split_once(' ').unwrap_or((text, ""));
-            // A tab does not end a value in PgBouncer. Nobody who wrote one meant that.
+            // A tab does not end a value in PgBouncer, which is hardly what its author meant.
             if value.contains('\t') {
                 return None;
             }

@@ -110,7 +110,7 @@ fn first_host<'a>(hosts: &'a str, place: &SourceLine, diagnostics: &mut Diagnost
     first
 }
 
-/// Where a database is. `None`: it cannot be said, and why not has been noted.
+/// Where a database is. `None` if the reason why it is unknown is noted as a problem.
 fn server(
     name: &str,
     pairs: &Pairs,

@@ -29,7 +29,7 @@ impl Main {
         Main { said, place }
     }
 
-    /// What holds for the key `name`, said or not, and where that comes from.
+    /// The value of the key `name`, or its default, and the line that it comes from.
     pub(super) fn value(&self, name: &str) -> (&str, &SourceLine) {
         match self.said.get(name) {
             Some((value, place)) => (value, place),
@@ -100,7 +100,7 @@ impl Main {
     fn without(&self, known: &Known, writer: &mut TomlWriter, diagnostics: &mut Diagnostics) {
         let (value, place) = self.value(known.name);
         let said = self.said.contains_key(known.name);
-        // A default that PgBouncer keeps and Paceline cannot is as bad as if it were said.
+        // A default of PgBouncer that Paceline cannot follow is as much a problem as a value in the file.
         let matters = matches!(known.mapping, Mapping::Refused { .. });
         if !said && !matters {
             return;

@@ -4,7 +4,7 @@
 use super::server::Server;
 use super::source_line::SourceLine;
 
-/// What is known of the file so far.
+/// The lines of the file so far.
 #[derive(Default)]
 pub(super) struct TomlWriter {
     lines: Vec<(Line, Option<SourceLine>)>,
@@ -16,7 +16,7 @@ enum Line {
     Primary(Server),
 }
 
-/// What stands for a password that is not written.
+/// The comment in place of a password that is not written.
 const WITHHELD: &str = "# password_file = \"/PATH\"  # the password is not shown: put it into a file that only paceline can read, or let --password-dir do that";
 
 /// How passwords are written.
@@ -58,7 +58,7 @@ impl TomlWriter {
         self.text(format!("[{}]", names.join(".")), Some(place));
     }
 
-    /// A key of the table that was begun last; `value` is TOML. `comment` stands behind it, unless it is empty.
+    /// A key of the table that was begun last; `value` is TOML. `comment` follows it, unless it is empty.
     pub(super) fn key(&mut self, key: &str, value: &str, comment: &str, place: &SourceLine) {
         let comment = match comment {
             "" => String::new(),

@@ -98,7 +98,7 @@ impl Encryption {
         sides.into_iter().filter_map(remark)
     }
 
-    /// TLS towards this server: what its URL says goes before what is said for all servers.
+    /// TLS towards this server: its URL replaces the settings for all servers.
     pub fn towards(&self, upstream: &Upstream) -> Side {
         let (url, all) = (&upstream.tls, &self.server);
         let own = url.key_file.is_some() || url.cert_file.is_some();

@@ -6,7 +6,7 @@ use crate::duration::BareUnit;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest time to poll: nobody sends statements that fast and waits for longer.
+/// Longest time to poll: a client that sends statements that fast does not pause for longer.
 const BUSY_POLL_MAX: Duration = Duration::from_millis(1);
 
 section! {

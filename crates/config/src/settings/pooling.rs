@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The limits of a pool's size; also those of the overrides per database and user.
 pub(crate) const POOL_SIZE: RangeInclusive<usize> = 1..=10_000;
 
-/// The limits of what a pool has besides: what it keeps, and its reserve. 0 is none.
+/// The limits of the connections that a pool keeps open, and of its reserve. 0 is none.
 const POOL_PART: RangeInclusive<usize> = 0..=10_000;
 
 /// The limits of connections of a database or user; 0 is no limit.
@@ -48,12 +48,14 @@ section! {
         /// check before each use. A connection that was opened or checked within the last second is not checked
         server_check_delay: Duration = Duration::from_secs(30), timeout();
         /// Most server connections that one pool (a database and a user) opens
-        default_pool_size: usize = 20, connections(POOL_SIZE), overridden(EVERYWHERE), named_there("pool_size", "default_pool_size");
+        default_pool_size: usize = 20, connections(POOL_SIZE),
+            overridden(EVERYWHERE), named_there("pool_size", "default_pool_size");
         /// Server connections that a pool keeps open while it has clients; never more than its size
         min_pool_size: usize = 0, connections(POOL_PART), overridden(OF_A_DATABASE);
         /// Further server connections that a pool opens for clients that wait longer than reserve_pool_timeout; 0 is
         /// none
-        reserve_pool_size: usize = 0, connections(POOL_PART), overridden(EVERYWHERE), named_there("reserve_pool_size", "reserve_pool");
+        reserve_pool_size: usize = 0, connections(POOL_PART),
+            overridden(EVERYWHERE), named_there("reserve_pool_size", "reserve_pool");
         /// How long a client waits before its pool takes a connection from the reserve; 0 never does
         reserve_pool_timeout: Duration = Duration::from_secs(5), timeout();
         /// Most client connections at a time, all databases together

@@ -27,7 +27,7 @@ pub(super) enum Phase {
 
 /// The clock of one relay.
 pub(super) struct Clock {
-    terms: Arc<SettingsInForce>,
+    settings: Arc<SettingsInForce>,
     phase: Phase,
     /// How long the client may be idle; zero is for ever.
     idle_max: Duration,
@@ -40,21 +40,21 @@ pub(super) struct Clock {
 
 impl Clock {
     /// For a relay that begins now; `None` when nothing limits it.
-    pub(super) fn of(terms: &Arc<SettingsInForce>) -> Option<Box<Self>> {
+    pub(super) fn of(settings: &Arc<SettingsInForce>) -> Option<Box<Self>> {
         let limits = [
-            terms.query_timeout,
-            terms.transaction_timeout,
-            terms.idle_transaction_timeout,
+            settings.query_timeout,
+            settings.transaction_timeout,
+            settings.idle_transaction_timeout,
         ];
         let limited = !limits.iter().all(Duration::is_zero);
-        limited.then(|| Self::new(terms))
+        limited.then(|| Self::new(settings))
     }
 
     /// For a relay whose client limits its own idleness.
-    pub(super) fn new(terms: &Arc<SettingsInForce>) -> Box<Self> {
+    pub(super) fn new(settings: &Arc<SettingsInForce>) -> Box<Self> {
         let now = Instant::now();
         Box::new(Self {
-            terms: Arc::clone(terms),
+            settings: Arc::clone(settings),
             phase: Phase::Idle,
             idle_max: Duration::ZERO,
             began: now,
@@ -84,16 +84,19 @@ impl Clock {
 
     /// When the relay has lasted too long, and what PgBouncer calls that.
     fn end(&self) -> Option<(Instant, &'static str)> {
-        let Self { terms, since, .. } = self;
+        let Self {
+            settings, since, ..
+        } = self;
         let own = match self.phase {
             Phase::Idle if self.idle_max.is_zero() => return None,
             Phase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
-            Phase::IdleInTransaction => {
-                (terms.idle_transaction_timeout, "idle transaction timeout")
-            }
-            Phase::Running => (terms.query_timeout, "query timeout"),
+            Phase::IdleInTransaction => (
+                settings.idle_transaction_timeout,
+                "idle transaction timeout",
+            ),
+            Phase::Running => (settings.query_timeout, "query timeout"),
         };
-        let whole = (terms.transaction_timeout, "transaction timeout");
+        let whole = (settings.transaction_timeout, "transaction timeout");
         let ends = [(*since, own), (self.began, whole)].into_iter();
         let ends = ends.filter(|(_, (limit, _))| !limit.is_zero());
         ends.map(|(since, (limit, why))| (since + limit, why))

@@ -19,7 +19,7 @@ impl Client {
         }
         let session = &self.session;
         self.mode != PoolMode::Session
-            && self.pool.terms().state.listen_mode == ListenMode::Shared
+            && self.pool.settings().state.listen_mode == ListenMode::Shared
             && session.listening.fits(&session.settings)
     }
 

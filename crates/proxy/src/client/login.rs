@@ -73,7 +73,7 @@ impl Place {
 
     /// Takes a place among the clients of the pool's database and user, if there is one.
     fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
-        let message = match pool.quotas.enter(&pool.terms()) {
+        let message = match pool.quotas.enter(&pool.settings()) {
             Ok(()) => {
                 pool.clients.fetch_add(1, Ordering::Relaxed);
                 self.stage = Stage::Admitted(Arc::clone(pool));
@@ -154,11 +154,11 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
-            mode: login.pool.terms().mode,
+            mode: login.pool.settings().mode,
             turn: Turn::default(),
             silence: None,
             summons: login.pool.summons(),
-            terms: login.pool.terms_cache(),
+            pool_settings: login.pool.settings_cache(),
             pool: login.pool,
             stream,
             input: login.input,

@@ -208,7 +208,7 @@ impl Client {
     /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
     /// and another one taken. `None`: the client has been told something else meanwhile.
     async fn settle_in(&mut self, mut seat: Box<Seat>) -> Result<Option<Box<Seat>>, End> {
-        let limit = self.pool.terms().query_timeout;
+        let limit = self.pool.settings().query_timeout;
         loop {
             let Some(conn) = seat.conn() else {
                 return Err(super::shut_down());
@@ -337,7 +337,7 @@ impl<'a> RelayTask<'a> {
         start: Instant,
     ) -> Self {
         Self {
-            clock: Clock::of(&client.pool.terms()),
+            clock: Clock::of(&client.pool.settings()),
             client,
             conn,
             relay,
@@ -521,7 +521,7 @@ fn with_context_knowing<R>(
     let taints = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
-    let terms = client.terms.load();
+    let pool_settings = client.pool_settings.load();
     let mut context = RelayContext {
         session: &mut client.session,
         server: &mut conn.side,
@@ -529,7 +529,7 @@ fn with_context_knowing<R>(
         book: &client.proxy.book,
         console: &**pool,
         taints: &taints,
-        state: &terms.state,
+        state: &pool_settings.state,
         known,
     };
     work(&mut context)

@@ -1,6 +1,6 @@
 //! Reading the configuration again (SIGHUP, RELOAD): checked as a whole, then swapped in. What is wrong changes nothing.
 
-use super::{Outfit, OutfitError};
+use super::{ConfigSnapshot, ConfigSnapshotError};
 use crate::cli::Source;
 use crate::files;
 use crate::log::Targets;
@@ -37,11 +37,14 @@ impl Origin {
     }
 
     /// The configuration as it would be after a start now.
-    fn read(&self) -> Result<Config, OutfitError> {
+    fn read(&self) -> Result<Config, ConfigSnapshotError> {
         let (mut config, remarks) = self.source.read_with_remarks()?;
         remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
         if config.databases.is_empty() {
-            let embedded = self.embedded.clone().ok_or(OutfitError::NoDatabase)?;
+            let embedded = self
+                .embedded
+                .clone()
+                .ok_or(ConfigSnapshotError::NoDatabase)?;
             config.databases.insert(ANY_DATABASE.to_owned(), embedded);
         }
         Ok(config)
@@ -65,7 +68,7 @@ impl Proxy {
         })
     }
 
-    async fn read_again(self: &Arc<Self>) -> Result<(), OutfitError> {
+    async fn read_again(self: &Arc<Self>) -> Result<(), ConfigSnapshotError> {
         let old = Arc::clone(&self.config());
         let (proxy, before) = (Arc::clone(self), Arc::clone(&old));
         self.put_in_force(move || proxy.origin.read_all(&before))
@@ -81,13 +84,13 @@ impl Proxy {
 
 impl Origin {
     /// The configuration, and the files that it names. The first that is wrong ends it.
-    fn read_all(&self, old: &Config) -> Result<Outfit, OutfitError> {
+    fn read_all(&self, old: &Config) -> Result<ConfigSnapshot, ConfigSnapshotError> {
         let mut config = self.read()?;
         keep_from_start(&old.paceline, &mut config)?;
         config.check_access("RELOAD")?;
-        let mut outfit = Outfit::read(Arc::new(config))?;
-        outfit.log = Some(Targets::open(&outfit.config.paceline.logging)?);
-        Ok(outfit)
+        let mut snapshot = ConfigSnapshot::read(Arc::new(config))?;
+        snapshot.log = Some(Targets::open(&snapshot.config.paceline.logging)?);
+        Ok(snapshot)
     }
 }
 

@@ -45,7 +45,7 @@ impl Pool {
             servers_idle: idle as u64,
             servers_opening: opening as u64,
             servers_tested: tested as u64,
-            servers_max: self.terms().size as u64,
+            servers_max: self.settings().size as u64,
             longest_wait: oldest.map_or(Duration::ZERO, |since| {
                 Instant::now().saturating_duration_since(since)
             }),

@@ -108,10 +108,10 @@ impl Named {
 
 impl Quotas {
     /// A place for one more server connection.
-    pub(crate) fn server_place(&self, terms: &PoolSettings) -> Result<ServerPlace, Full> {
-        take(&self.database.servers, terms.database_servers_max).ok_or(Full::Database)?;
+    pub(crate) fn server_place(&self, settings: &PoolSettings) -> Result<ServerPlace, Full> {
+        take(&self.database.servers, settings.database_servers_max).ok_or(Full::Database)?;
         let server_user = self.server_user.load_full();
-        if take(&server_user.servers, terms.user_servers_max).is_none() {
+        if take(&server_user.servers, settings.user_servers_max).is_none() {
             self.database.servers.fetch_sub(1, Ordering::Relaxed);
             return Err(Full::User);
         }
@@ -119,9 +119,9 @@ impl Quotas {
     }
 
     /// A place for one more client, to be given back with [`Quotas::leave`].
-    pub(crate) fn enter(&self, terms: &PoolSettings) -> Result<(), Full> {
-        take(&self.database.clients, terms.database_clients_max).ok_or(Full::Database)?;
-        if take(&self.client_user.clients, terms.user_clients_max).is_none() {
+    pub(crate) fn enter(&self, settings: &PoolSettings) -> Result<(), Full> {
+        take(&self.database.clients, settings.database_clients_max).ok_or(Full::Database)?;
+        if take(&self.client_user.clients, settings.user_clients_max).is_none() {
             self.database.clients.fetch_sub(1, Ordering::Relaxed);
             return Err(Full::User);
         }
@@ -145,12 +145,12 @@ impl Quotas {
     }
 
     /// Is there no place for one more server connection?
-    pub(crate) fn are_full(&self, terms: &PoolSettings) -> bool {
+    pub(crate) fn are_full(&self, settings: &PoolSettings) -> bool {
         let full = |quota: &Quota, most: Option<usize>| {
             most.is_some_and(|most| quota.servers.load(Ordering::Relaxed) >= most)
         };
-        full(&self.database, terms.database_servers_max)
-            || full(&self.server_user.load(), terms.user_servers_max)
+        full(&self.database, settings.database_servers_max)
+            || full(&self.server_user.load(), settings.user_servers_max)
     }
 
     /// Does a pool have nothing because its database or user, which is that of this one, is full?

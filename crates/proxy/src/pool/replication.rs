@@ -138,9 +138,9 @@ impl Pool {
             if !error.is_absence() {
                 return Err(fatal(&error));
             }
-            let terms = self.terms();
-            pause = pause.min(terms.server_login_retry).max(PAUSE_MIN);
-            let left = match terms.query_wait_timeout {
+            let settings = self.settings();
+            pause = pause.min(settings.server_login_retry).max(PAUSE_MIN);
+            let left = match settings.query_wait_timeout {
                 Duration::ZERO => pause,
                 limit => limit.saturating_sub(since.elapsed()),
             };
@@ -183,7 +183,7 @@ impl Pool {
     }
 
     fn has_waited_too_long(&self, since: Instant) -> bool {
-        let limit = self.terms().query_wait_timeout;
+        let limit = self.settings().query_wait_timeout;
         !limit.is_zero() && since.elapsed() >= limit && self.lock().hold != Hold::Suspended
     }
 
@@ -240,22 +240,22 @@ impl Pool {
 
     /// A place for a replication client's connection; an idle connection is closed for it if need be.
     fn room_for_replica(self: &Arc<Self>, inner: &mut Inner, now: Instant) -> Option<ServerPlace> {
-        let terms = self.terms();
+        let settings = self.settings();
         let first = inner.replication.waiting.front()?.since;
         let waited = now.saturating_duration_since(first);
-        let reserve = match waited >= terms.reserve_timeout {
-            true => terms.reserve_size,
+        let reserve = match waited >= settings.reserve_timeout {
+            true => settings.reserve_size,
             false => 0,
         };
-        while inner.open >= terms.size + reserve {
+        while inner.open >= settings.size + reserve {
             self.evict(inner)?;
         }
-        match self.server_place(inner, &terms) {
+        match self.server_place(inner, &settings) {
             Some(place) => Some(place),
             // The limit of the database or the user: what this pool does not need is a place, too.
             None => {
                 self.evict(inner)?;
-                self.server_place(inner, &terms)
+                self.server_place(inner, &settings)
             }
         }
     }

@@ -21,12 +21,12 @@ impl Pool {
     pub(super) fn server_place(
         self: &Arc<Self>,
         inner: &mut Inner,
-        terms: &PoolSettings,
+        settings: &PoolSettings,
     ) -> Option<ServerPlace> {
         if inner.open > 0 && self.quotas.others_hunger() {
             return None;
         }
-        match self.quotas.server_place(terms) {
+        match self.quotas.server_place(settings) {
             Ok(place) => {
                 inner.hunger = None;
                 Some(place)
@@ -64,7 +64,7 @@ impl Pool {
         self.quotas.others_hunger()
             && inner.hunger.is_none()
             && now.duration_since(conn.opened) >= SERVES_AT_LEAST
-            && self.quotas.are_full(&self.terms())
+            && self.quotas.are_full(&self.settings())
     }
 
     /// Since when its least recently used idle connection has been idle.

@@ -18,7 +18,7 @@ pub(crate) struct Shape {
     /// What may travel together.
     pub(crate) policy: Policy,
     /// How many connections there may be, and how long anything may take.
-    pub(crate) terms: SettingsInForce,
+    pub(crate) settings: SettingsInForce,
     /// Of its line.
     pub(crate) limits: Limits,
 }
@@ -82,13 +82,13 @@ impl Pool {
     /// they are free.
     pub(crate) fn reshape(self: &Arc<Self>, shape: Shape) {
         self.policy.set(shape.policy);
-        let open_max = shape.terms.open_max();
-        let terms = Arc::new(shape.terms);
-        self.terms.store(Arc::clone(&terms));
+        let open_max = shape.settings.open_max();
+        let settings = Arc::new(shape.settings);
+        self.settings.store(Arc::clone(&settings));
         let now = Instant::now();
         let mut inner = self.lock();
         inner.open_max = open_max;
-        inner.hasten_retirement(&terms, now);
+        inner.hasten_retirement(&settings, now);
         inner.line.set_limits(shape.limits);
         if !inner.era.address.leads_to(&shape.address) {
             self.move_to(&mut inner, shape.address);

@@ -44,10 +44,10 @@ fn pause(proxy: &Proxy) -> Duration {
 
 impl Pool {
     fn sweep(self: &Arc<Self>) {
-        let (now, terms) = (Instant::now(), self.terms());
+        let (now, settings) = (Instant::now(), self.settings());
         let mut inner = self.lock();
-        let closed = close(&mut inner, &terms, now);
-        self.keep_enough(&mut inner, &terms, now);
+        let closed = close(&mut inner, &settings, now);
+        self.keep_enough(&mut inner, &settings, now);
         let used = inner.open > 0 || self.clients.load(Ordering::Relaxed) > 0;
         inner.unused_since = match used {
             true => None,
@@ -75,14 +75,14 @@ impl Pool {
     pub(super) fn keep_enough(
         self: &Arc<Self>,
         inner: &mut Inner,
-        terms: &PoolSettings,
+        settings: &PoolSettings,
         now: Instant,
     ) {
         let may = inner.opening == 0 && inner.grow_not_before <= now;
         // Those that replicate use no connection of the pool.
         let clients = self.clients.load(Ordering::Relaxed);
         let clients = clients.saturating_sub(self.replication_clients.load(Ordering::Relaxed));
-        if inner.open < terms.min_size && may && clients > 0 {
+        if inner.open < settings.min_size && may && clients > 0 {
             self.grow(inner);
         }
     }
@@ -94,7 +94,7 @@ impl Pool {
         conn: &ServerConn,
         now: Instant,
     ) -> Option<&'static str> {
-        if retire(inner, &self.terms(), conn, now) {
+        if retire(inner, &self.settings(), conn, now) {
             return Some(reasons::LIFETIME_OVER);
         }
         self.gives_way(inner, conn, now).then_some(reasons::EVICTED)
@@ -102,12 +102,12 @@ impl Pool {
 }
 
 /// Takes out idle connections whose time has come, those that were idle for longest first.
-fn close(inner: &mut Inner, terms: &PoolSettings, now: Instant) -> Vec<Box<ServerConn>> {
+fn close(inner: &mut Inner, settings: &PoolSettings, now: Instant) -> Vec<Box<ServerConn>> {
     let mut idle = std::mem::take(&mut inner.idle);
     let goes = |conn: &mut Box<ServerConn>| {
-        let is_idle = is_idle_for_too_long(inner, terms, conn, now);
+        let is_idle = is_idle_for_too_long(inner, settings, conn, now);
         let too_many = inner.open > inner.open_max;
-        let goes = too_many || is_idle || retire(inner, terms, conn, now);
+        let goes = too_many || is_idle || retire(inner, settings, conn, now);
         if goes {
             conn.closes_because(match (is_idle, too_many) {
                 (true, _) => reasons::IDLE_TIMEOUT,
@@ -127,28 +127,28 @@ fn close(inner: &mut Inner, terms: &PoolSettings, now: Instant) -> Vec<Box<Serve
 
 fn is_idle_for_too_long(
     inner: &Inner,
-    terms: &PoolSettings,
+    settings: &PoolSettings,
     conn: &ServerConn,
     now: Instant,
 ) -> bool {
-    let limit = terms.server_idle_timeout;
+    let limit = settings.server_idle_timeout;
     let idle = now.duration_since(conn.idle_since);
-    !limit.is_zero() && idle >= limit && inner.open > terms.min_size
+    !limit.is_zero() && idle >= limit && inner.open > settings.min_size
 }
 
 /// Is its lifetime over? Connections that were opened together are not closed together: between two of a pool lies the
 /// part of the lifetime that one of them has.
-fn retire(inner: &mut Inner, terms: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
-    let retires = inner.lets_retire(terms, conn, now);
+fn retire(inner: &mut Inner, settings: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
+    let retires = inner.lets_retire(settings, conn, now);
     if retires {
-        inner.retire_not_before = now + between_two(terms);
+        inner.retire_not_before = now + between_two(settings);
     }
     retires
 }
 
-fn between_two(terms: &PoolSettings) -> Duration {
-    let size = u32::try_from(terms.size).unwrap_or(u32::MAX).max(1);
-    terms.server_lifetime / size
+fn between_two(settings: &PoolSettings) -> Duration {
+    let size = u32::try_from(settings.size).unwrap_or(u32::MAX).max(1);
+    settings.server_lifetime / size
 }
 
 impl Inner {
@@ -156,16 +156,16 @@ impl Inner {
     /// for long does not wait for them.
     pub(super) fn lets_retire(
         &self,
-        terms: &PoolSettings,
+        settings: &PoolSettings,
         conn: &ServerConn,
         now: Instant,
     ) -> bool {
-        let is_old = now.duration_since(conn.opened) >= terms.server_lifetime;
+        let is_old = now.duration_since(conn.opened) >= settings.server_lifetime;
         is_old && now >= self.retire_not_before || conn.stream.needs_replacement()
     }
 
-    /// Under other terms the next one may go sooner than was said under those before.
-    pub(super) fn hasten_retirement(&mut self, terms: &PoolSettings, now: Instant) {
-        self.retire_not_before = self.retire_not_before.min(now + between_two(terms));
+    /// Under other settings the next one may go sooner than was said under those before.
+    pub(super) fn hasten_retirement(&mut self, settings: &PoolSettings, now: Instant) {
+        self.retire_not_before = self.retire_not_before.min(now + between_two(settings));
     }
 }

@@ -36,12 +36,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 impl Pool {
     /// Opens a connection in the background, if there may be one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
-        let terms = self.terms();
+        let settings = self.settings();
         let may = inner.hold == Hold::Open && !inner.is_excluded();
-        if !may || inner.open >= open_max(inner, &terms, Instant::now()) {
+        if !may || inner.open >= open_max(inner, &settings, Instant::now()) {
             return;
         }
-        let Some(place) = self.server_place(inner, &terms) else {
+        let Some(place) = self.server_place(inner, &settings) else {
             return;
         };
         inner.open += 1;
@@ -99,7 +99,7 @@ impl Pool {
                 inner.has_reached_server(&era);
                 self.take_in(&mut inner, conn);
                 self.dispatch(&mut inner, now);
-                self.keep_enough(&mut inner, &self.terms(), now);
+                self.keep_enough(&mut inner, &self.settings(), now);
                 self.tend(&mut inner);
             }
             Err(error) if Arc::ptr_eq(&era, &inner.era) => {
@@ -134,7 +134,7 @@ impl Pool {
             }
             return;
         }
-        let retry = self.terms().server_login_retry;
+        let retry = self.settings().server_login_retry;
         let failing = Failing::after(inner.failing.as_ref(), error, retry, now);
         inner.grow_not_before = failing.until;
         let is_final = failing.is_final();
@@ -173,12 +173,12 @@ impl Pool {
 
     /// Does what is due; says when to look again. `None`: nobody waits.
     fn tick(self: &Arc<Self>) -> Option<Instant> {
-        let (now, terms) = (Instant::now(), self.terms());
+        let (now, settings) = (Instant::now(), self.settings());
         let mut inner = self.lock();
         let late = inner.line.tick(now);
         self.tell_late(late);
-        self.expire(&mut inner, &terms, now);
-        notify(&mut inner, &terms, now);
+        self.expire(&mut inner, &settings, now);
+        notify(&mut inner, &settings, now);
         // Units that waited for mates may leave now.
         self.dispatch(&mut inner, now);
         if inner.line.is_empty() {
@@ -186,8 +186,8 @@ impl Pool {
             inner.hunger = None;
             return None;
         }
-        let mut wake = now + look_every(&terms);
-        if inner.hold == Hold::Open && inner.open < open_max(&inner, &terms, now) {
+        let mut wake = now + look_every(&settings);
+        if inner.hold == Hold::Open && inner.open < open_max(&inner, &settings, now) {
             let due = grows_at(&inner).unwrap_or(now + GROW_AFTER);
             let due = due.max(inner.grow_not_before);
             if due <= now && inner.opening == 0 {
@@ -195,16 +195,16 @@ impl Pool {
             }
             wake = wake.min(due.max(now + GROW_AFTER));
         }
-        wake = waits_end_at(&inner, &terms, now).map_or(wake, |end| end.min(wake));
+        wake = waits_end_at(&inner, &settings, now).map_or(wake, |end| end.min(wake));
         inner.wakes_at = inner.line.due().map_or(wake, |due| due.min(wake));
         Some(inner.wakes_at)
     }
 
-    fn expire(&self, inner: &mut Inner, terms: &PoolSettings, now: Instant) {
+    fn expire(&self, inner: &mut Inner, settings: &PoolSettings, now: Instant) {
         if inner.hold == Hold::Suspended {
             return;
         }
-        let limit = terms.query_wait_timeout;
+        let limit = settings.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };
@@ -238,10 +238,10 @@ impl Inner {
 }
 
 /// Most server connections now: with the reserve if somebody has waited for it.
-fn open_max(inner: &Inner, terms: &PoolSettings, now: Instant) -> usize {
-    let waited = |since| now.duration_since(since) >= terms.reserve_timeout;
-    let reserve = terms.reserve_size > 0 && inner.line.oldest_ready().is_some_and(waited);
-    terms.size + if reserve { terms.reserve_size } else { 0 }
+fn open_max(inner: &Inner, settings: &PoolSettings, now: Instant) -> usize {
+    let waited = |since| now.duration_since(since) >= settings.reserve_timeout;
+    let reserve = settings.reserve_size > 0 && inner.line.oldest_ready().is_some_and(waited);
+    settings.size + if reserve { settings.reserve_size } else { 0 }
 }
 
 /// When somebody has waited for long enough that a further connection is worth its while.
@@ -254,40 +254,44 @@ fn grows_at(inner: &Inner) -> Option<Instant> {
 }
 
 /// Tells those who have waited for long that they wait.
-fn notify(inner: &mut Inner, terms: &PoolSettings, now: Instant) {
-    let limit = terms.query_wait_notify;
+fn notify(inner: &mut Inner, settings: &PoolSettings, now: Instant) {
+    let limit = settings.query_wait_notify;
     let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
         return;
     };
     if now < inner.notices_at {
         return;
     }
-    inner.notices_at = now + look_every(terms);
+    inner.notices_at = now + look_every(settings);
     inner.line.late_mut(deadline).for_each(Waiter::tell_queued);
 }
 
 /// How a long wait can end or become another one.
-fn limits_of_waits(terms: &PoolSettings) -> impl Iterator<Item = Duration> {
-    let reserve = match terms.reserve_size {
+fn limits_of_waits(settings: &PoolSettings) -> impl Iterator<Item = Duration> {
+    let reserve = match settings.reserve_size {
         0 => Duration::ZERO,
-        _ => terms.reserve_timeout,
+        _ => settings.reserve_timeout,
     };
-    let limits = [terms.query_wait_timeout, terms.query_wait_notify, reserve];
+    let limits = [
+        settings.query_wait_timeout,
+        settings.query_wait_notify,
+        reserve,
+    ];
     limits.into_iter().filter(|limit| !limit.is_zero())
 }
 
 /// While units wait, the line is looked at at least this often.
-fn look_every(terms: &PoolSettings) -> Duration {
-    match limits_of_waits(terms).any(|limit| limit < LOOK_EVERY * 2) {
+fn look_every(settings: &PoolSettings) -> Duration {
+    match limits_of_waits(settings).any(|limit| limit < LOOK_EVERY * 2) {
         true => LOOK_OFTEN,
         false => LOOK_EVERY,
     }
 }
 
 /// When the next of these limits is reached by who could leave first.
-fn waits_end_at(inner: &Inner, terms: &PoolSettings, now: Instant) -> Option<Instant> {
+fn waits_end_at(inner: &Inner, settings: &PoolSettings, now: Instant) -> Option<Instant> {
     let since = inner.line.oldest_ready()?;
-    let ends = limits_of_waits(terms).map(|limit| since + limit);
+    let ends = limits_of_waits(settings).map(|limit| since + limit);
     ends.filter(|end| *end > now).min()
 }
 

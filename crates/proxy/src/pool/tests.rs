@@ -245,9 +245,9 @@ async fn a_shorter_lifetime_holds_for_connections_at_work() {
 #[tokio::test]
 async fn a_connection_that_is_worn_out_makes_room_for_the_next() {
     let pool = pool_with("max_db_connections = 1\nserver_lifetime = 0");
-    let (era, terms) = (pool.attempt(), Arc::clone(&pool.terms()));
+    let (era, settings) = (pool.attempt(), Arc::clone(&pool.settings()));
     let (mut conn, _server) = conn(&pool, &era);
-    conn.place = Some(pool.quotas.server_place(&terms).unwrap());
+    conn.place = Some(pool.quotas.server_place(&settings).unwrap());
     pool.lock().opening -= 1;
     let _waits = wait_in(&pool);
     pool.release(Some(conn), &Keys::Unknown);

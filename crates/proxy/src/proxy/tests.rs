@@ -10,9 +10,9 @@ fn pools_have_the_terms_of_the_configuration_as_it_is_now() {
     let after = Config::from_toml(&file.replace('3', "7"), "").unwrap();
     let proxy = Arc::new(Proxy::new(before));
     let pool = proxy.pool("app", "web").unwrap();
-    assert_eq!(pool.terms().size, 3);
+    assert_eq!(pool.settings().size, 3);
     proxy.set_config(Arc::new(after));
-    assert_eq!(pool.terms().size, 7);
+    assert_eq!(pool.settings().size, 7);
 }
 
 /// Any name is a database here.

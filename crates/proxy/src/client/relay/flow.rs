@@ -342,7 +342,7 @@ impl RelayTask<'_> {
             Phase::IdleInTransaction | Phase::Running => Duration::ZERO,
         };
         if self.clock.is_none() && !idle_max.is_zero() {
-            self.clock = Some(Clock::new(&self.client.pool.terms()));
+            self.clock = Some(Clock::new(&self.client.pool.settings()));
         }
         if let Some(clock) = &mut self.clock {
             clock.turn(phase, std::mem::take(&mut self.heard), idle_max);

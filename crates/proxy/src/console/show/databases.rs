@@ -91,7 +91,7 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         Host::Unix(folder) => folder.display().to_string(),
     };
     // Those of a user of whom nothing is said.
-    let terms = config.pool_settings(entry, "");
+    let settings = config.pool_settings(entry, "");
     let limit = |limit: Option<usize>| limit.unwrap_or_default();
     Some(vec![
         name.into(),
@@ -99,10 +99,10 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         u32::from(entry.primary.port).into(),
         on_server.into(),
         entry.primary.user.clone().into(),
-        terms.size.into(),
-        terms.min_size.into(),
-        terms.reserve_size.into(),
-        terms.server_lifetime.as_secs().into(),
+        settings.size.into(),
+        settings.min_size.into(),
+        settings.reserve_size.into(),
+        settings.server_lifetime.as_secs().into(),
         // PgBouncer's is empty, too, where the database does not say it.
         entry
             .overrides
@@ -110,9 +110,9 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
             .map(|mode| mode.name().to_owned())
             .into(),
         Value::Null,
-        limit(terms.database_servers_max).into(),
+        limit(settings.database_servers_max).into(),
         connections.servers.into(),
-        limit(terms.database_clients_max).into(),
+        limit(settings.database_clients_max).into(),
         connections.clients.into(),
         u64::from(proxy.hold_of(Some(name)) == Hold::Paused).into(),
         u64::from(proxy.admit(name).is_err()).into(),
@@ -154,7 +154,7 @@ pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
     }
     let row = |(name, pools): (String, Vec<Arc<Pool>>)| {
         let connections = connections(&pools);
-        let terms = config.user_settings(&name);
+        let settings = config.user_settings(&name);
         let said = config.users.get(&name).cloned().unwrap_or_default();
         let limit = |limit: Option<usize>| limit.unwrap_or_default();
         let size = |size: Option<usize>| size.map_or_else(String::new, |size| size.to_string());
@@ -164,9 +164,9 @@ pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
             size(said.reserve_pool_size()).into(),
             said.pool_mode()
                 .map_or(Value::Null, |mode| mode.name().into()),
-            limit(terms.user_servers_max).into(),
+            limit(settings.user_servers_max).into(),
             connections.servers.into(),
-            limit(terms.user_clients_max).into(),
+            limit(settings.user_clients_max).into(),
             connections.clients.into(),
         ]
     };

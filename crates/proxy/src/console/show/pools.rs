@@ -89,7 +89,7 @@ fn row(name: PoolName, pool: &Pool, cancels: usize) -> Row {
         load.servers_opening.into(),
         (longest / MICROS).into(),
         (longest % MICROS).into(),
-        pool.terms().mode.name().into(),
+        pool.settings().mode.name().into(),
         Value::Null,
         groups.into(),
         grouped.into(),

@@ -4,7 +4,7 @@ use super::*;
 use paceline_config::Config;
 
 /// Settings with these limits of a database and of a user, for servers and clients alike.
-fn terms(of_database: usize, of_user: usize) -> PoolSettings {
+fn settings(of_database: usize, of_user: usize) -> PoolSettings {
     let text = format!(
         "[databases.app]\nprimary = \"postgres://db\"\n\
          max_db_connections = {of_database}\nmax_db_client_connections = {of_database}\n\
@@ -18,13 +18,17 @@ fn terms(of_database: usize, of_user: usize) -> PoolSettings {
 fn pools_of_a_database_share_its_places() {
     let book = QuotaBook::default();
     let [one, other] = ["web", "batch"].map(|user| book.of("app", user, user));
-    let terms = terms(2, 0);
-    let first = one.server_place(&terms).unwrap();
-    let second = other.server_place(&terms).unwrap();
-    assert_eq!(one.server_place(&terms).unwrap_err(), Full::Database);
-    assert!(book.of("else", "web", "web").server_place(&terms).is_ok());
+    let settings = settings(2, 0);
+    let first = one.server_place(&settings).unwrap();
+    let second = other.server_place(&settings).unwrap();
+    assert_eq!(one.server_place(&settings).unwrap_err(), Full::Database);
+    assert!(
+        book.of("else", "web", "web")
+            .server_place(&settings)
+            .is_ok()
+    );
     drop(first);
-    assert!(other.server_place(&terms).is_ok());
+    assert!(other.server_place(&settings).is_ok());
     drop(second);
 }
 
@@ -35,16 +39,16 @@ fn what_a_user_may_not_have_is_not_taken_from_the_database() {
         book.of("app", "web", "web"),
         book.of("app", "batch", "batch"),
     );
-    let terms = terms(2, 1);
-    let first = web.server_place(&terms).unwrap();
-    assert_eq!(web.server_place(&terms).unwrap_err(), Full::User);
-    assert!(batch.server_place(&terms).is_ok());
-    assert_eq!(web.enter(&terms), Ok(()));
-    assert_eq!(web.enter(&terms), Err(Full::User));
-    assert_eq!(batch.enter(&terms), Ok(()));
-    assert_eq!(batch.enter(&terms), Err(Full::Database));
+    let settings = settings(2, 1);
+    let first = web.server_place(&settings).unwrap();
+    assert_eq!(web.server_place(&settings).unwrap_err(), Full::User);
+    assert!(batch.server_place(&settings).is_ok());
+    assert_eq!(web.enter(&settings), Ok(()));
+    assert_eq!(web.enter(&settings), Err(Full::User));
+    assert_eq!(batch.enter(&settings), Ok(()));
+    assert_eq!(batch.enter(&settings), Err(Full::Database));
     web.leave();
-    assert_eq!(web.enter(&terms), Ok(()));
+    assert_eq!(web.enter(&settings), Ok(()));
     drop(first);
 }
 
@@ -53,10 +57,13 @@ fn what_a_user_may_not_have_is_not_taken_from_the_database() {
 fn clients_and_servers_may_have_different_users() {
     let book = QuotaBook::default();
     let [web, batch] = ["web", "batch"].map(|user| book.of("app", user, "svc"));
-    let terms = terms(0, 1);
-    let _first = web.server_place(&terms).unwrap();
-    assert_eq!(batch.server_place(&terms).unwrap_err(), Full::User);
-    assert_eq!((web.enter(&terms), batch.enter(&terms)), (Ok(()), Ok(())));
+    let settings = settings(0, 1);
+    let _first = web.server_place(&settings).unwrap();
+    assert_eq!(batch.server_place(&settings).unwrap_err(), Full::User);
+    assert_eq!(
+        (web.enter(&settings), batch.enter(&settings)),
+        (Ok(()), Ok(()))
+    );
     assert!(web.share(&batch, Full::User) && web.share(&batch, Full::Database));
     let elsewhere = book.of("else", "web", "web");
     assert!(!web.share(&elsewhere, Full::User) && !web.share(&elsewhere, Full::Database));
@@ -84,8 +91,8 @@ fn hunger_is_felt_by_those_who_share() {
 #[test]
 fn names_are_forgotten_that_nobody_uses() {
     let book = QuotaBook::default();
-    let terms = terms(1, 1);
-    let place = book.of("app", "web", "web").server_place(&terms);
+    let settings = settings(1, 1);
+    let place = book.of("app", "web", "web").server_place(&settings);
     let kept: Vec<_> = (0..2 * FEW)
         .map(|n| book.of(&format!("kept {n}"), "web", "svc"))
         .collect();
@@ -97,10 +104,10 @@ fn names_are_forgotten_that_nobody_uses() {
     assert!(book.users.lock().quotas.len() <= FEW);
     // What counts goes on counting.
     let again = book.of("app", "batch", "batch");
-    assert_eq!(again.server_place(&terms).unwrap_err(), Full::Database);
+    assert_eq!(again.server_place(&settings).unwrap_err(), Full::Database);
     assert!(kept[0].share(&book.of("kept 0", "", ""), Full::Database));
     drop(place);
-    assert!(again.server_place(&terms).is_ok());
+    assert!(again.server_place(&settings).is_ok());
 }
 
 /// The URL of its database names another user.
@@ -108,12 +115,12 @@ fn names_are_forgotten_that_nobody_uses() {
 fn a_pool_may_log_in_as_somebody_else_from_now_on() {
     let book = QuotaBook::default();
     let [web, batch] = ["web", "batch"].map(|user| book.of("app", user, user));
-    let terms = terms(0, 1);
-    let before = web.server_place(&terms).unwrap();
+    let settings = settings(0, 1);
+    let before = web.server_place(&settings).unwrap();
     book.move_to(&web, "batch");
     assert!(web.share(&batch, Full::User));
-    let _after = web.server_place(&terms).unwrap();
-    assert_eq!(batch.server_place(&terms).unwrap_err(), Full::User);
+    let _after = web.server_place(&settings).unwrap();
+    assert_eq!(batch.server_place(&settings).unwrap_err(), Full::User);
     drop(before);
-    assert!(book.of("app", "web", "web").server_place(&terms).is_ok());
+    assert!(book.of("app", "web", "web").server_place(&settings).is_ok());
 }

@@ -15,7 +15,7 @@ fn pools() -> [Arc<Pool>; 2] {
 fn place(pool: &Arc<Pool>, has: usize) -> Option<ServerPlace> {
     let mut inner = pool.lock();
     let before = std::mem::replace(&mut inner.open, has);
-    let place = pool.server_place(&mut inner, &pool.terms());
+    let place = pool.server_place(&mut inner, &pool.settings());
     inner.open = before;
     place
 }

@@ -53,7 +53,7 @@ async fn a_bad_certificate_keeps_the_users_as_they_were() {
     let before = Arc::clone(&scene.proxy.config());
     let read = scene
         .proxy
-        .put_in_force(move || Outfit::read(Arc::new(config)));
+        .put_in_force(move || ConfigSnapshot::read(Arc::new(config)));
     let error = read.await.unwrap_err().to_string();
     assert!(error.contains("needs client_tls_cert_file"), "{error}");
     assert!(scene.knows("one") && !scene.knows("two"));
@@ -151,7 +151,7 @@ async fn certificates_that_no_client_can_show_are_not_asked_for() {
         for (key, value) in settings {
             config.set(&format!("{key}={value}")).unwrap();
         }
-        let read = Outfit::read(Arc::new(config));
+        let read = ConfigSnapshot::read(Arc::new(config));
         read.map(drop).map_err(|error| error.to_string())
     };
     let tls = [

@@ -1,5 +1,5 @@
-//! A configuration together with what the files that it names hold: lists of users, rules, certificates. It is read as a whole
-//! and then put in force as a whole; what is wrong with one of them changes nothing.
+//! A configuration together with the content of the files that it names: users, rules, certificates. Paceline reads all of it
+//! and then applies all of it; an error in one of them changes nothing.
 
 #[cfg(test)]
 mod tests;
@@ -13,31 +13,31 @@ use paceline_net::TlsError;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A configuration, complete.
-pub(crate) struct Outfit {
-    /// What an operator has written.
+/// A configuration and the files that it names, read.
+pub(crate) struct ConfigSnapshot {
+    /// The configuration itself.
     pub(crate) config: Arc<Config>,
-    /// What the files about users say.
+    /// The files about users.
     pub(crate) records: Arc<Records>,
     /// Keys and certificates.
     pub(crate) keys: Arc<Keys>,
-    /// Where the log goes from now on; `None`: where it went before.
+    /// The new destination of the log; `None` if it does not change.
     pub(crate) log: Option<Targets>,
 }
 
-/// Why a configuration cannot be put in force.
+/// Why a configuration cannot be applied.
 #[derive(Debug, Error)]
-pub(crate) enum OutfitError {
-    /// It is wrong itself.
+pub(crate) enum ConfigSnapshotError {
+    /// The configuration itself is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file about users is.
+    /// A file about users is wrong.
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// A key or certificate is.
+    /// A key or certificate is wrong.
     #[error(transparent)]
     Keys(#[from] TlsError),
-    /// The file of the log is.
+    /// The file of the log cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
     /// No client could log in by a certificate.
@@ -50,21 +50,21 @@ pub(crate) enum OutfitError {
         "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself"
     )]
     NoDatabase,
-    /// It was not read to its end.
+    /// Reading was cut short.
     #[error("reading was cut short: {0}")]
     CutShort(#[from] tokio::task::JoinError),
 }
 
-impl Outfit {
-    /// Reads all files that a configuration names. They may be slow: not for a thread that serves sockets, once there are any.
+impl ConfigSnapshot {
+    /// Reads all files that a configuration names. Files may be slow: do not call this on a thread that serves sockets.
     ///
     /// # Errors
-    /// The first of them that is wrong.
-    pub(crate) fn read(config: Arc<Config>) -> Result<Self, OutfitError> {
+    /// The first problem.
+    pub(crate) fn read(config: Arc<Config>) -> Result<Self, ConfigSnapshotError> {
         let records = Records::read(&config.paceline.login)?;
         let keys = Keys::read(&config)?;
         if records.ask_for_certificates(&config.paceline.login) && !keys.verify_clients() {
-            return Err(OutfitError::NoAuthorities);
+            return Err(ConfigSnapshotError::NoAuthorities);
         }
         Ok(Self {
             records: Arc::new(records),
@@ -77,7 +77,7 @@ impl Outfit {
     /// This one with another value for a key of `[paceline]`. Only the files that the key is about are read again. TLS needs
     /// several keys, which are set one after the other: until they go together what was in force before stays so, and the
     /// notice says what is missing.
-    fn altered(&self, config: Config) -> Result<(Self, Option<String>), OutfitError> {
+    fn altered(&self, config: Config) -> Result<(Self, Option<String>), ConfigSnapshotError> {
         let (old, new) = (&self.config.paceline, &config.paceline);
         let records = match Records::are_those_of(&old.login, &new.login) {
             true => Arc::clone(&self.records),
@@ -99,13 +99,13 @@ impl Outfit {
             true => None,
             false => Some(Targets::open(&new.logging)?),
         };
-        let outfit = Self {
+        let snapshot = Self {
             log,
             config: Arc::new(config),
             records,
             keys,
         };
-        Ok((outfit, notice))
+        Ok((snapshot, notice))
     }
 }
 
@@ -117,19 +117,19 @@ impl Proxy {
     pub(crate) async fn set(
         self: &Arc<Self>,
         assignment: &str,
-    ) -> Result<Option<String>, OutfitError> {
+    ) -> Result<Option<String>, ConfigSnapshotError> {
         // Else what a reload has read meanwhile would be lost.
         let _turn = self.origin.turn().await;
-        let before = self.outfit();
+        let before = self.config_snapshot();
         let mut config = Config::clone(&before.config);
         config.set(assignment)?;
         config.check_access("SET")?;
         let (known, now) = (before.config.remarks(), config.remarks());
         let news = now.into_iter().find(|remark| !known.contains(remark));
         let altered = tokio::task::spawn_blocking(move || before.altered(config));
-        let (outfit, notice) = altered.await??;
+        let (snapshot, notice) = altered.await??;
         let notice = notice.or(news.map(|remark| remark.to_string()));
-        self.wear(outfit);
+        self.apply(snapshot);
         Ok(notice)
     }
 
@@ -139,10 +139,10 @@ impl Proxy {
     /// Something is wrong; then nothing has changed.
     pub(super) async fn put_in_force(
         self: &Arc<Self>,
-        read: impl FnOnce() -> Result<Outfit, OutfitError> + Send + 'static,
-    ) -> Result<(), OutfitError> {
-        let outfit = tokio::task::spawn_blocking(read).await??;
-        self.wear(outfit);
+        read: impl FnOnce() -> Result<ConfigSnapshot, ConfigSnapshotError> + Send + 'static,
+    ) -> Result<(), ConfigSnapshotError> {
+        let snapshot = tokio::task::spawn_blocking(read).await??;
+        self.apply(snapshot);
         Ok(())
     }
 }
