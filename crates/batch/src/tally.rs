@@ -5,6 +5,7 @@
 mod census;
 mod counts;
 mod names;
+mod shown;
 mod sizes;
 mod table;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::line::Strategy;
 use counts::add;
 use names::Name;
 use paceline_relay::template::Template;
+use shown::Shown;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -75,33 +77,6 @@ pub struct Tallies {
     names: Arc<Names>,
     /// By what metrics call them: several templates may have one name.
     named: HashMap<String, Weak<Name>>,
-}
-
-/// A template that is shown by itself; in metrics only what was counted since it has a name.
-#[derive(Debug)]
-struct Shown {
-    tally: Arc<TemplateStats>,
-    name: Option<Arc<Name>>,
-    /// What it counted before it had a name.
-    unnamed: Option<Arc<TemplateStats>>,
-    /// Its units when some were forgotten last.
-    units_then: u64,
-}
-
-impl Shown {
-    fn new(template: &Arc<Template>, name: Option<Arc<Name>>) -> Self {
-        Self {
-            tally: TemplateStats::of(template),
-            name,
-            unnamed: None,
-            units_then: 0,
-        }
-    }
-
-    fn units(&self) -> u64 {
-        let unnamed = self.unnamed.as_ref().map_or(0, |tally| tally.units());
-        self.tally.units() + unnamed
-    }
 }
 
 impl Tallies {

@@ -8,6 +8,8 @@ mod arguments;
 mod bench;
 #[cfg(feature = "embedded")]
 mod home;
+#[cfg(feature = "bench")]
+mod lab_command;
 mod machine;
 mod pgbouncer;
 mod question;
@@ -29,13 +31,11 @@ use thiserror::Error;
 use self::arguments::{Arguments, CommandArguments, ServeArguments};
 #[cfg(feature = "bench")]
 use self::bench::BenchError;
-#[cfg(feature = "bench")]
-pub(crate) use self::bench::{Bench, LabCommand};
 #[cfg(all(test, feature = "embedded"))]
 use self::home::Home;
-use self::machine::Machine;
 #[cfg(feature = "bench")]
-pub(crate) use self::records::{Compare, Report};
+pub(crate) use self::lab_command::{Bench, Compare, LabCommand, Report};
+use self::machine::Machine;
 pub(crate) use self::source::Source;
 use crate::control::{ConfigSnapshot, ConfigSnapshotError};
 use paceline_config::{Config, ConfigError, Declared, Format, Remark, Settings, Upstream};

@@ -12,10 +12,10 @@ use crate::keyring::{Keyring, Keys};
 use crate::learn;
 use crate::server::{Address, ServerConn};
 use anyhow::{Context, anyhow, bail};
+use paceline_batch::learned::{Learned, Policy};
 use paceline_config::{Settings, Upstream};
-use paceline_line::learned::{Learned, Policy};
-use paceline_line::settings::SettingsBook;
-use paceline_line::template::{Template, Templates, without_bare_hints};
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::{Template, Templates, without_bare_hints};
 use paceline_sql::{Effect, Statement};
 use std::sync::Arc;
 

@@ -10,18 +10,18 @@ use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
 use catalog::{ask_names, ask_session, ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
+use paceline_batch::learned::Learned;
+use paceline_batch::line::Timeouts;
+use paceline_batch::prospect::NOT_PLAIN;
+use paceline_batch::strategy::dealing::DealPlan;
+use paceline_batch::strategy::fold::FoldPlan;
+use paceline_batch::strategy::multi_row::MultiRowPlan;
+use paceline_batch::strategy::upsert::UpsertPlan;
+use paceline_batch::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_config::{Declared, Role};
-use paceline_line::learned::Learned;
-use paceline_line::line::Timeouts;
-use paceline_line::prospect::NOT_PLAIN;
-use paceline_line::request::Request;
-use paceline_line::settings::Settings;
-use paceline_line::strategy::dealing::DealPlan;
-use paceline_line::strategy::fold::FoldPlan;
-use paceline_line::strategy::multi_row::MultiRowPlan;
-use paceline_line::strategy::upsert::UpsertPlan;
-use paceline_line::strategy::{FORMATS_MAX, GroupPlan};
-use paceline_line::template::{Template, Templates};
+use paceline_relay::request::Request;
+use paceline_relay::settings::Settings;
+use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names, session};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
 /// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
-/// settings that [`LIMITS`](paceline_line::server::LIMITS) names.
+/// settings that [`LIMITS`](paceline_relay::server::LIMITS) names.
 const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
 /// A question about a template that one client has taken on. Whatever becomes of that client, others may ask again.

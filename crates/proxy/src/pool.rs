@@ -49,12 +49,12 @@ use crate::trip;
 use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
-use paceline_line::line::{
+use paceline_batch::line::{
     Dispatch, Entry, Key, Keys, Line, LockOutcome, Next, WaitSpec, WaiterId,
 };
-use paceline_line::strategy::Again;
-use paceline_line::strategy::PlannedRequest;
-use paceline_line::tally::{GroupSizes, Tallies};
+use paceline_batch::strategy::Again;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::tally::{GroupSizes, Tallies};
 use quota::Hunger;
 use replication::Replicas;
 use rustc_hash::{FxHashMap, FxHashSet};

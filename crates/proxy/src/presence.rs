@@ -3,9 +3,9 @@
 
 use crate::pool::Pool;
 use crate::replication::Replication;
-use paceline_line::settings::Settings;
 use paceline_net::Cipher;
 use paceline_net::Peer;
+use paceline_relay::settings::Settings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;

@@ -1,5 +1,5 @@
 //! The connections of `listen_mode = "shared"`: one for each database listens for all clients. What is sent and who gets what
-//! is decided in [`paceline_line::shared_listen`].
+//! is decided in [`paceline_relay::shared_listen`].
 //!
 //! LISTEN needs no privilege in PostgreSQL and a notification carries no role, so one connection serves the clients of all
 //! users of a database. It logs in as the user of one of the clients that listen. It is no connection of a pool and counts for
@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use crate::server::Address;
 use bytes::Bytes;
 use paceline_config::Host;
-use paceline_line::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
+use paceline_relay::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

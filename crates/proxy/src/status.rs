@@ -1,9 +1,9 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
 use crate::pool::Pool;
+use paceline_batch::tally::Called;
 use paceline_config::keys;
-use paceline_line::show::{Console, Table};
-use paceline_line::tally::Called;
+use paceline_relay::show::{Console, Table};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of a process since its start.

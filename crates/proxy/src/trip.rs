@@ -14,15 +14,15 @@ use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
-use paceline_line::learned::Learned;
-use paceline_line::line::{Dispatch, Entry, Keys, LockOutcome, Strategy};
-use paceline_line::request::{Request, Underway};
-use paceline_line::strategy::{
+use paceline_batch::learned::Learned;
+use paceline_batch::line::{Dispatch, Entry, Keys, LockOutcome, Strategy};
+use paceline_batch::strategy::{
     self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
 };
-use paceline_line::tally::{Fallback, Served};
+use paceline_batch::tally::{Fallback, Served};
 use paceline_net::READ_BYTES;
 use paceline_net::optional_timeout;
+use paceline_relay::request::{Request, Underway};
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::pin::pin;

@@ -72,7 +72,7 @@ fn downloaders(packages: &[String]) -> Vec<&str> {
 fn the_build_for_production_links_no_downloader() {
     let found = packages(&["--no-default-features"]);
     assert!(
-        found.iter().any(|name| name == "paceline-line"),
+        found.iter().any(|name| name == "paceline-relay"),
         "{found:?}"
     );
     assert_eq!(downloaders(&found), [""; 0]);

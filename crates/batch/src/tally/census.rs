@@ -1,6 +1,7 @@
 //! What a pool has counted, at one moment: for people by template, for metrics by name. Who counts on is not held up.
 
-use super::{Shown, TemplateStats};
+use super::counts::TemplateStats;
+use super::shown::Shown;
 use std::sync::Arc;
 
 /// A template that is shown by itself.

@@ -6,47 +6,21 @@ mod sql;
 mod tests;
 
 pub(crate) use self::error::BenchError;
+use self::error::without_password;
 use self::sql::SqlArguments;
 use super::CliError;
+use super::lab_command::{Bench, LabCommand};
 use super::machine::Machine;
-use super::records::{Compare, RecordsArguments, Report};
+use super::records::RecordsArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use paceline_bench::{
-    Calibration, Choice, Plan, Protocol, SCENARIOS, Scenario, Script, Sizes, Target, Variant, Work,
+    Calibration, Choice, Plan, Protocol, SCENARIOS, Scenario, Sizes, Target, Variant, Work,
 };
 use paceline_config::{Config, Host, SslMode, Upstream};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What `paceline bench` was asked to do.
-#[derive(Debug)]
-pub(crate) enum LabCommand {
-    /// Measure: see [`crate::bench::bench`].
-    Bench(Box<Bench>),
-    /// Make a page of records: see [`crate::bench::report`].
-    Report(Report),
-    /// Compare records: see [`crate::bench::compare`].
-    Compare(Compare),
-    /// Measure the load generator itself.
-    Calibrate(Calibration),
-}
-
-/// What the lab is to measure.
-#[derive(Debug)]
-pub(crate) struct Bench {
-    /// What to run; without targets, those of the stand.
-    pub(crate) order: Plan,
-    /// Where the embedded PostgreSQL keeps its data, if no target is named.
-    pub(crate) stand: Option<PathBuf>,
-    /// Run once before all, if the stand is measured by a user's own script.
-    pub(crate) setup: Option<Arc<Script>>,
-    /// Every record goes here as soon as it is there, a line each.
-    pub(crate) json: Option<PathBuf>,
-    /// A page about all of it goes here.
-    pub(crate) html: Option<PathBuf>,
-}
 
 /// The arguments of `bench`.
 #[derive(Debug, Args)]
@@ -418,24 +392,4 @@ pub(super) fn command(arguments: &[OsString]) -> String {
         .chain(shown)
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-/// A URL without the password in it, anything else as it is.
-pub(super) fn without_password(argument: &str) -> String {
-    let Some((scheme, rest)) = argument.split_once("://") else {
-        return argument.to_owned();
-    };
-    let rest = match rest.split_once("password=") {
-        Some((before, password)) => {
-            let after = password.split_once('&').map_or("", |(_, after)| after);
-            format!("{before}{after}")
-        }
-        None => rest.to_owned(),
-    };
-    // A bare @ in a password counts to it.
-    let Some((login, place)) = rest.rsplit_once('@') else {
-        return format!("{scheme}://{rest}");
-    };
-    let user = login.split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}@{place}")
 }

@@ -1,28 +1,8 @@
 //! The command line of what is made of records that `paceline bench --json` kept: `bench report` and `bench compare`.
 
-use super::LabCommand;
+use super::lab_command::{Compare, LabCommand, Report};
 use clap::Subcommand;
 use std::path::PathBuf;
-
-/// A page made from records.
-#[derive(Debug)]
-pub(crate) struct Report {
-    /// Where they are.
-    pub(crate) records: PathBuf,
-    /// Where the page goes.
-    pub(crate) html: PathBuf,
-}
-
-/// Two files side by side.
-#[derive(Debug)]
-pub(crate) struct Compare {
-    /// The older records.
-    pub(crate) before: PathBuf,
-    /// The newer ones.
-    pub(crate) after: PathBuf,
-    /// End with 1 when something got slower beyond noise.
-    pub(crate) fail_on_slower: bool,
-}
 
 /// The subcommands of `bench` that measure nothing.
 #[derive(Debug, Subcommand)]

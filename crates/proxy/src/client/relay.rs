@@ -13,15 +13,14 @@ use crate::pool::{Delivery, Exclusive, Rows, Seat, Summons};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use listening::AwaitedEnd;
 use meter::Meter;
+use paceline_batch::line::ROW_AWAITED_MAX;
+use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
-use paceline_line::line::ROW_AWAITED_MAX;
-use paceline_line::relay::{ListenNeed, RelayContext, RelayState, Wrap};
-use paceline_line::request::{Form, Underway};
-use paceline_line::strategy::PlannedRequest;
-use paceline_line::template::{Template, Unparsed};
 use paceline_net::optional_timeout;
+use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
+use paceline_relay::request::{Form, Underway};
+use paceline_relay::template::{Template, Unparsed};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
@@ -42,6 +41,13 @@ const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 
 /// A unit whose template is measured, and what is to be found out about it.
 type Watched = (Arc<PlannedRequest>, Option<Question>);
+
+/// The end of an answer that waits for notifications, without a server connection.
+struct AwaitedEnd {
+    ready: Bytes,
+    /// The client's `DISCARD ALL` was carried out.
+    unlistens_all: bool,
+}
 
 /// A relay under way.
 struct RelayTask<'a> {

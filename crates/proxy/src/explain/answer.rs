@@ -1,9 +1,9 @@
 //! What is known of a statement, in lines of a label and a text.
 
-use paceline_line::learned::{Learned, Policy};
-use paceline_line::prospect::{Outlook, Prospect};
-use paceline_line::strategy::Rewritten;
-use paceline_line::template::{Simple, Template};
+use paceline_batch::learned::{Learned, Policy};
+use paceline_batch::prospect::{Outlook, Prospect};
+use paceline_batch::strategy::Rewritten;
+use paceline_relay::template::{Simple, Template};
 use paceline_sql::dealing::{Dealing, OwnParameter};
 use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
 use paceline_sql::merge::upsert::{Several, Then, Upsert};

@@ -1,9 +1,9 @@
 //! What the text of a statement tells when PostgreSQL is not asked.
 
 use crate::learn::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
+use paceline_batch::line::Strategy;
+use paceline_batch::prospect::{NOT_PLAIN, Outlook};
 use paceline_config::Declared;
-use paceline_line::line::Strategy;
-use paceline_line::prospect::{NOT_PLAIN, Outlook};
 use paceline_sql::Statement;
 
 /// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they

@@ -1,7 +1,7 @@
 //! Asking the catalog, and reading its answers.
 
 use crate::server::{Rows, ServerConn, ServerError};
-use paceline_line::line::Timeouts;
+use paceline_batch::line::Timeouts;
 use paceline_sql::TypeName;
 use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};

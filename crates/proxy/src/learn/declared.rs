@@ -4,9 +4,9 @@
 use super::catalog::{ask_names, ask_types, first};
 use super::{FOREIGN, NO_TYPE, TOO_MANY, describe, harmless_sql};
 use crate::server::{Rows, ServerConn, ServerError};
+use paceline_batch::strategy::dealing::DealPlan;
 use paceline_config::{Declared, Role};
-use paceline_line::strategy::dealing::DealPlan;
-use paceline_line::template::{Template, Templates};
+use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names};
 use paceline_sql::function::{
     FunctionFacts, fingerprint_sql, function_sql, plain_functions_sql, same_function_sql,

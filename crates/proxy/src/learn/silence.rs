@@ -3,9 +3,9 @@
 
 use super::catalog::{first, read_oids};
 use crate::server::{ServerConn, ServerError};
+use paceline_batch::strategy::Silence;
 use paceline_config::Declared;
-use paceline_line::strategy::Silence;
-use paceline_line::template::Templates;
+use paceline_relay::template::Templates;
 use paceline_sql::chain::{Member, Reach};
 use paceline_sql::facts::Added;
 use paceline_sql::{Effect, Fingerprint, Name, Statement};

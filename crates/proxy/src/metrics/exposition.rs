@@ -2,7 +2,7 @@
 
 use super::catalog::Metric;
 use crate::stats::{BOUNDS_MICROS, Durations};
-use paceline_line::tally::{SIZE_BOUNDS, Sizes};
+use paceline_batch::tally::{SIZE_BOUNDS, Sizes};
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet,
 };

@@ -8,9 +8,9 @@ use super::sheet::{NAME_BYTES_MAX, POOLS_MAX, text};
 use super::*;
 use crate::pool::Pool;
 use crate::stats::CODES_MAX;
+use paceline_batch::line::Strategy;
+use paceline_batch::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
 use paceline_config::Config;
-use paceline_line::line::Strategy;
-use paceline_line::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
 
 fn proxy() -> Arc<Proxy> {
     let config = Config::for_upstream("postgres://db").unwrap();

@@ -5,10 +5,10 @@ mod tests;
 
 use super::Pool;
 use super::known::Stage;
-use paceline_line::learned::Learned;
-use paceline_line::prospect::Prospect;
-use paceline_line::show::Table;
-use paceline_line::tally::{self, Called, Seen, TemplateStats};
+use paceline_batch::learned::Learned;
+use paceline_batch::prospect::Prospect;
+use paceline_batch::tally::{self, Called, Seen, TemplateStats};
+use paceline_relay::show::Table;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,7 +8,7 @@ use super::{Era, Inner, Pool, Waiter};
 use crate::log::reasons;
 use crate::server::ServerConn;
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::Entry;
+use paceline_batch::line::Entry;
 use paceline_wire::ErrorResponse;
 use std::sync::{Arc, Weak};
 use std::time::Instant;

@@ -3,11 +3,11 @@
 
 use super::{Inner, Pool};
 use crate::server::ServerConn;
-use paceline_line::learned::Learned;
-use paceline_line::server::StatementKey;
-use paceline_line::settings::Settings;
-use paceline_line::tally::TemplateStats;
-use paceline_line::template::Template;
+use paceline_batch::learned::Learned;
+use paceline_batch::tally::TemplateStats;
+use paceline_relay::server::StatementKey;
+use paceline_relay::settings::Settings;
+use paceline_relay::template::Template;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 

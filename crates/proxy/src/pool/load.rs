@@ -1,7 +1,7 @@
 //! What a pool is doing at one moment, for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
-use paceline_line::tally::StatsSnapshot;
+use paceline_batch::tally::StatsSnapshot;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -4,9 +4,9 @@ use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
-use paceline_line::line::{Entry, Keys, WaiterId};
-use paceline_line::request::Underway;
-use paceline_line::strategy::PlannedRequest;
+use paceline_batch::line::{Entry, Keys, WaiterId};
+use paceline_batch::strategy::PlannedRequest;
+use paceline_relay::request::Underway;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 

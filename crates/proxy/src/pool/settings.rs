@@ -1,7 +1,7 @@
 //! The settings in force for a pool, with the part that the relay reads in the relay's own types.
 
 use paceline_config::{ListenMode, PoolSettings, SessionState};
-use paceline_line::relay::{self, Keeping, StatePolicy};
+use paceline_relay::relay::{self, Keeping, StatePolicy};
 use std::ops::Deref;
 
 /// What the configuration says of a pool, in force until the next reload.

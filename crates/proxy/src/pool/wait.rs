@@ -2,9 +2,9 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_line::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaitSpec, WaiterId};
-use paceline_line::strategy::PlannedRequest;
-use paceline_line::strategy::probe;
+use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaitSpec, WaiterId};
+use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::strategy::probe;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
 use std::sync::Arc;

@@ -4,8 +4,8 @@ use super::{Address, ServerConn, ServerError};
 use crate::auth::Pass;
 use crate::pool::ServerCard;
 use crate::replication::Replication;
-use paceline_line::settings::Settings;
 use paceline_net::optional_timeout;
+use paceline_relay::settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::pool::Pool;
 use crate::proxy::Proxy;
 use crate::server::Address;
 use bytes::{Bytes, BytesMut};
-use paceline_line::shared_listen::{
+use paceline_relay::shared_listen::{
     CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Ticket,
 };
 use paceline_wire::ErrorResponse;

@@ -7,7 +7,7 @@ use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_config::ListenLost;
-use paceline_line::shared_listen::Step;
+use paceline_relay::shared_listen::Step;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
 use std::collections::HashSet;

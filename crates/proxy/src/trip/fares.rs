@@ -2,7 +2,7 @@
 //! alone, and took as long as the trip until it was answered. Added up for all who are answered together.
 
 use crate::stats::{Prepared, Stats, state_of};
-use paceline_line::request::{Form, Request};
+use paceline_relay::request::{Form, Request};
 use std::time::Instant;
 
 /// Members that are answered together.

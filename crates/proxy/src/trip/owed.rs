@@ -1,8 +1,8 @@
 //! What a trip owes to its pool. A batch that panics ends its task; the pool goes on, with one connection less.
 
 use crate::pool::{Pool, Waiter};
-use paceline_line::line::{Dispatch, Entry, Key};
-use paceline_line::strategy::Again;
+use paceline_batch::line::{Dispatch, Entry, Key};
+use paceline_batch::strategy::Again;
 use std::sync::Arc;
 
 /// A connection, and the rows that are in flight because of those who travel on it. If this is dropped before somebody else owes
@@ -65,8 +65,8 @@ impl Drop for Owed {
 mod tests {
     use super::*;
     use crate::proxy::Proxy;
+    use paceline_batch::line::Keys;
     use paceline_config::Config;
-    use paceline_line::line::Keys;
 
     #[tokio::test]
     async fn a_batch_that_panics_costs_its_pool_one_connection() {

@@ -5,10 +5,10 @@ use super::{Done, Owed, adopt, exchange};
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
-use paceline_line::line::WaiterId;
-use paceline_line::strategy::PlannedRequest;
-use paceline_line::strategy::probe::Probe;
-use paceline_line::tally::Served;
+use paceline_batch::line::WaiterId;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::strategy::probe::Probe;
+use paceline_batch::tally::Served;
 use paceline_wire::Frames;
 use std::sync::Arc;
 

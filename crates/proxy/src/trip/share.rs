@@ -5,11 +5,11 @@ use crate::pool::{Delivery, Pool, Seat, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
-use paceline_line::line::{Entry, Strategy};
-use paceline_line::request::Underway;
-use paceline_line::strategy::share::ANSWER_BYTES_MAX;
-use paceline_line::strategy::{Again, Dealt, MemberOutcome};
-use paceline_line::tally::Fallback;
+use paceline_batch::line::{Entry, Strategy};
+use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
+use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
+use paceline_batch::tally::Fallback;
+use paceline_relay::request::Underway;
 use std::io;
 
 impl Trip {

@@ -1,6 +1,5 @@
 //! Why the lab cannot carry out an order.
 
-use super::without_password;
 use paceline_bench::ScriptError;
 use thiserror::Error;
 
@@ -71,4 +70,24 @@ impl BenchError {
             known: known.join(", "),
         }
     }
+}
+
+/// A URL without the password in it, anything else as it is.
+pub(super) fn without_password(argument: &str) -> String {
+    let Some((scheme, rest)) = argument.split_once("://") else {
+        return argument.to_owned();
+    };
+    let rest = match rest.split_once("password=") {
+        Some((before, password)) => {
+            let after = password.split_once('&').map_or("", |(_, after)| after);
+            format!("{before}{after}")
+        }
+        None => rest.to_owned(),
+    };
+    // A bare @ in a password counts to it.
+    let Some((login, place)) = rest.rsplit_once('@') else {
+        return format!("{scheme}://{rest}");
+    };
+    let user = login.split(':').next().unwrap_or_default();
+    format!("{scheme}://{user}@{place}")
 }

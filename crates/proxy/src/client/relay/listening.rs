@@ -1,12 +1,12 @@
 //! What the shared LISTEN has to do with a client's relay.
 
-use super::{BACKLOG_MAX, Fate, RelayTask};
+use super::{AwaitedEnd, BACKLOG_MAX, Fate, RelayTask};
 use crate::client::{Client, End};
 use crate::shared_listen::{ListeningClient, is_silent, mail};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use paceline_config::PoolMode;
-use paceline_line::relay::ListenNeed;
 use paceline_net::Stream;
+use paceline_relay::relay::ListenNeed;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -23,13 +23,6 @@ enum Wait {
     Left,
     /// It took too long.
     TooLong,
-}
-
-/// The end of an answer that waits for notifications, without a server connection.
-pub(super) struct AwaitedEnd {
-    ready: Bytes,
-    /// The client's `DISCARD ALL` was carried out.
-    unlistens_all: bool,
 }
 
 impl RelayTask<'_> {

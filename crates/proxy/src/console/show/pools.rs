@@ -5,7 +5,7 @@ use super::{Columns, named_pools};
 use crate::pool::{Pool, PoolName};
 use crate::proxy::Proxy;
 use crate::stats::micros;
-use paceline_line::tally::Called;
+use paceline_batch::tally::Called;
 
 pub(super) const COLUMNS: Columns = Columns {
     kinds: "ssiiiiiiiiiiiiissqq",

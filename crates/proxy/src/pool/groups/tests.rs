@@ -3,9 +3,9 @@
 use super::super::Knowledge;
 use super::*;
 use crate::proxy::Proxy;
+use paceline_batch::tally::TALLIES_MAX;
 use paceline_config::Config;
-use paceline_line::tally::TALLIES_MAX;
-use paceline_line::template::Template;
+use paceline_relay::template::Template;
 
 struct Scene {
     proxy: Arc<Proxy>,

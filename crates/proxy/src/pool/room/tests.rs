@@ -1,8 +1,8 @@
 //! Pools of one database that may have two server connections together.
 
 use super::*;
+use paceline_batch::line::WaitSpec;
 use paceline_config::Config;
-use paceline_line::line::WaitSpec;
 
 fn pools() -> [Arc<Pool>; 2] {
     let file = "[databases.app]\nprimary = \"postgres://db\"\nmax_db_connections = 2";

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 
 use bytes::BytesMut;
-use paceline_line::request::{Boundary, Scanner};
+use paceline_relay::request::{Boundary, Scanner};
 use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::frame::{HEADER_LEN, split_message};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
