@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package check test drivers regress soak fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo dist package production check test drivers regress soak fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -22,6 +22,7 @@ help:
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
+	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
 	@echo 'make fmt     format the sources'
 	@echo 'make dist    build with every optimisation, target/dist/paceline, its symbols beside it; the commands that measure use it'
 	@echo 'make package the same for production, in target/package: without the lab and the embedded PostgreSQL, it downloads nothing'
@@ -53,9 +54,6 @@ test:
 	@scripts/setup.sh test
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	@echo 'the build for production: without the lab and the embedded PostgreSQL'
-	cargo clippy -p paceline --no-default-features -- -D warnings
-	cargo test -p paceline --no-default-features --test production
 	cargo test --workspace
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
 	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
@@ -104,8 +102,13 @@ cost:
 dist: setup
 	@scripts/dist.sh target/dist
 
-package: setup
+package: production
 	@scripts/dist.sh target/package --no-default-features
+
+# Not part of `make test`: it compiles most crates once more, with other features.
+production: setup
+	cargo clippy -p paceline --no-default-features -- -D warnings
+	cargo test -p paceline --no-default-features --test production
 
 clean:
 	cargo clean
