@@ -39,6 +39,8 @@ pub enum Named {
     Uses {
         /// The names, without duplicates.
         names: BTreeSet<String>,
+        /// It may execute them.
+        executes: bool,
     },
 }
 
@@ -85,21 +87,22 @@ pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum], tree: &Record) -
 }
 
 fn names_in(statements: &[NodeEnum], tree: &Record) -> Option<Named> {
-    let mut names = BTreeSet::new();
-    tree.walk(&mut |node| match node.kind {
-        "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt" => {
+    let (mut names, mut executes) = (BTreeSet::new(), false);
+    tree.walk(&mut |node| {
+        if matches!(node.kind, "PrepareStmt" | "ExecuteStmt" | "DeallocateStmt") {
             names.insert(node.text("name").to_owned());
+            executes |= node.kind == "ExecuteStmt";
         }
-        _ => {}
     });
     for statement in statements {
         if let NodeEnum::DoStmt(code) = statement {
             names.extend(words(code));
+            executes = true;
         }
     }
     // `DEALLOCATE ALL` has no name.
     names.remove("");
-    (!names.is_empty()).then_some(Named::Uses { names })
+    (!names.is_empty()).then_some(Named::Uses { names, executes })
 }
 
 /// The words of code that may execute statements, in their spelling and in lower case.

@@ -144,7 +144,7 @@ impl Pool {
                 Duration::ZERO => pause,
                 limit => limit.saturating_sub(since.elapsed()),
             };
-            tokio::time::sleep(pause.min(left)).await;
+            tokio::time::sleep(pause.min(left).max(PAUSE_MIN)).await;
             pause *= 2;
             if self.has_waited_too_long(since) {
                 return Err(waited_too_long(&error.to_string()));

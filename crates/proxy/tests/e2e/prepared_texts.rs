@@ -15,7 +15,7 @@ fn same(stage: &Stage, messages: &[Vec<u8>]) {
         neighbour.ok("SELECT 1");
     }
     for client in [&mut bare, &mut client] {
-        client.ok("DEALLOCATE ALL");
+        client.ok("DISCARD ALL");
     }
     neighbour.hang_up();
     assert_unpinned(stage, client);
@@ -71,6 +71,29 @@ fn a_text_of_several_statements_executes_by_name() {
             query("EXECUTE missing; SELECT 1"),
         ],
     );
+}
+
+/// What the statement sets stays the client's, and reaches no other.
+#[test]
+fn what_a_statement_of_a_text_sets_stays_with_its_client() {
+    let stage = stage();
+    let set = "SELECT set_config('search_path', 'one', false)";
+    same(
+        &stage,
+        &[
+            query(&format!("PREPARE a AS {set}")),
+            query("SELECT 1; EXECUTE a; DEALLOCATE a; COMMIT; SELECT 1 / 0"),
+            query("SHOW search_path"),
+            prepare("b", "SELECT set_config('search_path', 'two', false)"),
+            query("DO $$ BEGIN EXECUTE 'EXECUTE b'; END $$"),
+            query("DEALLOCATE b"),
+            query("SHOW search_path"),
+        ],
+    );
+    for _ in 0..4 {
+        let path = stage.client().value("SHOW search_path");
+        assert!(path.contains("public"), "{path}");
+    }
 }
 
 #[test]

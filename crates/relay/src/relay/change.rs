@@ -368,9 +368,20 @@ impl RelayContext<'_> {
             return (vec![SessionChange::Taint], Hints::default());
         };
         let mut changes = self.what_it_says(template);
-        let Some(Named::Execute { runs: true, .. }) = template.named() else {
-            return (changes, template.hints());
-        };
+        match template.named() {
+            Some(Named::Execute { runs: true, .. }) => {}
+            Some(Named::Uses {
+                names,
+                executes: true,
+            }) => {
+                // With the first statement of the text: a later one may fail behind a COMMIT.
+                let names = names.iter();
+                let may = names.flat_map(|name| self.what_a_text_may_do(name));
+                let changes = may.chain(changes).collect();
+                return (changes, template.hints());
+            }
+            _ => return (changes, template.hints()),
+        }
         let Some(target) = self.executed(template) else {
             // One that only its server has: nobody has seen its text.
             changes.push(SessionChange::Taint);
@@ -386,6 +397,23 @@ impl RelayContext<'_> {
                 }),
         );
         (changes, target.hints())
+    }
+
+    /// What a text of several statements, or a DO, may change by executing the statement of this name. Whether it does, and before
+    /// or behind what else, is not known: if it changes settings, the client keeps its server.
+    fn what_a_text_may_do(&self, name: &str) -> Vec<SessionChange> {
+        use SessionChange::{Called, Pin, Taint};
+        let Some(target) = self.session.statement(name.as_bytes()) else {
+            // One that only its server has, or none.
+            return vec![Taint];
+        };
+        let mut says = self.what_it_says(target);
+        let is_plain = |change: &SessionChange| matches!(change, Called | Pin(_) | Taint);
+        if !says.iter().all(is_plain) {
+            says.retain(is_plain);
+            says.extend([Taint, Pin(PinReason::Setting)]);
+        }
+        says
     }
 
     /// What a statement changes by its own text.

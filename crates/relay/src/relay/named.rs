@@ -54,7 +54,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        let Some(Named::Uses { names }) = template.named() else {
+        let Some(Named::Uses { names, .. }) = template.named() else {
             return;
         };
         if self.stays || self.status == Status::Failed || context.state.keeping != Keeping::Pin {

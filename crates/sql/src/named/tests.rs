@@ -43,7 +43,8 @@ fn a_prepare_with_types_of_the_catalog_is_not_split() {
         "PREPARE a AS SELECT 1; SELECT 2",
     ] {
         let names = ["a".to_owned()].into();
-        assert_eq!(named(sql), Some(Named::Uses { names }), "{sql}");
+        let executes = false;
+        assert_eq!(named(sql), Some(Named::Uses { names, executes }), "{sql}");
     }
     for sql in [
         "SELECT 1",
@@ -106,9 +107,14 @@ fn names_in_texts_that_are_not_split_are_found() {
         ("DO $$BEGIN EXECUTE 'execute Ab(1)'; END$$", &["Ab", "ab"]),
         ("SELECT 1; DO 'BEGIN EXECUTE ''execute b''; END'", &["b"]),
     ] {
-        let Some(Named::Uses { names }) = named(sql) else {
+        let Some(Named::Uses { names, executes }) = named(sql) else {
             panic!("{sql}");
         };
+        assert_eq!(
+            executes,
+            sql != "DEALLOCATE a; PREPARE a AS SELECT 1",
+            "{sql}"
+        );
         for name in expected {
             assert!(names.contains(*name), "{sql}: {names:?}");
         }
