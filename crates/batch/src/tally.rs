@@ -71,7 +71,7 @@ impl Served {
 pub struct Tallies {
     /// By template.
     known: HashMap<u64, Shown>,
-    /// Forgotten ones on which units may still count: they are among the others until nobody holds them.
+    /// Forgotten ones that requests in flight may still count on. They are part of the other templates until the last request ends.
     leaving: Vec<Arc<TemplateStats>>,
     others: Arc<TemplateStats>,
     names: Arc<Names>,
@@ -165,7 +165,7 @@ impl Tallies {
         }
     }
 
-    /// On what nobody holds nobody counts any more.
+    /// A forgotten one that no request holds does not change any more.
     fn settle(&mut self) {
         for tally in std::mem::take(&mut self.leaving) {
             match Arc::try_unwrap(tally) {

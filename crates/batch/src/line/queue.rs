@@ -13,7 +13,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Several {
     pub(super) waiting: BTreeSet<WaiterId>,
-    /// When to look what they wait for; `None`: nobody waits.
+    /// Time of the next check of the rows that they wait for. `None`: no request waits.
     pub(super) look_at: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ pub struct Line<T> {
     pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
     /// Units that would be ready but wait for mates until then.
     pub(super) held: BTreeSet<(Instant, WaiterId)>,
-    /// By hashes of what clients say: so that nobody can make them collide, hashed with a secret once more.
+    /// Keys are hashes of values that clients send. The map hashes them again with a secret, so that no client can cause collisions.
     pub(super) rows: HashMap<Key, Row>,
     pub(super) barriers: BTreeSet<WaiterId>,
     pub(super) several: Several,

@@ -85,7 +85,7 @@ pub enum Rewritten<'a> {
     Several(&'a Several),
 }
 
-/// How the rows of a plan's requests are told apart.
+/// The keys of the rows that requests of a plan change.
 #[derive(Debug)]
 pub struct PlanRows<'a> {
     pub(super) keys: &'a [RowKeys],

@@ -1,4 +1,4 @@
-//! What is counted of a template.
+//! Counters of one template in one pool.
 
 use super::names::{NAMED_AFTER_UNITS, OTHER};
 use crate::line::Strategy;

@@ -40,7 +40,7 @@ impl Reader {
             .ok()
     }
 
-    /// What is in the table called `name`; nothing, and a note, when it is not a table.
+    /// Returns the entries of the table `name`. If `name` is no table, adds a note and returns none.
     pub(super) fn entries<'a, 'i>(
         &mut self,
         name: &str,

@@ -22,7 +22,7 @@ section! {
         auth_hba_file: Option<PathBuf> = None, AbsolutePath::File;
         /// File of the maps that rules name, in the format of pg_ident.conf; "" for none
         auth_ident_file: Option<PathBuf> = None, AbsolutePath::File;
-        /// Asks the server for the secrets of users that auth_file does not know; "" for nobody
+        /// The user as whom Paceline queries the server for secrets that auth_file does not contain; "" disables this
         auth_user: String = String::new(), Text;
         /// How auth_user asks for the user $1: one row, its name and its secret; name schemas, the search_path is
         /// pg_catalog

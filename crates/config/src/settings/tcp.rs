@@ -11,13 +11,13 @@ const KEEPALIVE_MAX: Duration = Duration::from_secs(32_767);
 section! {
     /// How TCP detects that the other end of a connection is gone.
     pub struct Tcp {
-        /// TCP asks the other end of a silent connection for a sign of life, and ends it where none comes
+        /// Whether TCP sends keepalive probes on idle connections, and closes a connection whose peer does not answer them
         keepalive as "tcp_keepalive": bool = true, Switch;
-        /// So many signs of life may stay away; 0 leaves it to the system
+        /// Number of unanswered keepalive probes before the connection is closed; 0 uses the system default
         keepcnt as "tcp_keepcnt": usize = 0, count("probes", 0..=127);
-        /// Silence before the first sign of life is asked for, in whole seconds; 0 leaves it to the system
+        /// Idle time before the first keepalive probe, in whole seconds; 0 uses the system default
         keepidle as "tcp_keepidle": Duration = Duration::ZERO, time(BareUnit::Seconds, KEEPALIVE_MAX);
-        /// Time between two signs of life, in whole seconds; 0 leaves it to the system
+        /// Time between two keepalive probes, in whole seconds; 0 uses the system default
         keepintvl as "tcp_keepintvl": Duration = Duration::ZERO, time(BareUnit::Seconds, KEEPALIVE_MAX);
         /// A connection whose other end does not acknowledge what was sent for this time is ended; 0 leaves it to the
         /// system

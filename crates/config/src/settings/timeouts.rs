@@ -15,9 +15,9 @@ section! {
         query_timeout: Duration = Duration::ZERO, timeout(), overridden(USERS);
         /// A client whose transaction lasts longer than this is disconnected; 0 is no limit
         transaction_timeout: Duration = Duration::ZERO, timeout(), overridden(USERS);
-        /// A client that says nothing for this time inside a transaction is disconnected; 0 is no limit
+        /// A client that is idle for this time inside a transaction is disconnected; 0 is no limit
         idle_transaction_timeout: Duration = Duration::ZERO, timeout(), overridden(USERS);
-        /// A client that says nothing for this time outside a transaction is disconnected; 0 is no limit
+        /// A client that is idle for this time outside a transaction is disconnected; 0 is no limit
         client_idle_timeout: Duration = Duration::ZERO, timeout(), overridden(USERS);
         /// Connecting and logging in to the server is given up after this time; 0 waits for ever
         server_connect_timeout: Duration = Duration::from_secs(15), timeout();

@@ -1,4 +1,4 @@
-//! What a fold knows of its template: its statements, and how rows are told apart.
+//! The plan of a fold: the statements of the template and the keys of its rows.
 
 use super::super::backoff::Backoff;
 use super::super::messages::{FORMATS_MAX, write_head, write_tail};
