@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/clients.sh
 
-sources=$PWD/crates/proxy/tests/e2e/drivers/programs
+sources=$PWD/crates/paceline/tests/e2e/drivers/programs
 installed=$PWD/target/drivers
 
 # --- functions that install a driver into the current folder --------------------------------------------------------------------

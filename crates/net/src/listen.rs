@@ -12,6 +12,15 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 /// Time for TCP handshakes that have begun, before the socket is closed.
 const HANDSHAKE_MAX: Duration = Duration::from_millis(200);
 
+/// Time after a connection could not be accepted.
+const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Logs that a connection could not be accepted, and waits a moment: the process may have no file descriptor left.
+pub async fn accept_failed(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
+}
+
 /// Which other processes listen at the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {

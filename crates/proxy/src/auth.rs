@@ -5,138 +5,99 @@
 //! Whoever is not let in is not told whether the user exists. No password is ever logged, and none is stretched on a thread
 //! that serves sockets.
 
-mod credential;
-mod derive;
-mod door;
+mod exchange;
 mod fields;
 mod hba;
 mod ident;
 mod mock;
-mod pepper;
+mod peer;
 mod query;
-mod records;
 mod refusal;
-mod secret;
 mod target;
 #[cfg(test)]
 mod tests;
+mod user_files;
 mod userlist;
-mod visitor;
 
-pub(crate) use credential::{Credential, Learned, Pass};
-use records::Archive;
-pub(crate) use records::{Records, RecordsError};
 pub(crate) use refusal::Refusal;
-use secret::Secret;
 pub(crate) use target::LoginTarget;
-use visitor::Visitor;
+pub use user_files::{UserFiles, UserFilesError};
 
-use crate::cancel::{Doing, Whereabouts};
-use crate::pool::{Delivery, Pool, Seat, Submitted};
-use crate::proxy::Proxy;
-use crate::replication::Replication;
-use crate::server::Address;
 use bytes::BytesMut;
-use derive::Deriver;
-use door::{Door, Kept};
+use exchange::{AuthExchange, SecretForm};
 use hba::Method;
 use mock::Mock;
-use paceline_batch::line::WaiterId;
 use paceline_config::{AuthType, Config};
 use paceline_net::Stream;
+use paceline_pool::credentials::{Credential, Secret};
+use paceline_pool::pools::Pools;
+use paceline_pool::replication::Replication;
+use paceline_pool::shared::Shared;
 use paceline_wire::ErrorResponse;
-use std::io;
+use peer::LoginPeer;
 use std::sync::Arc;
+use user_files::FilesInForce;
 
 /// What all logins share.
-pub(crate) struct Gate {
-    archive: Archive,
+pub struct AuthState {
+    files: FilesInForce,
     mock: Mock,
-    /// Makes the keys of passwords.
-    deriver: Arc<Deriver>,
+    shared: Arc<Shared>,
 }
 
-/// Who a client is, and what it has shown.
+/// A client that has proved who it is.
 pub(crate) struct Identity {
-    /// The user that it is; its own word for it unless that is ignored.
+    /// The user: the client's own name, or the forced one.
     pub(crate) user: String,
-    /// What lets its pool log in to the server.
+    /// The credential that the client has shown, for logins of its pool.
     pub(crate) credential: Credential,
 }
 
-impl Gate {
+impl AuthState {
     /// For this configuration, none of whose files has been read.
-    pub(crate) fn new(config: &Arc<Config>) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, shared: Arc<Shared>) -> Self {
         Self {
-            archive: Archive::new(config),
+            files: FilesInForce::new(config),
             mock: Mock::default(),
-            deriver: Arc::default(),
+            shared,
         }
     }
 
-    /// From now on logins go by these.
-    pub(crate) fn hold(&self, config: &Arc<Config>, records: &Arc<Records>) {
-        self.archive.hold(config, records);
+    /// Replaces the configuration and the files that logins use.
+    pub fn set_files(&self, config: &Arc<Config>, files: &Arc<UserFiles>) {
+        self.files.set(config, files);
+        let users = files.users.as_ref().map(Arc::clone);
+        self.shared.credentials.set_users(users);
     }
 
-    /// What logins go by.
-    pub(crate) fn records(&self) -> Arc<Records> {
-        Arc::clone(&self.archive.now().1)
-    }
-
-    /// What a pool shows its server: the password in the URL if it is that user's, else what the file has stored of the user, as
-    /// far as that is of use there, else what its clients have shown, if it logs in as them. What they have shown was compared with
-    /// the file of that time, if they are in it: it knows no better than the file of today.
-    pub(crate) fn pass(&self, address: &Address, learned: &Learned) -> Pass {
-        let upstream = &address.upstream;
-        let is_its = upstream
-            .user
-            .as_ref()
-            .is_none_or(|user| *user == address.user);
-        let credential = match &upstream.password {
-            Some(password) if is_its => Credential::Password(password.clone()),
-            _ => match self.stored(&address.user) {
-                Credential::None | Credential::Verifier if upstream.user.is_none() => {
-                    learned.known()
-                }
-                stored => stored,
-            },
-        };
-        Pass {
-            credential,
-            deriver: Arc::clone(&self.deriver),
-        }
-    }
-
-    /// What the file has stored of a user, as far as a server takes it.
-    fn stored(&self, user: &str) -> Credential {
-        let records = self.records();
-        let users = records.users.as_ref();
-        match users.and_then(|users| users.get(user)) {
-            // Named, so that an operator reads why the login fails.
-            Some(Secret::Scram(_)) => Credential::Verifier,
-            secret => secret.map(Credential::of).unwrap_or_default(),
-        }
+    /// The files that logins use.
+    pub fn files(&self) -> Arc<UserFiles> {
+        Arc::clone(&self.files.now().1)
     }
 }
 
-/// Lets a client prove that it is `user`, who wants to connect there. The stream is good for a session afterwards.
+/// Lets a client prove that it is `user`. Afterwards the stream is ready for a session.
+///
+/// # Errors
+/// The client does not prove it, or may not connect there.
 pub(crate) async fn authenticate(
-    proxy: &Arc<Proxy>,
+    auth: &AuthState,
+    pools: &Arc<Pools>,
     stream: &Stream,
     input: &mut BytesMut,
     target: LoginTarget<'_>,
     user: &str,
 ) -> Result<Identity, Refusal> {
     let database = target.database;
-    let archive = proxy.gate.archive.now();
-    let (config, records) = &*archive;
-    let visitor = Visitor::of(stream);
+    let in_force = auth.files.now();
+    let (config, files) = &*in_force;
+    let peer = LoginPeer::of(stream);
     let login = Attempt {
-        proxy,
+        auth,
+        pools,
         config,
-        records,
-        visitor: &visitor,
+        files,
+        peer: &peer,
         database,
         replication: target.replication,
         user,
@@ -144,17 +105,18 @@ pub(crate) async fn authenticate(
     let shown = login.admit(stream, input).await;
     if let Err(refusal @ Refusal::Told(_)) = &shown {
         let why = refusal.field(b'M').unwrap_or_default();
-        tracing::info!(user, database, from = %visitor.peer, why, "login refused");
+        tracing::info!(user, database, from = %peer.peer, why, "login refused");
     }
     shown
 }
 
 /// A client that wants to log in.
 struct Attempt<'a> {
-    proxy: &'a Arc<Proxy>,
+    auth: &'a AuthState,
+    pools: &'a Arc<Pools>,
     config: &'a Config,
-    records: &'a Records,
-    visitor: &'a Visitor,
+    files: &'a UserFiles,
+    peer: &'a LoginPeer,
     database: &'a str,
     replication: Option<Replication>,
     user: &'a str,
@@ -171,19 +133,21 @@ impl Attempt<'_> {
         }
         let secret = stream.unless_closed(input, self.stored()).await;
         let secret = secret.ok_or(Refusal::Left)??;
-        let mut door = Door {
+        let mut exchange = AuthExchange {
             stream,
             input,
-            visitor: self.visitor,
+            peer: self.peer,
             user: self.user,
-            mock: &self.proxy.gate.mock,
-            deriver: &self.proxy.gate.deriver,
+            mock: &self.auth.mock,
+            deriver: self.auth.shared.credentials.deriver(),
         };
         let credential = match method {
-            Method::Plain => door.plain(secret.as_ref(), self.others()).await?,
-            Method::Scram => door.scram(secret.as_ref()).await?,
-            Method::Md5 if self.takes_scram(secret.as_ref()) => door.scram(secret.as_ref()).await?,
-            Method::Md5 => door.md5(secret.as_ref()).await?,
+            Method::Plain => exchange.plain(secret.as_ref(), self.others()).await?,
+            Method::Scram => exchange.scram(secret.as_ref()).await?,
+            Method::Md5 if self.takes_scram(secret.as_ref()) => {
+                exchange.scram(secret.as_ref()).await?
+            }
+            Method::Md5 => exchange.md5(secret.as_ref()).await?,
             other => {
                 self.vouched_for(&other, secret.is_some()).await?;
                 secret.as_ref().map(Credential::of).unwrap_or_default()
@@ -223,7 +187,7 @@ impl Attempt<'_> {
                     database: self.database,
                     replication: self.replication,
                 };
-                let method = self.records.hba.method(self.visitor, target, self.user);
+                let method = self.files.hba.method(self.peer, target, self.user);
                 let none = || ErrorResponse::fatal("28000", "no authentication method is found");
                 method.cloned().ok_or_else(none)?
             }
@@ -233,7 +197,7 @@ impl Attempt<'_> {
     /// Who is let in without a proof is on this machine, unless the configuration says otherwise. It is not served otherwise
     /// either: but the configuration may have changed since we began to listen.
     fn check_trust(&self, name: &str) -> Result<(), Refusal> {
-        match self.visitor.peer.is_local() || self.config.paceline.login.auth_trust_remote {
+        match self.peer.peer.is_local() || self.config.paceline.login.auth_trust_remote {
             true => Ok(()),
             false => Err(self.refused(&format!("\"{name}\""))),
         }
@@ -241,10 +205,10 @@ impl Attempt<'_> {
 
     /// What was stored of the user's password; `None`: there is no such user.
     async fn stored(&self) -> Result<Option<Secret>, Refusal> {
-        let users = self.records.users.as_ref();
+        let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
             Some(secret) => Ok(Some(secret.clone())),
-            None => query::ask(self.proxy, self.config, self.database, self.user).await,
+            None => query::ask(self.pools, self.config, self.database, self.user).await,
         }
     }
 
@@ -257,7 +221,7 @@ impl Attempt<'_> {
             Some(Secret::Scram(_)) => true,
             Some(Secret::Plain(_) | Secret::Md5(_)) => false,
             Some(Secret::None) | None => {
-                let users = self.records.users.as_ref();
+                let users = self.files.users.as_ref();
                 query::is_asked(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
             }
@@ -265,25 +229,25 @@ impl Attempt<'_> {
     }
 
     /// How the secrets of those are kept who could log in here.
-    fn others(&self) -> Kept {
+    fn others(&self) -> SecretForm {
         let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
-        let users = self.records.users.as_ref();
+        let users = self.files.users.as_ref();
         let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
         let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
         match mostly || query::is_asked(self.config, self.database) {
-            true => Kept::ForScram,
-            false => Kept::ForComparison,
+            true => SecretForm::ForScram,
+            false => SecretForm::ForComparison,
         }
     }
 
     /// Methods that ask the client nothing: others vouch for it. A user must be known where users are.
     async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), Refusal> {
         let must_be_known =
-            self.records.users.is_some() || query::is_asked(self.config, self.database);
+            self.files.users.is_some() || query::is_asked(self.config, self.database);
         let passes = is_known || !must_be_known;
-        let vouched = match (method, self.visitor.peer.user()) {
-            (Method::Cert(_), _) => self.visitor.certified_names.clone(),
-            (Method::Peer(_), Some(uid)) => visitor::system_user(uid).await.into_iter().collect(),
+        let vouched = match (method, self.peer.peer.user()) {
+            (Method::Cert(_), _) => self.peer.certified_names.clone(),
+            (Method::Peer(_), Some(uid)) => peer::system_user(uid).await.into_iter().collect(),
             _ => Vec::new(),
         };
         let is_named = |map: &Option<ident::Map>| {
@@ -306,72 +270,4 @@ impl Attempt<'_> {
         let message = format!("{method} authentication failed for user \"{}\"", self.user);
         ErrorResponse::fatal("28000", message).into()
     }
-}
-
-/// Stands in a pool's line until this is dropped: a client that leaves before it is welcomed keeps no place there.
-struct InLine<'a> {
-    pool: &'a Arc<Pool>,
-    waiter: WaiterId,
-    /// The client whose login this is, if it is its own pool: the console shows that it waits.
-    client: Option<&'a Whereabouts>,
-}
-
-impl<'a> InLine<'a> {
-    fn new(pool: &'a Arc<Pool>, waiter: WaiterId, client: Option<&'a Whereabouts>) -> Self {
-        if let Some(client) = client {
-            client.now(Doing::Waiting(Arc::clone(pool), waiter));
-        }
-        Self {
-            pool,
-            waiter,
-            client,
-        }
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        if let Some(client) = self.client {
-            client.now(Doing::Nothing);
-        }
-        // Usually it has departed.
-        self.pool.withdraw(self.waiter);
-    }
-}
-
-/// A connection of a pool, for work of Paceline's own in the course of a login.
-pub(crate) async fn seat(pool: &Arc<Pool>) -> Result<Box<Seat>, Refusal> {
-    seat_in(pool, None).await
-}
-
-/// The same of the client's own pool.
-pub(crate) async fn client_seat(client: &Whereabouts) -> Result<Box<Seat>, Refusal> {
-    seat_in(&client.presence.pool, Some(client)).await
-}
-
-async fn seat_in(pool: &Arc<Pool>, client: Option<&Whereabouts>) -> Result<Box<Seat>, Refusal> {
-    let (mut delivery, _in_line) = match pool.submit_login() {
-        Submitted::Seat(seat) => (Delivery::Seat(seat), None),
-        Submitted::Refused(told) => (Delivery::Fatal(told), None),
-        Submitted::Waiting(waiter, waits) => {
-            let in_line = InLine::new(pool, waiter, client);
-            (Delivery::Queued(waits), Some(in_line))
-        }
-    };
-    // Who is not welcomed yet gets no NOTICE.
-    while let Delivery::Queued(waits) = delivery {
-        delivery = waits.await.map_err(|_| Refusal::Left)?;
-    }
-    match delivery {
-        Delivery::Seat(seat) => Ok(seat),
-        Delivery::Fatal(told) => Err(Refusal::Told(told)),
-        Delivery::Answer(_) | Delivery::Queued(_) => Err(Refusal::Left),
-    }
-}
-
-/// Bytes that nobody can guess.
-pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes)
 }

@@ -4,15 +4,17 @@
 //! A cancel never hits a neighbour: while one is on its way to a server, the client that it is meant for does not
 //! give the connection back.
 
+mod console_keys;
 mod key;
 
-pub(crate) use key::CancelKey;
+pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
+pub use key::CancelKey;
 
-use crate::pool::Pool;
-use crate::presence::Presence;
-use crate::server::BackendKey;
+use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
-use paceline_net::optional_timeout;
+use paceline_pool::pool::Pool;
+use paceline_pool::server::{BackendKey, deliver};
+use paceline_pool::shared::Shared;
 use paceline_relay::settings::Settings;
 use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
@@ -23,16 +25,16 @@ use tokio::sync::futures::Notified;
 
 /// Clients by their numbers and keys.
 #[derive(Default)]
-pub(crate) struct Cancels {
-    clients: Mutex<HashMap<u32, Arc<Whereabouts>>>,
+pub struct CancelKeys {
+    clients: Mutex<HashMap<u32, Arc<ClientEntry>>>,
     /// The numbers of clients with keys of peers: those keep too few bits free for the process id to be the number.
     of_peers: Mutex<HashMap<CancelKey, u32>>,
 }
 
 /// Who a client is, and what it is doing, as far as a cancel request must know.
-pub(crate) struct Whereabouts {
+pub struct ClientEntry {
     /// Who it is.
-    pub(crate) presence: Presence,
+    pub info: ClientInfo,
     key: CancelKey,
     state: Mutex<State>,
     /// A cancel has arrived at the server.
@@ -43,13 +45,13 @@ pub(crate) struct Whereabouts {
 
 #[derive(Default)]
 struct State {
-    doing: Doing,
+    doing: ClientState,
     /// It was cancelled after it had left the line, and before it relays.
     cancelled: bool,
     /// When its only unit so far was sent, if it relays for one, and how many such units there were.
     began: Option<Instant>,
     relays: u64,
-    /// Cancels on their way to its server.
+    /// Cancel requests on their way to its server.
     on_the_way: usize,
     /// Its settings, as of its last relay.
     settings: Option<Arc<Settings>>,
@@ -63,7 +65,7 @@ const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
 /// What a client is doing, for those who look.
 #[derive(Debug, Clone)]
-pub(crate) enum Seen {
+pub enum Seen {
     /// Nothing.
     Idle,
     /// It has stood in the line since then.
@@ -76,7 +78,7 @@ pub(crate) enum Seen {
 
 /// What a client is doing.
 #[derive(Default)]
-pub(crate) enum Doing {
+pub enum ClientState {
     /// Nothing that could be cancelled; also: it has departed with a group, and then it is too late.
     #[default]
     Nothing,
@@ -89,21 +91,21 @@ pub(crate) enum Doing {
 }
 
 /// A client that is registered as long as this lives.
-pub(crate) struct Registration {
-    proxy: Arc<crate::proxy::Proxy>,
+pub struct Registration {
+    cancel_keys: Arc<CancelKeys>,
     /// The client's number, for operators. Without peers it is the process id.
     id: u32,
     /// The process id that the client was given.
-    pub(crate) process: u32,
+    pub process: u32,
     /// Its secret.
-    pub(crate) secret: u32,
+    pub secret: u32,
     /// What it is doing.
-    pub(crate) whereabouts: Arc<Whereabouts>,
+    pub entry: Arc<ClientEntry>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let cancels = &self.proxy.cancels;
+        let cancels = &self.cancel_keys;
         let client = cancels.lock().remove(&self.id);
         if let Some(client) = client {
             cancels.lock_of_peers().remove(&client.key);
@@ -111,8 +113,8 @@ impl Drop for Registration {
     }
 }
 
-impl Cancels {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Whereabouts>>> {
+impl CancelKeys {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<ClientEntry>>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,34 +123,31 @@ impl Cancels {
     }
 
     /// The client that has been given this key.
-    fn client(&self, key: CancelKey) -> Option<Arc<Whereabouts>> {
+    fn client(&self, key: CancelKey) -> Option<Arc<ClientEntry>> {
         let of_peer = self.lock_of_peers().get(&key.as_given()).copied();
         let client = self.lock().get(&of_peer.unwrap_or(key.process)).cloned();
         client.filter(|client| of_peer.is_some() || client.key == key)
     }
 
     /// Everybody, by number.
-    pub(crate) fn all(&self) -> Vec<(u32, Arc<Whereabouts>)> {
+    pub fn all(&self) -> Vec<(u32, Arc<ClientEntry>)> {
         let clients = self.lock();
         let mut all: Vec<_> = clients.iter().map(|(id, c)| (*id, Arc::clone(c))).collect();
         drop(clients);
-        all.sort_unstable_by_key(|(id, client)| (client.presence.since, *id));
+        all.sort_unstable_by_key(|(id, client)| (client.info.since, *id));
         all
     }
 
     /// Ends a client's connection wherever it is (`KILL_CLIENT`). False: there is none with this number.
-    pub(crate) fn kill(&self, id: u32) -> bool {
+    pub fn kill(&self, id: u32) -> bool {
         let client = self.lock().get(&id).cloned();
         client.is_some_and(|client| client.kill())
     }
 
     /// Gives a client a key. `None`: the system has no random numbers.
-    pub(crate) fn register(
-        proxy: &Arc<crate::proxy::Proxy>,
-        presence: Presence,
-    ) -> Option<Registration> {
-        let cancels = &proxy.cancels;
-        let peer_id = u16::try_from(proxy.config().paceline.listening.peer_id).unwrap_or_default();
+    pub fn register(self: &Arc<Self>, info: ClientInfo) -> Option<Registration> {
+        let cancels = self;
+        let peer_id = own_peer_id(&info.pool.shared);
         let (mut clients, mut of_peers) = (cancels.lock(), cancels.lock_of_peers());
         let (id, key) = loop {
             let own = CancelKey::random()?;
@@ -161,30 +160,30 @@ impl Cancels {
                 break (own.process, key);
             }
         };
-        let whereabouts = Arc::new(Whereabouts {
-            presence,
+        let entry = Arc::new(ClientEntry {
+            info,
             key,
             state: Mutex::default(),
             delivered: Notify::new(),
             too_late: Notify::new(),
         });
-        clients.insert(id, Arc::clone(&whereabouts));
+        clients.insert(id, Arc::clone(&entry));
         if peer_id > 0 {
             of_peers.insert(key, id);
         }
         drop((clients, of_peers));
         Some(Registration {
-            proxy: Arc::clone(proxy),
+            cancel_keys: Arc::clone(self),
             id,
             process: key.process,
             secret: key.secret,
-            whereabouts,
+            entry,
         })
     }
 
     /// Carries out a cancel request. Servers have `limit` to take it (`cancel_wait_timeout`; zero is for ever). False: the key is
     /// no client's.
-    pub(crate) async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
+    pub async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
         let Some(client) = self.client(key) else {
             return false;
         };
@@ -194,7 +193,7 @@ impl Cancels {
         carry_out(&client, &key, limit).await;
         if let Some(relay) = again {
             tokio::time::sleep(REPEATED_AFTER).await;
-            if client.rides_still(relay) {
+            if client.relays_still(relay) {
                 carry_out(&client, &key, limit).await;
             }
         }
@@ -202,29 +201,20 @@ impl Cancels {
     }
 }
 
+/// `peer_id` of this process; 0 without peers.
+pub fn own_peer_id(shared: &Shared) -> u16 {
+    u16::try_from(shared.config().paceline.listening.peer_id).unwrap_or_default()
+}
+
 /// Tells a server; the caller has counted the request.
-async fn carry_out(client: &Whereabouts, key: &BackendKey, limit: Duration) {
+async fn carry_out(client: &ClientEntry, key: &BackendKey, limit: Duration) {
     // Whatever becomes of this request, the client does not wait for it for ever.
     let _on_the_way = OnTheWay(client);
     deliver(key, limit).await;
 }
 
-/// Asks a server to cancel what this backend does; it has `limit` to take note.
-pub(crate) async fn deliver(key: &BackendKey, limit: Duration) {
-    match optional_timeout(limit, key.cancel()).await {
-        Some(Ok(())) => {}
-        Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
-        None => tracing::debug!("a cancel request was not taken in time"),
-    }
-}
-
-/// Cancels, in the background, what a server does on a connection that nobody will use again.
-pub(crate) fn abandon(key: BackendKey, limit: Duration) {
-    tokio::spawn(async move { deliver(&key, limit).await });
-}
-
 /// Counts a cancel as long as it is on its way.
-struct OnTheWay<'a>(&'a Whereabouts);
+struct OnTheWay<'a>(&'a ClientEntry);
 
 impl Drop for OnTheWay<'_> {
     fn drop(&mut self) {
@@ -233,7 +223,7 @@ impl Drop for OnTheWay<'_> {
     }
 }
 
-impl Whereabouts {
+impl ClientEntry {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,19 +234,19 @@ impl Whereabouts {
     fn begin_cancel(&self) -> Option<(BackendKey, Option<u64>)> {
         let mut state = self.lock();
         match &state.doing {
-            Doing::Nothing => None,
-            Doing::Waiting(pool, waiter) => {
+            ClientState::Nothing => None,
+            ClientState::Waiting(pool, waiter) => {
                 if !pool.cancel(*waiter) {
                     state.cancelled = true;
                     self.too_late.notify_waiters();
                 }
                 None
             }
-            Doing::Starting => {
+            ClientState::Starting => {
                 state.cancelled = true;
                 None
             }
-            Doing::Relaying(key) => {
+            ClientState::Relaying(key) => {
                 let key = key.clone();
                 let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
                 let again = state.began.is_some_and(young).then_some(state.relays);
@@ -267,11 +257,11 @@ impl Whereabouts {
     }
 
     /// What the client is doing.
-    pub(crate) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         match &self.lock().doing {
-            Doing::Nothing | Doing::Starting => Seen::Idle,
-            Doing::Relaying(key) => Seen::Relaying(key.process),
-            Doing::Waiting(pool, waiter) => match pool.arrived(*waiter) {
+            ClientState::Nothing | ClientState::Starting => Seen::Idle,
+            ClientState::Relaying(key) => Seen::Relaying(key.process),
+            ClientState::Waiting(pool, waiter) => match pool.waiting_since(*waiter) {
                 Some(since) => Seen::Waiting(since),
                 None => Seen::Travelling,
             },
@@ -279,17 +269,17 @@ impl Whereabouts {
     }
 
     /// Cancel requests on their way to its server.
-    pub(crate) fn cancels(&self) -> usize {
+    pub fn cancels(&self) -> usize {
         self.lock().on_the_way
     }
 
     /// Its settings, as far as they are known here.
-    pub(crate) fn settings(&self) -> Option<Arc<Settings>> {
+    pub fn settings(&self) -> Option<Arc<Settings>> {
         self.lock().settings.clone()
     }
 
     /// From now on it has these settings.
-    pub(crate) fn has_settings(&self, settings: &Arc<Settings>) {
+    pub fn has_settings(&self, settings: &Arc<Settings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {
@@ -301,70 +291,71 @@ impl Whereabouts {
     /// its login has no task of its own yet.
     fn kill(&self) -> bool {
         match &self.lock().doing {
-            Doing::Waiting(pool, waiter) if !self.presence.has_begun() => {
-                return pool.refuse(*waiter, ErrorResponse::fatal("08P01", DISCONNECTED));
+            ClientState::Waiting(pool, waiter) if !self.info.has_task() => {
+                return pool
+                    .disconnect_waiter(*waiter, ErrorResponse::fatal("08P01", DISCONNECTED));
             }
-            Doing::Waiting(pool, waiter) => {
+            ClientState::Waiting(pool, waiter) => {
                 pool.withdraw(*waiter);
             }
-            Doing::Nothing | Doing::Starting | Doing::Relaying(_) => {}
+            ClientState::Nothing | ClientState::Starting | ClientState::Relaying(_) => {}
         }
-        self.presence.kill()
+        self.info.kill()
     }
 
     /// May it be told something now? In a relay a message may be half written.
-    pub(crate) fn may_be_told(&self) -> bool {
-        !matches!(self.lock().doing, Doing::Relaying(_))
+    pub fn may_be_told(&self) -> bool {
+        !matches!(self.lock().doing, ClientState::Relaying(_))
     }
 
     /// Returns when, from now on, a cancel comes for a unit that has departed.
-    pub(crate) fn cancelled_too_late(&self) -> Notified<'_> {
+    pub fn cancelled_too_late(&self) -> Notified<'_> {
         self.too_late.notified()
     }
 
     /// The client does something else now.
-    pub(crate) fn now(&self, doing: Doing) {
+    pub fn now(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
     /// The client waits no longer, and does this instead. True: it was cancelled after it had left the line.
-    pub(crate) fn has_waited(&self, doing: Doing) -> bool {
+    pub fn has_waited(&self, doing: ClientState) -> bool {
         let mut state = self.lock();
         state.doing = doing;
         std::mem::take(&mut state.cancelled)
     }
 
     /// Another unit follows in the same relay.
-    pub(crate) fn relays_on(&self) {
+    pub fn relays_on(&self) {
         let mut state = self.lock();
         state.relays += 1;
         state.began = None;
     }
 
     /// The same relay goes on; counts a further request to its server.
-    fn rides_still(&self, relay: u64) -> bool {
+    fn relays_still(&self, relay: u64) -> bool {
         let mut state = self.lock();
-        let same = state.relays == relay && matches!(state.doing, Doing::Relaying(_));
+        let same = state.relays == relay && matches!(state.doing, ClientState::Relaying(_));
         state.on_the_way += usize::from(same);
         same
     }
 
     /// The client's unit is sent on this connection now; `None`: others may follow it. False: it was cancelled before.
-    pub(crate) fn begins_ride(&self, key: BackendKey, now: Option<Instant>) -> bool {
+    pub fn relay_begins(&self, key: BackendKey, now: Option<Instant>) -> bool {
         let mut state = self.lock();
         state.relays += 1;
         state.began = now;
         let cancelled = std::mem::take(&mut state.cancelled);
         state.doing = match cancelled {
-            true => Doing::Nothing,
-            false => Doing::Relaying(key),
+            true => ClientState::Nothing,
+            false => ClientState::Relaying(key),
         };
         !cancelled
     }
 
     /// The client's relay ends: no further cancel goes to its server, and those on the way have arrived.
-    pub(crate) async fn leave_server(&self) {
-        self.now(Doing::Nothing);
+    pub async fn leave_server(&self) {
+        self.now(ClientState::Nothing);
         loop {
             let delivered = self.delivered.notified();
             if self.lock().on_the_way == 0 {
@@ -379,9 +370,9 @@ impl Whereabouts {
 mod tests {
     use super::*;
     use crate::proxy::Proxy;
-    use crate::server::Address;
     use paceline_config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
     use paceline_net::Peer;
+    use paceline_pool::address::Address;
     use tokio::net::TcpListener;
 
     const KEY: CancelKey = CancelKey {
@@ -390,7 +381,7 @@ mod tests {
     };
 
     /// A server that takes connections, and a client that relays there.
-    async fn relaying() -> (TcpListener, Arc<Whereabouts>) {
+    async fn relaying() -> (TcpListener, Arc<ClientEntry>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = server.local_addr().expect("an address").port();
         let address = Address {
@@ -414,15 +405,15 @@ mod tests {
         };
         let config = Config::for_upstream("postgres://db").expect("a configuration");
         let proxy = Arc::new(Proxy::new(config));
-        let pool = proxy.pool("app", "rider").expect("a pool");
-        let client = Arc::new(Whereabouts {
-            presence: Presence::new(&pool, Peer::Disconnected, None),
+        let pool = proxy.pools.pool("app", "rider").expect("a pool");
+        let client = Arc::new(ClientEntry {
+            info: ClientInfo::new(&pool, Peer::Disconnected, None),
             key: KEY,
             state: Mutex::default(),
             delivered: Notify::new(),
             too_late: Notify::new(),
         });
-        client.now(Doing::Relaying(BackendKey::new(&Arc::new(address))));
+        client.now(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
         (server, client)
     }
 
@@ -431,7 +422,7 @@ mod tests {
     #[tokio::test]
     async fn a_cancel_that_is_cut_short_holds_nobody_up() {
         let (server, client) = relaying().await;
-        let cancels = Cancels::default();
+        let cancels = CancelKeys::default();
         cancels.lock().insert(7, Arc::clone(&client));
         tokio::select! {
             _ = cancels.cancel(KEY, Duration::from_secs(10)) => panic!("the server has not answered"),
@@ -445,7 +436,7 @@ mod tests {
     #[tokio::test]
     async fn a_cancel_that_the_server_does_not_take_is_given_up() {
         let (_server, client) = relaying().await;
-        let cancels = Cancels::default();
+        let cancels = CancelKeys::default();
         cancels.lock().insert(7, Arc::clone(&client));
         assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
         client.leave_server().await;

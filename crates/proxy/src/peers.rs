@@ -2,18 +2,19 @@
 //! connection of its own, so it may reach another process than its client has; the key tells which one, and the request is
 //! passed on.
 
-use crate::cancel::{CancelKey, deliver};
-use crate::proxy::Proxy;
-use crate::server::{Address, BackendKey};
+use crate::cancel::CancelKey;
 use paceline_config::{Peer, Upstream, UpstreamTls};
 use paceline_net::optional_timeout;
+use paceline_pool::address::Address;
+use paceline_pool::server::{BackendKey, deliver};
+use paceline_pool::shared::Shared;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// What passes on its way to peers.
 #[derive(Debug, Default)]
-pub(crate) struct Peers {
+pub struct Peers {
     loads: Mutex<HashMap<u16, PeerLoad>>,
     /// To requests that wait: one has arrived.
     arrived: Notify,
@@ -21,11 +22,11 @@ pub(crate) struct Peers {
 
 /// The requests for one peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PeerLoad {
+pub struct PeerLoad {
     /// Those that are on their way.
-    pub(crate) sent: usize,
+    pub sent: usize,
     /// Those that wait, as the peer's `pool_size` of them are on their way.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
 }
 
 /// Counts a request as long as it lives.
@@ -52,7 +53,7 @@ impl Peers {
     }
 
     /// How many requests there are for a peer.
-    pub(crate) fn load(&self, peer_id: u16) -> PeerLoad {
+    pub fn load(&self, peer_id: u16) -> PeerLoad {
         self.lock().get(&peer_id).copied().unwrap_or_default()
     }
 
@@ -90,8 +91,8 @@ impl Peers {
 }
 
 /// Passes a cancel request on to the peer that its key names, if there is one; returns when the peer has taken it.
-pub(crate) async fn pass_on(proxy: &Proxy, key: CancelKey) {
-    let config = proxy.config();
+pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
+    let config = shared.config();
     let peer_id = key.peer_id();
     let own = config.paceline.listening.peer_id;
     if own == 0 || own == usize::from(peer_id) {
@@ -110,19 +111,23 @@ pub(crate) async fn pass_on(proxy: &Proxy, key: CancelKey) {
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
     let most = peer.pool_size(&config.paceline);
-    let Some(_sent) = optional_timeout(limit, proxy.peers.place(peer_id, most)).await else {
+    let Some(_sent) = optional_timeout(limit, peers.place(peer_id, most)).await else {
         tracing::debug!(
             peer_id,
             "too many cancel requests are on their way to the peer"
         );
         return;
     };
-    let address = Arc::new(address(proxy, peer));
-    deliver(&BackendKey::of_peer(&address, key), limit).await;
+    let address = Arc::new(address(shared, peer));
+    deliver(
+        &BackendKey::of_peer(&address, key.process, key.secret),
+        limit,
+    )
+    .await;
 }
 
 /// Encrypted like connections to servers, as in PgBouncer.
-fn address(proxy: &Proxy, peer: &Peer) -> Address {
+fn address(shared: &Shared, peer: &Peer) -> Address {
     Address {
         upstream: Upstream {
             host: peer.host.clone(),
@@ -136,7 +141,7 @@ fn address(proxy: &Proxy, peer: &Peer) -> Address {
         user: String::new(),
         startup: Vec::new(),
         connect_query: String::new(),
-        tcp: proxy.config().paceline.tcp.clone(),
-        keyring: Arc::clone(&proxy.keyring),
+        tcp: shared.config().paceline.tcp.clone(),
+        keyring: Arc::clone(&shared.keyring),
     }
 }

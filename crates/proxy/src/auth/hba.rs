@@ -8,11 +8,11 @@ mod tests;
 
 use super::fields::{Token, fields};
 use super::ident::{Map, Maps};
+use super::peer::LoginPeer;
 use super::target::LoginTarget;
-use super::visitor::Visitor;
-use crate::replication::Replication;
 use network::Network;
 use paceline_net::Peer;
+use paceline_pool::replication::Replication;
 use std::io;
 
 /// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
@@ -93,12 +93,12 @@ impl Hba {
     /// What this client must show to be let in there as a user; `None`: no rule is for it.
     pub(super) fn method(
         &self,
-        visitor: &Visitor,
+        peer: &LoginPeer,
         target: LoginTarget<'_>,
         user: &str,
     ) -> Option<&Method> {
         let fits = |rule: &&Rule| {
-            rule.is_for(visitor)
+            rule.is_for(peer)
                 && rule.databases.iter().any(|name| is_for(name, target, user))
                 && rule.users.iter().any(|name| is_user(name, user))
         };
@@ -107,13 +107,13 @@ impl Hba {
 }
 
 impl Rule {
-    fn is_for(&self, visitor: &Visitor) -> bool {
-        match (self.way, &visitor.peer) {
+    fn is_for(&self, peer: &LoginPeer) -> bool {
+        match (self.way, &peer.peer) {
             (_, Peer::Disconnected) => false,
             (Way::Local, Peer::Unix { .. }) => true,
             (Way::Local, _) | (_, Peer::Unix { .. }) => false,
-            (Way::HostSsl, _) if !visitor.is_encrypted() => false,
-            (Way::HostNoSsl, _) if visitor.is_encrypted() => false,
+            (Way::HostSsl, _) if !peer.is_encrypted() => false,
+            (Way::HostNoSsl, _) if peer.is_encrypted() => false,
             (_, peer @ (Peer::V4(_) | Peer::V6(_))) => peer
                 .address()
                 .is_some_and(|address| self.network.holds(address)),

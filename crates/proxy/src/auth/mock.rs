@@ -1,7 +1,7 @@
 //! Users who are not there, as if they were: whoever guesses names must not be told which of them exist. Like PostgreSQL's mock
 //! authentication: the salt of a name is the same at every attempt, and nobody can tell that it was made up.
 
-use super::pepper::Pepper;
+use paceline_pool::credentials::ProcessKey;
 use paceline_wire::scram::{ITERATIONS, Stretch, Verifier};
 use std::io;
 
@@ -11,7 +11,7 @@ const SALT_LEN: usize = 16;
 /// Makes salts and secrets up.
 #[derive(Default)]
 pub(super) struct Mock {
-    pepper: Pepper,
+    key: ProcessKey,
 }
 
 impl Mock {
@@ -20,7 +20,7 @@ impl Mock {
     /// # Errors
     /// When the system gives no random numbers.
     pub(super) fn stretch(&self, user: &str) -> io::Result<Stretch> {
-        let salt = self.pepper.hash(&[b"salt", user.as_bytes()])?;
+        let salt = self.key.hash(&[b"salt", user.as_bytes()])?;
         Ok(Stretch {
             salt: salt.into_iter().take(SALT_LEN).collect(),
             iterations: ITERATIONS,
@@ -32,7 +32,7 @@ impl Mock {
     /// # Errors
     /// As [`Mock::stretch`].
     pub(super) fn verifier(&self, user: &str) -> io::Result<Verifier> {
-        let key = |whose: &[u8]| self.pepper.hash(&[whose, user.as_bytes()]);
+        let key = |whose: &[u8]| self.key.hash(&[whose, user.as_bytes()]);
         let stretch = self.stretch(user)?;
         Ok(Verifier::new(stretch, key(b"client")?, key(b"server")?))
     }

@@ -2,10 +2,13 @@
 //! a client has said comes near them but its name, as a parameter, and the `search_path` is always the same: so nobody who may
 //! make a function somewhere can have it run there.
 
-use super::{Refusal, Secret, seat};
-use crate::proxy::Proxy;
-use crate::server::{Rows, ServerConn, ServerError};
+use super::refusal::Refusal;
+use crate::login_checkout::checkout;
 use paceline_config::Config;
+use paceline_pool::credentials::Secret;
+use paceline_pool::pools::Pools;
+use paceline_pool::server::{Rows, ServerConn, ServerError};
+use paceline_pool::shared::Shared;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
@@ -15,14 +18,14 @@ const SEARCH_PATH: &str =
 
 /// Who asks, where, and how.
 #[derive(Debug, PartialEq, Eq)]
-struct Question<'a> {
+struct AuthQuery<'a> {
     auth_user: &'a str,
     auth_query: &'a str,
     /// As clients name it.
     database: &'a str,
 }
 
-impl<'a> Question<'a> {
+impl<'a> AuthQuery<'a> {
     /// For clients of a database; `None`: there is nobody to ask.
     fn of(config: &'a Config, database: &'a str) -> Option<Self> {
         let general = &config.paceline.login;
@@ -56,27 +59,27 @@ impl<'a> Question<'a> {
 
 /// Whether the users of a database can be asked for.
 pub(super) fn is_asked(config: &Config, database: &str) -> bool {
-    Question::of(config, database).is_some()
+    AuthQuery::of(config, database).is_some()
 }
 
 /// What the server has stored of a user's password; `None`: it knows no such user, or there is nobody to ask.
 pub(super) async fn ask(
-    proxy: &Arc<Proxy>,
+    pools: &Arc<Pools>,
     config: &Config,
     database: &str,
     user: &str,
 ) -> Result<Option<Secret>, Refusal> {
-    let Some(question) = Question::of(config, database) else {
+    let Some(question) = AuthQuery::of(config, database) else {
         return Ok(None);
     };
-    if question.database != database && proxy.admit(question.database).is_err() {
+    if question.database != database && pools.admit(question.database).is_err() {
         let message = format!(
             "authentication database \"{}\" is disabled",
             question.database
         );
         return Err(ErrorResponse::fatal("08P01", message).into());
     }
-    let Some(pool) = proxy.asker(question.database, question.auth_user) else {
+    let Some(pool) = pools.auth_pool(question.database, question.auth_user) else {
         // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
         if question.database == database {
             return Ok(None);
@@ -87,13 +90,13 @@ pub(super) async fn ask(
         );
         return Err(ErrorResponse::fatal("08P01", "bouncer config error").into());
     };
-    let mut seat = seat(&pool)
+    let mut server = checkout(&pool)
         .await
         .map_err(|refusal| reserved(refusal, &question))?;
-    let conn = seat.conn().ok_or(Refusal::Left)?;
-    let answer = put(conn, proxy, question.auth_query, user).await;
+    let conn = server.conn().ok_or(Refusal::Left)?;
+    let answer = put(conn, &pools.shared, question.auth_query, user).await;
     if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
-        seat.leave();
+        server.give_back();
     }
     let secret = answer
         .map_err(|error| error.to_string())
@@ -110,7 +113,7 @@ pub(super) async fn ask(
 }
 
 /// That the server does not let `auth_user` in is no business of clients; that it cannot be reached, or is starting up, is.
-fn reserved(refusal: Refusal, question: &Question<'_>) -> Refusal {
+fn reserved(refusal: Refusal, question: &AuthQuery<'_>) -> Refusal {
     let is_about_login = refusal
         .field(b'C')
         .is_some_and(|sqlstate| sqlstate.starts_with("28"));
@@ -127,11 +130,11 @@ fn reserved(refusal: Refusal, question: &Question<'_>) -> Refusal {
 
 async fn put(
     conn: &mut ServerConn,
-    proxy: &Proxy,
+    shared: &Shared,
     auth_query: &str,
     user: &str,
 ) -> Result<Rows, ServerError> {
-    conn.adopt(&proxy.book.none()).await?;
+    conn.adopt(&shared.settings_book.none()).await?;
     let statements = [(SEARCH_PATH, &[][..]), (auth_query, &[user][..])];
     let results = conn.ask(&statements).await?;
     Ok(results.into_iter().nth(1).unwrap_or_default())
@@ -172,7 +175,7 @@ mod tests {
              [databases.none]\nprimary = \"postgres://h/none\"\nauth_user = \"\"\n",
         );
         let found = |database| {
-            let question = Question::of(&config, database)?;
+            let question = AuthQuery::of(&config, database)?;
             Some((question.auth_user, question.auth_query, question.database))
         };
         assert_eq!(found("app"), Some(("asker", "q", "app")));

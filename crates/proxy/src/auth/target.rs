@@ -1,6 +1,6 @@
 //! Where a client wants to log in.
 
-use crate::replication::Replication;
+use paceline_pool::replication::Replication;
 
 /// What a client wants to connect to.
 #[derive(Debug, Clone, Copy)]

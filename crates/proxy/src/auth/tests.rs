@@ -1,13 +1,15 @@
 //! Who is vouched for, and from where.
 
 use super::*;
-use crate::keyring::Keyring;
+use crate::login_checkout::checkout;
+use crate::proxy::Proxy;
 use crate::testing::tcp_peer;
-use paceline_config::{Tcp, Upstream};
 use paceline_net::Peer;
+use paceline_pool::credentials::Users;
+use paceline_pool::pool::{Pool, PoolState};
 
-fn visitor(address: &str) -> Visitor {
-    Visitor {
+fn peer(address: &str) -> LoginPeer {
+    LoginPeer {
         peer: tcp_peer(address),
         encrypted: true,
         certified_names: vec!["rider".to_owned(), "rider.example".to_owned()],
@@ -16,28 +18,26 @@ fn visitor(address: &str) -> Visitor {
 }
 
 /// Whether a client is let in that is asked nothing.
-async fn vouched(settings: &[&str], visitor: &Visitor, map: Option<&str>, user: &str) -> bool {
+async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
     let mut config = Config::default();
     settings
         .iter()
         .for_each(|setting| config.set(setting).unwrap());
     let config = Arc::new(config);
     let proxy = Arc::new(Proxy::new((*config).clone()));
-    let records = Records {
-        users: Some(
-            [
-                ("rider".to_owned(), Secret::None),
-                ("root".to_owned(), Secret::None),
-            ]
-            .into(),
-        ),
-        ..Records::default()
+    let files = UserFiles {
+        users: Some(Arc::new(Users::from([
+            ("rider".to_owned(), Secret::None),
+            ("root".to_owned(), Secret::None),
+        ]))),
+        ..UserFiles::default()
     };
     let attempt = Attempt {
-        proxy: &proxy,
+        auth: &proxy.auth,
+        pools: &proxy.pools,
         config: &config,
-        records: &records,
-        visitor,
+        files: &files,
+        peer,
         database: "app",
         replication: None,
         user,
@@ -55,14 +55,14 @@ async fn vouched(settings: &[&str], visitor: &Visitor, map: Option<&str>, user: 
 #[tokio::test]
 async fn a_certificate_vouches_for_its_names() {
     let cert = ["auth_type=cert"];
-    let here = visitor("10.0.0.1");
+    let here = peer("10.0.0.1");
     assert!(vouched(&cert, &here, None, "rider").await);
     assert!(!vouched(&cert, &here, None, "root").await);
     // A name of it, but nobody here.
     assert!(!vouched(&cert, &here, None, "rider.example").await);
     assert!(vouched(&cert, &here, Some("m rider.example root"), "root").await);
     assert!(!vouched(&cert, &here, Some("m rider.example root"), "rider").await);
-    let without = Visitor {
+    let without = LoginPeer {
         certified_names: Vec::new(),
         ..here
     };
@@ -71,24 +71,24 @@ async fn a_certificate_vouches_for_its_names() {
 
 #[tokio::test]
 async fn the_system_vouches_for_its_users_on_its_socket() {
-    let peer = ["auth_type=peer"];
-    let root = Visitor {
+    let by_peer = ["auth_type=peer"];
+    let root = LoginPeer {
         peer: Peer::Unix {
             process: 1,
             user: 0,
         },
-        ..visitor("127.0.0.1")
+        ..peer("127.0.0.1")
     };
-    assert!(vouched(&peer, &root, None, "root").await);
-    assert!(!vouched(&peer, &root, None, "rider").await);
-    assert!(vouched(&peer, &root, Some("m root all"), "rider").await);
-    assert!(!vouched(&peer, &visitor("127.0.0.1"), None, "rider").await);
+    assert!(vouched(&by_peer, &root, None, "root").await);
+    assert!(!vouched(&by_peer, &root, None, "rider").await);
+    assert!(vouched(&by_peer, &root, Some("m root all"), "rider").await);
+    assert!(!vouched(&by_peer, &peer("127.0.0.1"), None, "rider").await);
 }
 
 /// Also when the configuration was another when we began to listen.
 #[tokio::test]
 async fn trust_ends_at_this_machine_unless_it_must_not() {
-    let (here, there) = (visitor("127.0.0.1"), visitor("10.0.0.1"));
+    let (here, there) = (peer("127.0.0.1"), peer("10.0.0.1"));
     assert!(vouched(&["auth_type=trust"], &here, None, "rider").await);
     assert!(!vouched(&["auth_type=trust"], &here, None, "nobody").await);
     assert!(!vouched(&["auth_type=trust"], &there, None, "rider").await);
@@ -105,23 +105,12 @@ fn passed(url: &str, file: &str, shown: Credential) -> Credential {
     config
         .set(&format!("auth_file={}", path.display()))
         .unwrap();
-    let upstream: Upstream = config.databases["*"].primary.clone();
-    let address = Address {
-        user: upstream.user.clone().unwrap_or_else(|| "web".to_owned()),
-        upstream,
-        database: "app".to_owned(),
-        startup: Vec::new(),
-        connect_query: String::new(),
-        tcp: Tcp::default(),
-        keyring: Arc::<Keyring>::default(),
-    };
-    let learned = Learned::default();
-    learned.learn(&shown);
-    let config = Arc::new(config);
-    let gate = Gate::new(&config);
-    let records = Records::read(&config.paceline.login).unwrap();
-    gate.hold(&config, &Arc::new(records));
-    gate.pass(&address, &learned).credential
+    let proxy = Proxy::new(config.clone());
+    let files = UserFiles::read(&config.paceline.login).unwrap();
+    proxy.auth.set_files(&Arc::new(config), &Arc::new(files));
+    let pool = proxy.pools.pool("app", "web").unwrap();
+    pool.set_shown(&shown);
+    pool.credentials(&pool.address()).credential
 }
 
 fn password(text: &str) -> Credential {
@@ -169,19 +158,19 @@ fn others_are_what_most_users_are() {
         let proxy = Arc::new(Proxy::new((*config).clone()));
         let users = secrets.map(|secrets| {
             let named = secrets.iter().enumerate();
-            named
-                .map(|(n, secret)| (n.to_string(), (*secret).clone()))
-                .collect()
+            let users = named.map(|(n, secret)| (n.to_string(), (*secret).clone()));
+            Arc::new(Users::from_iter(users))
         });
-        let records = Records {
+        let files = UserFiles {
             users,
-            ..Records::default()
+            ..UserFiles::default()
         };
         let attempt = Attempt {
-            proxy: &proxy,
+            auth: &proxy.auth,
+            pools: &proxy.pools,
             config: &config,
-            records: &records,
-            visitor: &visitor("127.0.0.1"),
+            files: &files,
+            peer: &peer("127.0.0.1"),
             database: "app",
             replication: None,
             user: "nobody",
@@ -189,7 +178,31 @@ fn others_are_what_most_users_are() {
         attempt.others()
     };
     let plain = Secret::read("p");
-    assert_eq!(others(Some(&[&plain, &plain, &scram])), Kept::ForComparison);
-    assert_eq!(others(Some(&[&plain, &scram, &scram])), Kept::ForScram);
-    assert_eq!(others(None), Kept::ForScram);
+    assert_eq!(
+        others(Some(&[&plain, &plain, &scram])),
+        SecretForm::ForComparison
+    );
+    assert_eq!(
+        others(Some(&[&plain, &scram, &scram])),
+        SecretForm::ForScram
+    );
+    assert_eq!(others(None), SecretForm::ForScram);
+}
+
+/// A client that leaves during its login.
+#[tokio::test]
+async fn an_abandoned_login_does_not_stay_in_the_line() {
+    let proxy = Proxy::new(Config::for_upstream("postgres://db").unwrap());
+    let pool: Arc<Pool> = proxy.pools.pool("app", "web").unwrap();
+    proxy.pools.order(|orders| orders.pause(None)).unwrap();
+    assert_eq!(proxy.pools.state_of(None), PoolState::Paused);
+    let mut login = Box::pin(checkout(&pool));
+    tokio::select! {
+        biased;
+        _ = &mut login => panic!("the pool is paused"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(pool.load().0.clients_waiting, 1);
+    drop(login);
+    assert_eq!(pool.load().0.clients_waiting, 0);
 }

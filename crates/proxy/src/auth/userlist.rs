@@ -1,11 +1,7 @@
 //! The file of users, PgBouncer's `userlist.txt`: `"user" "secret"` on each line, quotes doubled inside, the rest of the line
 //! ignored; `;` in front makes a line a comment. No message repeats what a line holds.
 
-use super::secret::Secret;
-use std::collections::HashMap;
-
-/// Secrets by the names of their users.
-pub(super) type Users = HashMap<String, Secret>;
+use paceline_pool::credentials::{Secret, Users};
 
 /// A line that is not one, and why.
 pub(super) type Broken = (usize, &'static str);

@@ -9,16 +9,16 @@ const PASSES_MASK: u32 = 0b11;
 
 /// A key as clients send it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CancelKey {
+pub struct CancelKey {
     /// What the client takes for a process id.
-    pub(crate) process: u32,
+    pub process: u32,
     /// The other half.
-    pub(crate) secret: u32,
+    pub secret: u32,
 }
 
 impl CancelKey {
     /// A key of this process alone. `None`: the system has no random numbers.
-    pub(crate) fn random() -> Option<Self> {
+    pub fn random() -> Option<Self> {
         Some(Self {
             process: getrandom::u32().ok()? >> 1,
             secret: getrandom::u32().ok()?,
@@ -26,7 +26,7 @@ impl CancelKey {
     }
 
     /// A key by which peers know that the client is this one's.
-    pub(crate) fn of_peer(peer_id: u16) -> Option<Self> {
+    pub fn of_peer(peer_id: u16) -> Option<Self> {
         let Self { process, secret } = Self::random()?;
         let [first, _, _, last] = process.to_be_bytes();
         let [low, high] = peer_id.to_le_bytes();
@@ -38,13 +38,13 @@ impl CancelKey {
     }
 
     /// The peer whose client it is, if it is a key of peers.
-    pub(crate) fn peer_id(self) -> u16 {
+    pub fn peer_id(self) -> u16 {
         let [_, low, high, _] = self.process.to_be_bytes();
         u16::from_le_bytes([low, high])
     }
 
     /// As the client was given it: not passed on yet.
-    pub(crate) fn as_given(self) -> Self {
+    pub fn as_given(self) -> Self {
         Self {
             secret: self.secret | PASSES_MASK,
             ..self
@@ -52,7 +52,7 @@ impl CancelKey {
     }
 
     /// As the next peer gets it. `None`: it has been passed on often enough.
-    pub(crate) fn passed_on(self) -> Option<Self> {
+    pub fn passed_on(self) -> Option<Self> {
         let may_pass = self.secret & PASSES_MASK > 0;
         may_pass.then(|| Self {
             secret: self.secret - 1,

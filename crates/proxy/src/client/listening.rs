@@ -1,7 +1,8 @@
 //! A client that listens by a shared connection: its LISTEN and UNLISTEN outside a transaction, and the notifications that it gets
 //! between two units.
 
-use super::{Client, End};
+use super::Client;
+use super::end::End;
 use crate::shared_listen::{ListeningClient, MailEnd, mail};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
@@ -32,7 +33,9 @@ impl Client {
             registration,
             ..
         } = self;
-        listening.get_or_insert_with(|| ListeningClient::join(proxy, pool, registration.process))
+        listening.get_or_insert_with(|| {
+            ListeningClient::join(&proxy.shared_listens, pool, registration.process)
+        })
     }
 
     /// Notes on which channels it listens now. A client that listens on none leaves the shared connection.

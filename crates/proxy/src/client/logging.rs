@@ -1,8 +1,9 @@
 //! What the log says of a client's connection.
 
-use super::{Client, End};
+use super::Client;
+use super::end::End;
 use crate::log::{self, ClientNames};
-use crate::stats::first_words;
+use paceline_pool::stats::first_words;
 
 impl Client {
     pub(super) fn log_end(&self, end: &End) {
@@ -25,8 +26,8 @@ impl Client {
 
     fn log_closed(&self, why: &str) {
         let config = self.proxy.config();
-        let since = self.registration.whereabouts.presence.since;
-        let age = self.proxy.clock.seconds().saturating_sub(since);
+        let since = self.registration.entry.info.since;
+        let age = self.proxy.shared.clock.seconds().saturating_sub(since);
         log::client_closed(&config.paceline.logging, self.names(), why, age);
     }
 
@@ -36,7 +37,7 @@ impl Client {
             database: name.map(|name| name.database.as_str()),
             user: name.map(|name| name.user.as_str()),
             // As it was at login: the socket may know no more.
-            peer: &self.registration.whereabouts.presence.peer,
+            peer: &self.registration.entry.info.peer,
         }
     }
 }

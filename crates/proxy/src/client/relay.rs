@@ -5,19 +5,22 @@ mod flow;
 mod listening;
 mod meter;
 
-use super::clock::Clock;
-use super::{Client, End};
-use crate::cancel::{self, Doing};
-use crate::learn::Question;
-use crate::pool::{Delivery, Exclusive, Rows, Seat, Summons};
-use crate::room::Room;
-use crate::server::{ServerConn, ServerError};
+use super::Client;
+use super::end::{End, shut_down};
+use super::query_timers::QueryTimers;
+use crate::cancel::ClientState;
 use bytes::{Bytes, BytesMut};
 use meter::Meter;
 use paceline_batch::line::ROW_AWAITED_MAX;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
+use paceline_pool::analysis::TemplateAnalysis;
+use paceline_pool::messages;
+use paceline_pool::pool::{DisconnectSignal, PooledServer, Rows, WaitResult};
+use paceline_pool::pools::Exclusive;
+use paceline_pool::result_memory::ResultReservation;
+use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
 use paceline_relay::request::{Form, Underway};
 use paceline_relay::template::{Template, Unparsed};
@@ -40,7 +43,7 @@ const NAMES_BYTES: usize = 128;
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 
 /// A unit whose template is measured, and what is to be found out about it.
-type Watched = (Arc<PlannedRequest>, Option<Question>);
+type Watched = (Arc<PlannedRequest>, Option<TemplateAnalysis>);
 
 /// The end of an answer that waits for notifications, without a server connection.
 struct AwaitedEnd {
@@ -62,7 +65,7 @@ struct RelayTask<'a> {
     /// Bytes of answers for which the client has not waited.
     unread: usize,
     /// What a shared answer that it has taken over takes until the client has it.
-    room: Option<Room>,
+    room: Option<ResultReservation>,
     /// Rest of a client's message whose body nobody inspects: CopyData, or the end of a long message …
     body_left: usize,
     /// … and whether it goes to the server.
@@ -70,7 +73,7 @@ struct RelayTask<'a> {
     /// The relay's first message is a long one, and yet to come.
     begins: bool,
     /// Limits its times, where they are limited.
-    clock: Option<Box<Clock>>,
+    clock: Option<Box<QueryTimers>>,
     /// The client has said something since the clock was looked at.
     heard: bool,
     /// Messages of the client that come before those in its buffer …
@@ -119,30 +122,30 @@ impl Client {
     /// Carries out a unit on a connection, and whatever follows until the relay is over.
     pub(super) async fn relay(
         &mut self,
-        mut seat: Box<Seat>,
+        mut server: Box<PooledServer>,
         unit: &Bytes,
         wrap: Wrap,
         watched: Option<Watched>,
     ) -> Result<(), End> {
-        let underway = seat.take_underway();
+        let underway = server.take_underway();
         let settings = self.session.settings.as_ref();
         let has_its_own = |conn: &mut ServerConn| conn.side.has(settings);
-        if underway.is_none() && !seat.conn().is_some_and(has_its_own) {
+        if underway.is_none() && !server.conn().is_some_and(has_its_own) {
             // Boxed: every relay would pay for its state.
-            seat = match Box::pin(self.settle_in(seat)).await? {
-                Some(seat) => seat,
+            server = match Box::pin(self.settle_in(server)).await? {
+                Some(server) => server,
                 None => return Ok(()),
             };
         }
-        let Some((conn, rows)) = seat.parts() else {
-            return Err(super::shut_down());
+        let Some((conn, rows)) = server.parts() else {
+            return Err(shut_down());
         };
-        let whereabouts = Arc::clone(&self.registration.whereabouts);
+        let entry = Arc::clone(&self.registration.entry);
         let start = Instant::now();
         let single = watched.is_some();
-        if !whereabouts.begins_ride(conn.key.clone(), single.then_some(start)) {
+        if !entry.relay_begins(conn.key.clone(), single.then_some(start)) {
             match &underway {
-                None => return self.is_cancelled(seat).await,
+                None => return self.is_cancelled(server).await,
                 Some(_) => Box::pin(self.cancel_underway(conn)).await,
             }
         }
@@ -162,28 +165,28 @@ impl Client {
                 None => relaying.await,
             }
         };
-        whereabouts.leave_server().await;
-        let spent = seat.conn().is_some_and(|conn| conn.side.spent);
+        entry.leave_server().await;
+        let spent = server.conn().is_some_and(|conn| conn.side.spent);
         let mut ended = match outcome {
             Ok(ended) => ended,
             Err((Fate::Reset, end)) if !spent => {
-                self.end_session(seat);
+                self.end_session(server);
                 return Err(end);
             }
             Err((Fate::Drop | Fate::Reset, end)) => return Err(end),
         };
         match watched {
             // Dropped, it is not used again.
-            _ if spent => drop(seat),
-            None => seat.leave(),
-            Some((unit, question)) => {
+            _ if spent => drop(server),
+            None => server.give_back(),
+            Some((unit, analysis)) => {
                 let micros = u32::try_from((ended.at - start).as_micros()).unwrap_or(u32::MAX);
                 unit.template
                     .pace
                     .record(micros, u32::try_from(ended.forwarded).unwrap_or(u32::MAX));
-                match question {
-                    Some(question) if !ended.failed => question.ask(seat),
-                    _ => seat.leave(),
+                match analysis {
+                    Some(analysis) if !ended.failed => analysis.run(server),
+                    _ => server.give_back(),
                 }
             }
         }
@@ -198,41 +201,44 @@ impl Client {
     }
 
     /// Its unit was cancelled before any of it was sent.
-    async fn is_cancelled(&mut self, seat: Box<Seat>) -> Result<(), End> {
-        seat.leave();
-        self.take(Delivery::cancelled()).await
+    async fn is_cancelled(&mut self, server: Box<PooledServer>) -> Result<(), End> {
+        server.give_back();
+        self.take(WaitResult::cancelled()).await
     }
 
     /// A read that it takes over was cancelled.
     async fn cancel_underway(&self, conn: &ServerConn) {
-        let whereabouts = &self.registration.whereabouts;
-        whereabouts.now(Doing::Relaying(conn.key.clone()));
+        let entry = &self.registration.entry;
+        entry.now(ClientState::Relaying(conn.key.clone()));
         let limit = self.proxy.config().paceline.timeouts.cancel_wait_timeout;
-        cancel::deliver(&conn.key, limit).await;
+        deliver(&conn.key, limit).await;
     }
 
     /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
     /// and another one taken. `None`: the client has been told something else meanwhile.
-    async fn settle_in(&mut self, mut seat: Box<Seat>) -> Result<Option<Box<Seat>>, End> {
+    async fn settle_in(
+        &mut self,
+        mut server: Box<PooledServer>,
+    ) -> Result<Option<Box<PooledServer>>, End> {
         let limit = self.pool.settings().query_timeout;
         loop {
-            let Some(conn) = seat.conn() else {
-                return Err(super::shut_down());
+            let Some(conn) = server.conn() else {
+                return Err(shut_down());
             };
             let tainted = conn.side.tainted;
             let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
             match optional_timeout(limit, adopting).await {
-                Some(Ok(())) => return Ok(Some(seat)),
-                Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
+                Some(Ok(())) => return Ok(Some(server)),
+                Some(Err(ServerError::Refused(_))) if tainted => drop(server),
                 Some(Err(ServerError::Refused(error))) => {
-                    seat.leave();
+                    server.give_back();
                     return Err(End::Told(error));
                 }
-                Some(Err(_)) => return Err(End::Told(crate::trip::lost())),
-                None => return Err(End::Told(crate::trip::timed_out("query timeout"))),
+                Some(Err(_)) => return Err(End::Told(messages::connection_lost())),
+                None => return Err(End::Told(messages::timed_out("query timeout"))),
             }
-            seat = match self.seat().await? {
-                Delivery::Seat(another) => another,
+            server = match self.check_out().await? {
+                WaitResult::Server(another) => another,
                 other => return self.take(other).await.map(|()| None),
             };
         }
@@ -242,9 +248,11 @@ impl Client {
 impl Client {
     /// What it is told whose server connection was lost: it was killed, or nobody knows why.
     fn lost(&self) -> Bytes {
-        match *self.summons.borrow() {
-            Summons::Killed => Summons::Killed.farewell(),
-            Summons::Stay | Summons::Closing | Summons::ShutDown => crate::trip::lost(),
+        match *self.disconnect.borrow() {
+            DisconnectSignal::Killed => DisconnectSignal::Killed.message(),
+            DisconnectSignal::Stay | DisconnectSignal::Closing | DisconnectSignal::ShutDown => {
+                messages::connection_lost()
+            }
         }
     }
 }
@@ -276,7 +284,7 @@ async fn hold_rows<T>(
     match tokio::time::timeout(limit, &mut relaying).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            rows.release_rows_early();
+            rows.release_early();
             relaying.await
         }
     }
@@ -325,7 +333,7 @@ impl<'a> RelayTask<'a> {
         client: &'a mut Client,
         conn: &'a mut ServerConn,
         underway: Underway,
-        room: Room,
+        room: ResultReservation,
         start: Instant,
     ) -> Self {
         let (relay, to_client) = RelayState::take_over(underway);
@@ -343,7 +351,7 @@ impl<'a> RelayTask<'a> {
         start: Instant,
     ) -> Self {
         Self {
-            clock: Clock::of(&client.pool.settings()),
+            clock: QueryTimers::of(&client.pool.settings()),
             client,
             conn,
             relay,
@@ -381,7 +389,9 @@ impl<'a> RelayTask<'a> {
     }
 
     async fn run_to_end(&mut self) -> Result<Ended, (Fate, End)> {
-        self.conn.card.begins(self.client.proxy.clock.seconds());
+        self.conn
+            .info
+            .request_begins(self.client.proxy.shared.clock.seconds());
         let relayed = self.run().await;
         let at = self.count();
         self.note_accepted();
@@ -407,7 +417,7 @@ impl<'a> RelayTask<'a> {
     fn note_accepted(&mut self) {
         let accepted = self.relay.take_accepted();
         if !accepted.is_empty() {
-            self.client.pool.accepted(&accepted);
+            self.client.pool.add_accepted(&accepted);
         }
     }
 
@@ -418,10 +428,10 @@ impl<'a> RelayTask<'a> {
         let meter = std::mem::replace(&mut self.meter, Meter::new(now));
         meter.end(now, self.relay.forwarded(), pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
-        self.conn.card.has_prepared(self.conn.side.prepared());
-        let whereabouts = &client.registration.whereabouts;
-        whereabouts.presence.has_prepared(client.session.named());
-        whereabouts.has_settings(&client.session.settings);
+        self.conn.info.set_prepared(self.conn.side.prepared());
+        let entry = &client.registration.entry;
+        entry.info.set_prepared(client.session.named());
+        entry.has_settings(&client.session.settings);
         now
     }
 
@@ -450,7 +460,7 @@ impl<'a> RelayTask<'a> {
                 return Ok(());
             }
             if let Some(unparsed) = self.unparsed.take() {
-                Box::pin(self.client.proxy.parse(unparsed)).await;
+                Box::pin(self.client.proxy.shared.parse(unparsed)).await;
                 continue;
             }
             if let Some(need) = self.unheard.take() {
@@ -525,14 +535,14 @@ fn with_context_knowing<R>(
     let settings = client.session.settings.id;
     let pool = &client.pool;
     let taints = |template: &Template| {
-        template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
+        template.calls_functions() && pool.changes_session(template.id, settings).unwrap_or(true)
     };
     let pool_settings = client.pool_settings.load();
     let mut context = RelayContext {
         session: &mut client.session,
         server: &mut conn.side,
-        templates: &client.proxy.templates,
-        book: &client.proxy.book,
+        templates: &client.proxy.shared.templates,
+        book: &client.proxy.shared.settings_book,
         console: &**pool,
         taints: &taints,
         state: &pool_settings.state,

@@ -7,20 +7,20 @@
 
 mod messages;
 
-use super::login::Place;
+use super::end::{End, disconnected};
+use super::slot::ClientSlot;
 use super::turn::Turn;
-use super::{End, summoned};
 use crate::auth::Refusal;
-use crate::cancel::{Cancels, Doing, Registration, Whereabouts};
+use crate::cancel::{CancelKeys, ClientEntry, ClientState, Registration};
+use crate::client_info::ClientInfo;
 use crate::log::{self, ClientNames};
-use crate::pool::{Pool, ReplicationServer, Summons};
-use crate::presence::Presence;
 use crate::proxy::Proxy;
-use crate::replication::Replication;
-use crate::stats::first_words;
 use bytes::{Bytes, BytesMut};
 use messages::Messages;
 use paceline_net::Stream;
+use paceline_pool::pool::{DisconnectSignal, Pool, ReplicationServer};
+use paceline_pool::replication::Replication;
+use paceline_pool::stats::first_words;
 use paceline_sql::quote_literal;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
@@ -47,7 +47,7 @@ pub(super) struct Begun {
     pub(super) pool: Arc<Pool>,
     server: ReplicationServer,
     registration: Registration,
-    summons: watch::Receiver<Summons>,
+    disconnect: watch::Receiver<DisconnectSignal>,
 }
 
 /// The same, with what else belongs to its login.
@@ -55,7 +55,7 @@ pub(super) struct Guest {
     pub(super) begun: Begun,
     /// What it has said since.
     pub(super) input: BytesMut,
-    pub(super) place: Place,
+    pub(super) slot: ClientSlot,
 }
 
 /// A client that is logged in.
@@ -65,7 +65,7 @@ pub(super) struct ReplicationClient {
     server: Option<ReplicationServer>,
     pool: Arc<Pool>,
     registration: Registration,
-    summons: watch::Receiver<Summons>,
+    disconnect: watch::Receiver<DisconnectSignal>,
     turn: Turn,
     to_server: BytesMut,
     to_client: BytesMut,
@@ -78,28 +78,33 @@ pub(super) struct ReplicationClient {
     /// The server takes no more, but may have left a last message.
     is_deaf: bool,
     _proxy: Arc<Proxy>,
-    _place: Place,
+    _slot: ClientSlot,
 }
 
 impl Asked<'_> {
     /// Gets the client its server connection and welcomes it with what that server has reported.
-    pub(super) async fn begin(self, stream: &Stream) -> Result<Begun, Refusal> {
+    pub(super) async fn begin(
+        self,
+        stream: &Stream,
+        cancel_keys: &Arc<CancelKeys>,
+    ) -> Result<Begun, Refusal> {
         let Self {
             kind,
             pool,
             startup,
         } = self;
-        let proxy = Arc::clone(&pool.proxy);
-        let parameters = kind.parameters(startup, &proxy.config().paceline.state);
-        let summons = pool.summons();
+        let shared = Arc::clone(&pool.shared);
+        let parameters = kind.parameters(startup, &shared.config().paceline.state);
+        let disconnect = pool.disconnect_signals();
         let server = pool.replication_server(kind, &parameters).await;
         let server = server.map_err(Refusal::Told)?;
-        let presence = Presence::new(&pool, stream.peer(), stream.cipher()).replicating(kind);
-        let registration = Cancels::register(&proxy, presence)
+        let info = ClientInfo::new(&pool, stream.peer(), stream.cipher()).replicating(kind);
+        let registration = cancel_keys
+            .register(info)
             .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
-        let whereabouts = &registration.whereabouts;
-        whereabouts.now(Doing::Relaying(server.conn.key.clone()));
-        whereabouts.has_settings(&proxy.book.intern(name_of(startup)));
+        let entry = &registration.entry;
+        entry.now(ClientState::Relaying(server.conn.key.clone()));
+        entry.has_settings(&shared.settings_book.intern(name_of(startup)));
         let mut out = BytesMut::new();
         backend::write_authentication_ok(&mut out);
         for (name, value) in server.conn.parameters() {
@@ -112,7 +117,7 @@ impl Asked<'_> {
             pool,
             server,
             registration,
-            summons,
+            disconnect,
         })
     }
 }
@@ -127,11 +132,7 @@ fn name_of(startup: &Startup) -> BTreeMap<String, String> {
 
 impl ReplicationClient {
     pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, guest: Guest) -> Self {
-        let Guest {
-            begun,
-            input,
-            place,
-        } = guest;
+        let Guest { begun, input, slot } = guest;
         let mut server = begun.server;
         let to_client = std::mem::take(&mut server.conn.input);
         let mut answers = Messages::default();
@@ -141,7 +142,7 @@ impl ReplicationClient {
             server: Some(server),
             pool: begun.pool,
             registration: begun.registration,
-            summons: begun.summons,
+            disconnect: begun.disconnect,
             turn: Turn::default(),
             to_server: input,
             to_client,
@@ -150,12 +151,12 @@ impl ReplicationClient {
             transaction: None,
             is_deaf: false,
             _proxy: proxy,
-            _place: place,
+            _slot: slot,
         }
     }
 
-    pub(super) fn whereabouts(&self) -> Arc<Whereabouts> {
-        Arc::clone(&self.registration.whereabouts)
+    pub(super) fn entry(&self) -> Arc<ClientEntry> {
+        Arc::clone(&self.registration.entry)
     }
 
     /// Relays until one side ends the connection.
@@ -169,7 +170,7 @@ impl ReplicationClient {
             }
         };
         self.log_end(&end);
-        self.registration.whereabouts.now(Doing::Nothing);
+        self.registration.entry.now(ClientState::Nothing);
         if let End::Told(told) = end {
             self.tell(&told);
         }
@@ -177,7 +178,7 @@ impl ReplicationClient {
 
     fn log_end(&self, end: &End) {
         tracing::debug!(%end, "replication connection ends");
-        let (config, peer) = (self.pool.proxy.config(), self.stream.peer());
+        let (config, peer) = (self.pool.shared.config(), self.stream.peer());
         let name = self.pool.name.get();
         let names = || ClientNames {
             database: name.map(|name| name.database.as_str()),
@@ -193,8 +194,8 @@ impl ReplicationClient {
             }
             End::Left | End::Wire(_) | End::Lost(_) => "client close request",
         };
-        let since = self.registration.whereabouts.presence.since;
-        let age = self.pool.proxy.clock.seconds().saturating_sub(since);
+        let since = self.registration.entry.info.since;
+        let age = self.pool.shared.clock.seconds().saturating_sub(since);
         log::client_closed(&config.paceline.logging, names(), why, age);
     }
 
@@ -234,7 +235,7 @@ impl ReplicationClient {
         let heard = self.to_server.len() - before;
         if heard > 0 {
             let now = Instant::now();
-            self.registration.whereabouts.presence.begins();
+            self.registration.entry.info.request_begins();
             self.asked.get_or_insert(now);
             self.transaction.get_or_insert(now);
         }
@@ -276,14 +277,14 @@ impl ReplicationClient {
             self.stream.write_part(&mut self.to_client)?;
         }
         if ended {
-            // Others may have its place.
+            // Others may have its slot.
             self.server = None;
-            self.registration.whereabouts.now(Doing::Nothing);
+            self.registration.entry.now(ClientState::Nothing);
         }
         match self.server {
             // A killed database tells its clients so before it cuts their connections.
-            None if self.to_client.is_empty() => Err(match *self.summons.borrow() {
-                Summons::Killed => End::Told(Summons::Killed.farewell()),
+            None if self.to_client.is_empty() => Err(match *self.disconnect.borrow() {
+                DisconnectSignal::Killed => End::Told(DisconnectSignal::Killed.message()),
                 _ => End::Left,
             }),
             _ => Ok(answered),
@@ -317,7 +318,7 @@ impl ReplicationClient {
         };
         tokio::select! {
             biased;
-            end = summoned(&mut self.summons, Summons::ShutDown) => Err(end),
+            end = disconnected(&mut self.disconnect, DisconnectSignal::ShutDown) => Err(end),
             () = changed(replaced) => Err(replaced_by_another()),
             ready = ready(Some(&self.stream), of_client) => Ok(ready?),
             // Reading tells what has become of it.
@@ -328,7 +329,7 @@ impl ReplicationClient {
 
 impl Drop for ReplicationClient {
     fn drop(&mut self) {
-        if self.registration.whereabouts.presence.is_killed() {
+        if self.registration.entry.info.is_killed() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
             self.tell(&out);

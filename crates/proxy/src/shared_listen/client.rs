@@ -1,10 +1,12 @@
 //! A client of a shared LISTEN.
 
-use super::{DatabaseKey, Shared};
-use crate::pool::Pool;
-use crate::proxy::Proxy;
-use crate::server::Address;
+use super::SharedListens;
+use super::connection;
+use super::errors::{lost, to_bytes};
+use super::state::{Entry, Shared};
 use bytes::{Bytes, BytesMut};
+use paceline_pool::address::{Address, DatabaseAddress};
+use paceline_pool::pool::Pool;
 use paceline_relay::shared_listen::{
     CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Ticket,
 };
@@ -48,34 +50,41 @@ impl MailEnd {
     }
 }
 
-/// The shared connection is lost.
-pub(super) fn lost(of: fn(&'static str, String) -> ErrorResponse) -> ErrorResponse {
-    let message = "the server connection that listens for this client was lost";
-    of("08006", message.to_owned())
-        .with_detail("Notifications may have been missed.")
-        .with_hint("Connect and LISTEN again.")
-}
-
 /// The `ErrorResponse` of a request for which the shared connection would have to do something that takes too long.
 pub(crate) fn is_silent() -> Bytes {
     let message = "the server connection that listens for clients does not answer";
     to_bytes(&ErrorResponse::error("08006", message))
 }
 
-/// An error as it is sent.
-pub(super) fn to_bytes(error: &ErrorResponse) -> Bytes {
-    let mut out = BytesMut::new();
-    error.write(&mut out);
-    out.freeze()
-}
-
 type Outcome = Result<(), Bytes>;
 
 impl ListeningClient {
     /// A client of the pool that was given this process id.
-    pub(crate) fn join(proxy: &Arc<Proxy>, pool: &Arc<Pool>, process: u32) -> Box<Self> {
-        let shared = proxy.shared_listens.of(&pool.address());
-        Box::new(shared.join(proxy, pool, process))
+    pub(crate) fn join(listens: &SharedListens, pool: &Arc<Pool>, process: u32) -> Box<Self> {
+        let shared = listens.of(&pool.address());
+        Box::new(Self::of(shared, &listens.marker, pool, process))
+    }
+
+    /// A client joins; the first one has the connection opened.
+    fn of(shared: Arc<Shared>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
+        let mail = Arc::new(Notify::new());
+        let mut state = shared.lock();
+        let id = state.core.join(process);
+        let entry = Entry {
+            pool: Arc::clone(pool),
+            mail: Arc::clone(&mail),
+            lost: false,
+        };
+        state.clients.insert(id, entry);
+        if !shared.is_of(pool) {
+            // The configuration has changed meanwhile.
+            state.lose(id);
+        }
+        if !std::mem::replace(&mut state.runs, true) {
+            tokio::spawn(connection::run(Arc::clone(&shared), Arc::clone(marker)));
+        }
+        drop(state);
+        Self::new(shared, id, mail)
     }
 
     pub(super) fn new(shared: Arc<Shared>, id: ListenerId, mail: Arc<Notify>) -> Self {
@@ -188,7 +197,7 @@ impl ListeningClient {
 
     /// The shared connection is of the database to which this address leads.
     pub(crate) fn is_of(&self, address: &Address) -> bool {
-        DatabaseKey::of(address) == self.shared.database
+        DatabaseAddress::of(address) == self.shared.database
     }
 
     /// Appends some notifications for the client.

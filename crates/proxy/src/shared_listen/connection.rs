@@ -1,12 +1,12 @@
 //! The connection of a shared LISTEN: opened, written and read, and opened again.
 
-use super::client::{lost, to_bytes};
-use super::{Shared, State};
-use crate::pool::Pool;
-use crate::proxy::Proxy;
-use crate::server::{Address, ServerConn, ServerError};
+use super::errors::{lost, to_bytes};
+use super::state::{Shared, State};
 use bytes::{Bytes, BytesMut};
 use paceline_config::ListenLost;
+use paceline_pool::address::Address;
+use paceline_pool::pool::Pool;
+use paceline_pool::server::{ServerConn, ServerError};
 use paceline_relay::shared_listen::Step;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
@@ -40,12 +40,12 @@ enum Lost {
 }
 
 /// Keeps a connection open while clients listen.
-pub(super) async fn run(shared: Arc<Shared>, proxy: Arc<Proxy>) {
+pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
     while let Some(pools) = shared.next_pools() {
-        let (mut conn, pool) = match open_as_any(&proxy, &pools).await {
+        let (mut conn, pool) = match open_as_any(&marker, &pools).await {
             Ok(opened) => opened,
             Err((error, pool)) => {
-                let retry = match shared.cannot_connect(&error, reconnects(&proxy)) {
+                let retry = match shared.cannot_connect(&error, reconnects(&pool)) {
                     true => pool.settings().server_login_retry.max(RETRY_MIN),
                     false => RETRY_MIN,
                 };
@@ -54,11 +54,11 @@ pub(super) async fn run(shared: Arc<Shared>, proxy: Arc<Proxy>) {
             }
         };
         match serve(&shared, &mut conn).await {
-            Ok(()) => conn.say_goodbye(),
+            Ok(()) => conn.terminate(),
             Err(why) => {
                 let database = pool.address().database.clone();
                 tracing::warn!(database, %why, "the connection that listens for clients is lost: notifications may have been missed");
-                shared.is_lost(reconnects(&proxy));
+                shared.is_lost(reconnects(&pool));
             }
         }
     }
@@ -66,14 +66,14 @@ pub(super) async fn run(shared: Arc<Shared>, proxy: Arc<Proxy>) {
 
 /// Opens a connection as the user of one of the pools: as another if the server refuses one.
 async fn open_as_any(
-    proxy: &Arc<Proxy>,
+    marker: &str,
     pools: &Pools,
 ) -> Result<(Box<ServerConn>, Arc<Pool>), (ServerError, Arc<Pool>)> {
     let mut pool = &pools.first;
     let mut others = pools.others.iter();
     loop {
         let address = pool.address();
-        let error = match open(proxy, pool, &address).await {
+        let error = match open(marker, pool, &address).await {
             Ok(conn) => return Ok((conn, Arc::clone(pool))),
             Err(error) => error,
         };
@@ -93,24 +93,30 @@ struct Pools {
 }
 
 /// `listen_lost = "log"`
-fn reconnects(proxy: &Proxy) -> bool {
-    proxy.config().paceline.state.listen_lost == ListenLost::Log
+fn reconnects(pool: &Pool) -> bool {
+    pool.shared.config().paceline.state.listen_lost == ListenLost::Log
 }
 
 async fn open(
-    proxy: &Arc<Proxy>,
+    marker: &str,
     pool: &Arc<Pool>,
     address: &Arc<Address>,
 ) -> Result<Box<ServerConn>, ServerError> {
     /// It prepares no statements.
     const PREPARED_MAX: usize = 1;
-    let limit = proxy.config().paceline.timeouts.server_connect_timeout;
-    let pass = proxy.gate.pass(address, &pool.learned);
-    let none = proxy.book.none();
-    let mut conn = ServerConn::open_within(limit, address, &pass, none, PREPARED_MAX).await?;
+    let limit = pool
+        .shared
+        .config()
+        .paceline
+        .timeouts
+        .server_connect_timeout;
+    let credentials = pool.credentials(address);
+    let none = pool.shared.settings_book.none();
+    let mut conn =
+        ServerConn::open_within(limit, address, &credentials, none, PREPARED_MAX).await?;
     let begin = format!(
         "SET client_encoding TO 'UTF8'; SET application_name TO 'paceline: LISTEN'; LISTEN {}",
-        proxy.shared_listens.marker
+        marker
     );
     conn.query(&begin).await?;
     Ok(Box::new(conn))

@@ -4,8 +4,8 @@ use super::*;
 use crate::auth::ident;
 use crate::testing::tcp_peer;
 
-fn tcp(address: &str) -> Visitor {
-    Visitor {
+fn tcp(address: &str) -> LoginPeer {
+    LoginPeer {
         peer: tcp_peer(address),
         encrypted: false,
         certified_names: Vec::new(),
@@ -13,8 +13,8 @@ fn tcp(address: &str) -> Visitor {
     }
 }
 
-fn unix() -> Visitor {
-    Visitor {
+fn unix() -> LoginPeer {
+    LoginPeer {
         peer: Peer::Unix {
             process: 1,
             user: 0,
@@ -23,8 +23,8 @@ fn unix() -> Visitor {
     }
 }
 
-fn tls(address: &str) -> Visitor {
-    Visitor {
+fn tls(address: &str) -> LoginPeer {
+    LoginPeer {
         encrypted: true,
         ..tcp(address)
     }
@@ -82,7 +82,7 @@ fn the_first_rule_that_fits_counts() {
          host \"all\" all 0.0.0.0/0 trust\n",
     );
     let map = ident::read("staff root postgres").unwrap()["staff"].clone();
-    for (visitor, database, user, expected) in [
+    for (peer, database, user, expected) in [
         (unix(), "app", "postgres", Some(Method::Peer(Some(map)))),
         (unix(), "app", "alice", Some(Method::Md5)),
         (tcp("10.9.9.9"), "app", "alice", Some(Method::Reject)),
@@ -97,8 +97,8 @@ fn the_first_rule_that_fits_counts() {
         (tcp("10.2.9.9"), "all", "carol", Some(Method::Trust)),
         (tcp("10.2.9.9"), "replication", "carol", None),
     ] {
-        let found = hba.method(&visitor, to(database), user);
-        assert_eq!(found, expected.as_ref(), "{visitor:?} {database} {user}");
+        let found = hba.method(&peer, to(database), user);
+        assert_eq!(found, expected.as_ref(), "{peer:?} {database} {user}");
     }
 }
 
@@ -188,7 +188,7 @@ fn what_is_not_understood_is_an_error() {
 #[test]
 fn a_client_that_has_gone_matches_no_rule() {
     let hba = read("local all all trust\nhost all all all trust");
-    let gone = Visitor {
+    let gone = LoginPeer {
         peer: Peer::Disconnected,
         ..tcp("127.0.0.1")
     };

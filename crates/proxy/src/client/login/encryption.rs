@@ -2,7 +2,7 @@
 //!
 //! Nothing that came before the handshake is used after it: it may have been put in by somebody between (CVE-2021-23214).
 
-use super::Refusal;
+use crate::auth::Refusal;
 use crate::proxy::Proxy;
 use bytes::{Buf, BytesMut};
 use paceline_net::Stream;
@@ -125,7 +125,7 @@ async fn answer_request(
     stream: &mut Stream,
     input: &mut BytesMut,
 ) -> Result<(), Refusal> {
-    if proxy.keyring.acceptor().is_none() || stream.is_unix() {
+    if proxy.shared.keyring.acceptor().is_none() || stream.is_unix() {
         return decline(stream, input, "SSL").await;
     }
     if !input.is_empty() {
@@ -142,7 +142,11 @@ async fn shake_hands(
     input: &mut BytesMut,
     direct: bool,
 ) -> Result<(), Refusal> {
-    let acceptor = proxy.keyring.acceptor().filter(|_| !stream.is_unix());
+    let acceptor = proxy
+        .shared
+        .keyring
+        .acceptor()
+        .filter(|_| !stream.is_unix());
     let Some(acceptor) = acceptor else {
         tracing::debug!("a client begins with TLS, which it cannot have here");
         return Err(Refusal::Left);
@@ -156,7 +160,7 @@ async fn shake_hands(
 
 /// On this machine's own sockets nobody listens in.
 fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), Refusal> {
-    let acceptor = proxy.keyring.acceptor();
+    let acceptor = proxy.shared.keyring.acceptor();
     let required = acceptor.is_some_and(|acceptor| acceptor.is_required());
     if required && !stream.is_encrypted() && !stream.is_unix() {
         return Err(ErrorResponse::fatal("08P01", "SSL required").into());

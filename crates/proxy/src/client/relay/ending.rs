@@ -1,15 +1,16 @@
 //! How a relay ends before its client wants it to, and what becomes of a server when a session is over.
 
 use super::{Fate, RelayTask};
-use crate::cancel;
-use crate::client::clock::{IDLE_SESSION, Phase};
-use crate::client::silence::idle_session;
-use crate::client::{Client, End};
-use crate::log::reasons;
-use crate::pool::Seat;
-use crate::server;
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::idle_timer::idle_session;
+use crate::client::query_timers::{IDLE_SESSION, Phase};
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
+use paceline_pool::close_reason;
+use paceline_pool::messages;
+use paceline_pool::pool::PooledServer;
+use paceline_pool::server;
 use paceline_wire::backend::{Status, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,19 +23,23 @@ const RESET_MAX: Duration = Duration::from_secs(10);
 
 impl Client {
     /// The client has left; its connection is made ready for another one in the background.
-    pub(super) fn end_session(&self, mut seat: Box<Seat>) {
+    pub(super) fn end_session(&self, mut server: Box<PooledServer>) {
         let proxy = Arc::clone(&self.proxy);
         tokio::spawn(async move {
-            let Some(conn) = seat.conn() else {
+            let Some(conn) = server.conn() else {
                 return;
             };
             let query = proxy.config().paceline.pooling.server_reset_query.clone();
-            let reset = optional_timeout(RESET_MAX, conn.reset(&query, proxy.book.none())).await;
+            let reset = optional_timeout(
+                RESET_MAX,
+                conn.reset(&query, proxy.shared.settings_book.none()),
+            )
+            .await;
             if !matches!(reset, Some(Ok(()))) {
-                conn.closes_because(reasons::RESET_FAILED);
+                conn.closes_because(close_reason::RESET_FAILED);
             }
             match reset {
-                Some(Ok(())) => seat.leave(),
+                Some(Ok(())) => server.give_back(),
                 Some(Err(error)) => tracing::warn!(%error, "server_reset_query failed"),
                 None => tracing::warn!("server_reset_query took too long"),
             }
@@ -79,7 +84,7 @@ impl RelayTask<'_> {
         if !self.relay.is_mid_message() {
             told.extend_from_slice(&match why {
                 IDLE_SESSION => idle_session(),
-                why => crate::trip::timed_out(why),
+                why => messages::timed_out(why),
             });
         }
         End::Told(told.freeze())
@@ -101,7 +106,7 @@ impl RelayTask<'_> {
         if phase == Phase::Running {
             let config = self.client.proxy.config();
             let limit = config.paceline.timeouts.cancel_wait_timeout;
-            cancel::abandon(self.conn.key.clone(), limit);
+            server::abandon(self.conn.key.clone(), limit);
         }
         self.told(why)
     }

@@ -1,12 +1,14 @@
 //! What flows between the two of a relay: taken from one, written to the other, waited for.
 
 use super::{BACKLOG_MAX, Fate, RelayTask, with_context, with_context_knowing};
-use crate::client::clock::{Clock, Phase};
-use crate::client::{End, summoned};
-use crate::pool::{Exclusive, Place, Summons};
+use crate::client::end::{End, disconnected};
+use crate::client::query_timers::{Phase, QueryTimers};
 use crate::shared_listen::mail;
 use bytes::{Buf, Bytes, BytesMut};
 use paceline_config::PoolMode;
+use paceline_pool::address::DatabaseAddress;
+use paceline_pool::pool::DisconnectSignal;
+use paceline_pool::pools::Exclusive;
 use paceline_relay::relay::{NotYet, RelayState};
 use paceline_relay::request::{LONG_HEAD_BYTES, is_long};
 use paceline_relay::template::Unparsed;
@@ -73,7 +75,7 @@ impl RelayTask<'_> {
     /// The client sends more: a cancel that was meant for what it has sent before does not meet this.
     fn goes_on(&mut self) {
         if std::mem::take(&mut self.is_first) {
-            self.client.registration.whereabouts.relays_on();
+            self.client.registration.entry.relays_on();
         }
         self.relay.goes_on();
     }
@@ -106,7 +108,7 @@ impl RelayTask<'_> {
         if !self.pending_is_first {
             self.begin_if_targeted(message)?;
         }
-        let templates = &self.client.proxy.templates;
+        let templates = &self.client.proxy.shared.templates;
         let parses = templates.parses();
         let Some(frame) = Frames::new(message).next() else {
             return Ok(());
@@ -127,13 +129,14 @@ impl RelayTask<'_> {
         self.begins = false;
         meter.message(frame, status);
         client.turn.message(frame.tag, frame.bytes.len());
-        if parses != client.proxy.templates.parses() {
+        if parses != client.proxy.shared.templates.parses() {
             client.turn.all();
         }
         if let Some(database) = self.relay.take_exclusive() {
             let pool = &self.client.pool;
-            let place = Place::beside(&pool.address(), database);
-            self.exclusive = Some(Box::new(Exclusive::begin(&pool.proxy, place)));
+            let database = DatabaseAddress::beside(&pool.address(), database);
+            let pools = &self.client.proxy.pools;
+            self.exclusive = Some(Box::new(Exclusive::begin(pools, database)));
         }
         Ok(())
     }
@@ -205,7 +208,7 @@ impl RelayTask<'_> {
     /// A client that is in no transaction says something that must touch an exact number of rows. (For the relay's first unit this
     /// was looked at before.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
-        let templates = &self.client.proxy.templates;
+        let templates = &self.client.proxy.shared.templates;
         let may = self.relay.rests() || self.relay.is_within_unit();
         if may && self.client.session.is_targeted(message, templates)? {
             self.begin_transaction();
@@ -255,7 +258,7 @@ impl RelayTask<'_> {
             client.pool.stats.failed(state);
         }
         if relay.has_accepted_many() {
-            client.pool.accepted(&relay.take_accepted());
+            client.pool.add_accepted(&relay.take_accepted());
         }
         match taken {
             Ok(more) => Ok(!more),
@@ -306,10 +309,10 @@ impl RelayTask<'_> {
         let server = ready(&self.conn.stream, server_interest);
         // A session that is pooled has its server connection until it ends.
         let call = match self.client.mode {
-            PoolMode::Session => Summons::ShutDown,
-            PoolMode::Transaction | PoolMode::Statement => Summons::Closing,
+            PoolMode::Session => DisconnectSignal::ShutDown,
+            PoolMode::Transaction | PoolMode::Statement => DisconnectSignal::Closing,
         };
-        let summons = summoned(&mut self.client.summons, call);
+        let disconnect = disconnected(&mut self.client.disconnect, call);
         let idle = phase == Phase::Idle;
         let mail = mail(self.client.listening.as_deref());
         let hears = idle && self.to_client.is_empty();
@@ -323,9 +326,9 @@ impl RelayTask<'_> {
                 self.client_end = ready.err().map(End::from).or(self.client_end.take());
                 None
             }
-            end = summons, if idle => return Err((Fate::Drop, end)),
+            end = disconnect, if idle => return Err((Fate::Drop, end)),
             () = mail, if hears => return self.deliver(),
-            why = Clock::is_up(&mut self.clock) => Some(why),
+            why = QueryTimers::is_up(&mut self.clock) => Some(why),
         };
         if quiet {
             self.meter.go_on(Instant::now(), self.relay.status());
@@ -342,7 +345,7 @@ impl RelayTask<'_> {
             Phase::IdleInTransaction | Phase::Running => Duration::ZERO,
         };
         if self.clock.is_none() && !idle_max.is_zero() {
-            self.clock = Some(Clock::new(&self.client.pool.settings()));
+            self.clock = Some(QueryTimers::new(&self.client.pool.settings()));
         }
         if let Some(clock) = &mut self.clock {
             clock.turn(phase, std::mem::take(&mut self.heard), idle_max);
@@ -360,7 +363,7 @@ impl RelayTask<'_> {
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
-        self.client.proxy.busy_poll.message_received();
+        self.client.proxy.shared.busy_poll.message_received();
         if wants_client && let Err(error) = self.client.stream.read_now(&mut self.client.input) {
             self.client_end = Some(error.into());
         }

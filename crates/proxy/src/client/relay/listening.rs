@@ -1,7 +1,8 @@
 //! What the shared LISTEN has to do with a client's relay.
 
 use super::{AwaitedEnd, BACKLOG_MAX, Fate, RelayTask};
-use crate::client::{Client, End};
+use crate::client::Client;
+use crate::client::end::End;
 use crate::shared_listen::{ListeningClient, is_silent, mail};
 use bytes::BytesMut;
 use paceline_config::PoolMode;

@@ -1,8 +1,8 @@
 //! What a relay counts for its pool's statistics. The clock is read where the relay begins, where it ends, and around the times in
 //! which a client in a transaction has nothing to do: a unit that relays alone costs no further reading.
 
-use crate::pool::Pool;
-use crate::stats::Prepared;
+use paceline_pool::pool::Pool;
+use paceline_pool::stats::Prepared;
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;

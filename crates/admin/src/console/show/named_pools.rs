@@ -1,0 +1,27 @@
+//! Pools by the database and user that clients name.
+
+use paceline_pool::pool::{Pool, PoolName};
+use paceline_proxy::proxy::Proxy;
+use std::sync::Arc;
+
+/// Pools to which a client was admitted, by name.
+pub(super) fn named_pools(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
+    let pools = proxy.pools.all().into_iter();
+    let mut named: Vec<_> = pools
+        .filter_map(|pool| Some((pool.name.get()?.clone(), pool)))
+        .collect();
+    named.sort_by(|(a, _), (b, _)| a.cmp(b));
+    named
+}
+
+/// The same, by database.
+pub(super) fn by_database(proxy: &Proxy) -> Vec<(String, Vec<Arc<Pool>>)> {
+    let mut databases: Vec<(String, Vec<Arc<Pool>>)> = Vec::new();
+    for (name, pool) in named_pools(proxy) {
+        match databases.last_mut() {
+            Some((database, pools)) if *database == name.database => pools.push(pool),
+            _ => databases.push((name.database, vec![pool])),
+        }
+    }
+    databases
+}

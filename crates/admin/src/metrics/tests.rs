@@ -1,0 +1,219 @@
+//! What is written of pools that no server knows, and the documentation that must match. (What clients and servers do is
+//! tested end to end.)
+
+mod boards;
+
+use super::catalog::ALL;
+use super::scrape::text;
+use super::*;
+use paceline_batch::line::Strategy;
+use paceline_batch::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
+use paceline_config::Config;
+use paceline_pool::labels::{NAME_BYTES_MAX, POOLS_MAX};
+use paceline_pool::pool::Pool;
+use paceline_pool::stats::CODES_MAX;
+
+fn proxy() -> Arc<Proxy> {
+    let config = Config::for_upstream("postgres://db").unwrap();
+    Arc::new(Proxy::new(config))
+}
+
+/// The pool of a client that has logged in.
+fn pool(proxy: &Arc<Proxy>, database: &str, user: &str) -> Arc<Pool> {
+    let pool = proxy.pools.pool(database, user).unwrap();
+    proxy.pools.label(&pool, database, user);
+    pool
+}
+
+/// Units of a template are carried out alone.
+fn run(pool: &Pool, text: &str, units: usize) {
+    let template = pool.shared.templates.prepared(text, &[0, 0]);
+    (0..units).for_each(|_| pool.analysis(&template, 0).1.goes_alone());
+}
+
+/// The same until the template has earned a name; then `units` more.
+fn run_named(pool: &Pool, text: &str, units: usize) {
+    (0..NAMED_AFTER_UNITS).for_each(|_| run(pool, text, 1));
+    run(pool, text, units);
+}
+
+/// Values of the lines that begin so.
+fn values(proxy: &Proxy, start: &str) -> Vec<u64> {
+    let text = text(proxy).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with(start));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+        .collect()
+}
+
+fn other(proxy: &Proxy) -> u64 {
+    let start =
+        r#"paceline_units_total{database="app",user="web",strategy="solo",template="other"}"#;
+    values(proxy, start).into_iter().sum()
+}
+
+/// The limit is that of the process.
+#[test]
+fn templates_without_a_name_are_counted_together() {
+    let proxy = proxy();
+    let batch = pool(&proxy, "app", "batch");
+    let web = pool(&proxy, "app", "web");
+    let templates = NAMES_MAX / 2 + 3;
+    for n in 0..templates {
+        for pool in [&batch, &web] {
+            run_named(pool, &format!("SELECT n{n} FROM t"), 2);
+        }
+    }
+    let units = values(&proxy, "paceline_units_total{");
+    assert_eq!(units.len(), NAMES_MAX + 2);
+    let unnamed = templates as u64 * NAMED_AFTER_UNITS;
+    assert_eq!(other(&proxy), unnamed + 6);
+    let whole = values(&proxy, "paceline_pool_units_total{");
+    assert_eq!(whole, [unnamed + 2 * templates as u64; 2]);
+}
+
+/// Whatever is forgotten, and whoever still counts on it: sums never fall, and names are given anew.
+#[test]
+fn what_is_forgotten_goes_to_the_others() {
+    let proxy = proxy();
+    let pool = pool(&proxy, "app", "web");
+    let template = proxy.shared.templates.prepared("DELETE FROM held", &[]);
+    run_named(&pool, &template.text, 0);
+    let (_, held) = pool.analysis(&template, 0);
+    let (mut all, mut others) = (NAMED_AFTER_UNITS, 0);
+    for n in 0..3 * TALLIES_MAX {
+        run(&pool, &format!("SELECT n{n} FROM t"), 1);
+        held.goes_alone();
+        all += 2;
+        if n % 250 == 0 {
+            let now: u64 = values(&proxy, "paceline_units_total{").iter().sum();
+            assert_eq!(now, all, "after {n}");
+            assert_eq!(values(&proxy, "paceline_pool_units_total{"), [all]);
+            assert!(other(&proxy) >= others, "after {n}");
+            others = other(&proxy);
+        }
+    }
+    assert!(others > TALLIES_MAX as u64);
+    let newest = format!("SELECT n{} FROM t", 3 * TALLIES_MAX - 1);
+    run_named(&pool, &newest, 1);
+    assert!(text(&proxy).unwrap().contains(&newest));
+}
+
+#[test]
+fn a_name_is_an_id_and_the_beginning_of_the_text() {
+    let proxy = proxy();
+    let pool = pool(&proxy, "a\"b\\c\nd", "web");
+    run_named(&pool, &format!("SELECT\n 'secret', {}", "ä".repeat(200)), 1);
+    let pool = r#"database="a\"b\\c\nd",user="web",strategy="solo""#;
+    let short = format!("SELECT ?, {}…", "ä".repeat(110));
+    // What the id is must never change.
+    let line = format!("paceline_units_total{{{pool},template=\"385cb5ac {short}\"}} 1\n");
+    let text = text(&proxy).unwrap();
+    assert!(text.contains(&line), "{line}{text}");
+}
+
+#[test]
+fn pools_beyond_the_limit_are_one() {
+    let proxy = proxy();
+    for n in 0..POOLS_MAX + 2 {
+        let pool = pool(&proxy, "app", &format!("u{n}"));
+        run(&pool, "SELECT 1 FROM t", 1);
+        pool.stats.sizes.count(Strategy::Fold, 3);
+    }
+    assert_eq!(
+        values(&proxy, "paceline_pool_units_total{").len(),
+        POOLS_MAX + 1
+    );
+    let of_other = |name: &str| {
+        let start = format!("{name}{{database=\"other\",user=\"\"");
+        values(&proxy, &start)
+    };
+    assert_eq!(of_other("paceline_pool_units_total"), [2]);
+    assert_eq!(of_other("paceline_group_size_units_count"), [2]);
+}
+
+/// 32 of them would keep a probe waiting, and whoever probes might take the process for dead. Time is virtual here: it
+/// goes on when nothing else does.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_ends_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut client, b"GET /health HTTP/1.1\r\nHost:").unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let context = Arc::new(Context {
+        proxy: proxy(),
+        collecting: Mutex::new(()),
+    });
+    let start = tokio::time::Instant::now();
+    context.converse(stream).await;
+    assert!(start.elapsed() < CONNECTION_TIME_MAX / 2, "{start:?}");
+}
+
+/// Whoever can connect can name any.
+#[test]
+fn pools_that_nobody_could_log_in_to_are_not_shown() {
+    let proxy = proxy();
+    for n in 0..POOLS_MAX + 2 {
+        proxy.pools.pool("app", &format!("bogus{n}")).unwrap();
+    }
+    let web = pool(&proxy, "app", "web");
+    run(&web, "SELECT 1 FROM t", 1);
+    assert_eq!(values(&proxy, "paceline_pool_units_total{"), [1]);
+    let start = r#"paceline_pool_units_total{database="app",user="web"}"#;
+    assert_eq!(values(&proxy, start), [1]);
+}
+
+#[test]
+fn names_of_pools_are_cut() {
+    let proxy = proxy();
+    pool(&proxy, &"ä".repeat(5_000), &"u".repeat(64));
+    let (database, user) = ("ä".repeat(31), "u".repeat(63));
+    let start = format!("paceline_pool_units_total{{database=\"{database}\",user=\"{user}\"}}");
+    assert_eq!(values(&proxy, &start).len(), 1);
+}
+
+#[test]
+fn every_metric_is_documented_and_written() {
+    let page = include_str!("../../../../docs/metrics.md");
+    let written = text(&proxy()).unwrap();
+    for metric in ALL {
+        let (suffix, kind) = match metric.kind.as_str() {
+            "counter" => ("_total", "counter"),
+            "info" => ("_info", "info"),
+            kind => ("", kind),
+        };
+        let labels = match metric.labels {
+            [] => "–".to_owned(),
+            labels => labels.join(", "),
+        };
+        let start = format!("| `{}{suffix}` | {kind} | ", metric.name);
+        let end = format!(" | {labels} | {} |", metric.meaning);
+        let rows = page.lines().filter(|row| row.starts_with(&start));
+        assert_eq!(
+            rows.filter(|row| row.ends_with(&end)).count(),
+            1,
+            "{start}…{end}"
+        );
+        let help = format!("# HELP {} {}.\n", metric.name, metric.meaning);
+        assert!(written.contains(&help), "{help}");
+    }
+    let rows = page
+        .lines()
+        .filter(|row| row.starts_with("| `paceline_") || row.starts_with("| `process_"));
+    assert_eq!(rows.count(), ALL.len());
+    assert_eq!(written.matches("# TYPE ").count(), ALL.len());
+    let limits = [
+        format!("The first {POOLS_MAX} pools"),
+        format!("{NAME_BYTES_MAX} bytes at most"),
+        format!("The first {CODES_MAX} that a pool has met"),
+        "At most 1,000 templates".to_owned(),
+        format!("{CONNECTIONS_MAX} connections are served"),
+        format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
+        format!("within {} second", HEAD_TIME_MAX.as_secs()),
+    ];
+    assert_eq!(NAMES_MAX, 1_000);
+    for limit in limits {
+        assert!(page.contains(&limit), "{limit}");
+    }
+}

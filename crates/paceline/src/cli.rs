@@ -1,0 +1,122 @@
+//! The command line: arguments and environment to a resolved [`Command`].
+//!
+//! Nothing is started here and nothing is printed, except by [`CliError::exit`]. What a command line means depends on the
+//! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
+
+mod arguments;
+#[cfg(feature = "bench")]
+mod bench;
+mod command;
+mod error;
+#[cfg(feature = "embedded")]
+mod home;
+#[cfg(feature = "bench")]
+mod lab_command;
+mod machine;
+mod pgbouncer;
+mod question;
+#[cfg(feature = "bench")]
+mod records;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use command::{Command, Daemon, Explain, Serve, Service};
+pub(crate) use error::CliError;
+#[cfg(feature = "bench")]
+pub(crate) use lab_command::{Bench, Compare, LabCommand, Report};
+
+use arguments::{Arguments, CommandArguments};
+use clap::{CommandFactory, FromArgMatches};
+use machine::Machine;
+use paceline_admin::config_snapshot::ConfigSnapshot;
+use paceline_config::{Config, Format};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Command {
+    /// Reads the command line and the environment of this process.
+    ///
+    /// # Errors
+    /// Any [`CliError`], for the caller to [`exit`](CliError::exit) with.
+    pub(crate) fn from_process() -> Result<Command, CliError> {
+        Command::resolve(std::env::args_os(), &Machine::this())
+    }
+
+    fn resolve(
+        arguments: impl IntoIterator<Item = OsString>,
+        machine: &Machine,
+    ) -> Result<Command, CliError> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        if pgbouncer::is_meant(arguments.first()) {
+            return pgbouncer::resolve(arguments, machine);
+        }
+        #[cfg(feature = "bench")]
+        let command = bench::command(&arguments);
+        let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        let serve = match arguments.command {
+            Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Import { file, password_dir }) => {
+                return Ok(Command::Import { file, password_dir });
+            }
+            Some(CommandArguments::Schema) => return Ok(Command::Schema),
+            Some(CommandArguments::Explain(explain)) => {
+                return Ok(Command::Explain(Box::new(explain.resolve()?)));
+            }
+            #[cfg(feature = "bench")]
+            Some(CommandArguments::Bench(bench)) => {
+                return Ok(Command::Lab(bench.resolve(machine, command)?));
+            }
+            #[cfg(not(feature = "bench"))]
+            Some(CommandArguments::Bench { .. }) => return Err(CliError::NoBench),
+            Some(CommandArguments::Serve(serve)) => serve,
+            None => arguments.serve,
+        };
+        serve
+            .resolve(machine)
+            .map(|serve| Command::Serve(Box::new(serve)))
+    }
+}
+
+/// Checks the configuration file (`paceline check FILE`) and says in a few lines what it amounts to.
+///
+/// # Errors
+/// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
+pub(crate) fn check(file: &Path) -> Result<String, CliError> {
+    let (config, mut remarks) = Config::load_with_remarks(file, Format::Guessed)?;
+    remarks.retain(|remark| remark.holds(&config));
+    remarks.extend(config.remarks());
+    config.check_access(&file.display().to_string())?;
+    #[cfg(not(feature = "embedded"))]
+    serve::expect_databases(&config, || file.display().to_string())?;
+    let snapshot = ConfigSnapshot::read(Arc::new(config))?;
+    let config = &snapshot.config;
+    let mut summary = format!("{} is valid\n", file.display());
+    let settings = &config.paceline;
+    // Writing to a String does not fail.
+    let _ = write!(
+        summary,
+        "listens on {}, {} clients at most, {} server connections per pool",
+        settings.listening.listen,
+        settings.pooling.max_client_conn,
+        settings.pooling.default_pool_size
+    );
+    if config.databases.is_empty() {
+        summary.push_str("\nno databases: starts the embedded PostgreSQL");
+    }
+    for (name, database) in &config.databases {
+        let user = database
+            .primary
+            .user
+            .as_deref()
+            .unwrap_or("each client's own user");
+        let _ = write!(summary, "\ndatabase {name}: {} as {user}", database.primary);
+    }
+    for remark in remarks {
+        let _ = write!(summary, "\n{remark}");
+    }
+    Ok(summary)
+}

@@ -1,0 +1,212 @@
+//! How `paceline bench` runs: clients, times, targets, what to keep.
+
+use super::error::BenchError;
+use crate::cli::error::CliError;
+use crate::cli::lab_command::Bench;
+use crate::cli::machine::Machine;
+use clap::{Args, ValueEnum};
+use paceline_bench::{Calibration, Choice, Plan, Protocol, Sizes, Target};
+use paceline_config::{Config, Host, SslMode, Upstream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to run, whatever is run.
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    ///
+    /// May be repeated; runs alternate between targets, figures are compared with the first. Without this
+    /// an embedded PostgreSQL is started, and measured directly and through Paceline.
+    #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
+    against: Vec<String>,
+
+    /// Numbers of clients, separated by commas [default: by scenario]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) clients: Vec<u32>,
+
+    /// How long each run is measured [default: 3s; with --against 10s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+
+    /// How long each run goes on before it is measured [default: 1s; with --against 2s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    warmup: Option<Duration>,
+
+    /// How often everything is run; medians are shown [default: 1; with --against 3]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: Option<u32>,
+
+    /// Units of work per second of all clients together, due at random moments whatever the answers take (open loop)
+    #[arg(long, value_name = "NUMBER", value_parser = rate)]
+    rate: Option<f64>,
+
+    /// Pause of each client between an answer and its next unit
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", conflicts_with = "rate")]
+    think: Duration,
+
+    /// How statements are sent, as pgbench's --protocol
+    #[arg(long, value_name = "PROTOCOL", value_enum, default_value_t = ProtocolArgument::Prepared)]
+    protocol: ProtocolArgument,
+
+    /// Seed of everything that is drawn
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Threads of the load generator
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+
+    /// Append every run to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a report to this file: one page, for every browser and for paper; what was there is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside that of serve]
+    #[arg(long, value_name = "DIR", conflicts_with = "against")]
+    data_dir: Option<PathBuf>,
+}
+
+/// As pgbench's `--protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProtocolArgument {
+    /// One Query message, the values in its text
+    Simple,
+    /// Parsed every time
+    Extended,
+    /// Parsed once per connection
+    Prepared,
+}
+
+impl From<ProtocolArgument> for Protocol {
+    fn from(argument: ProtocolArgument) -> Self {
+        match argument {
+            ProtocolArgument::Simple => Self::Simple,
+            ProtocolArgument::Extended => Self::Extended,
+            ProtocolArgument::Prepared => Self::Prepared,
+        }
+    }
+}
+
+impl RunArguments {
+    pub(super) fn clients(&self) -> Vec<usize> {
+        self.clients.iter().map(|count| *count as usize).collect()
+    }
+
+    pub(super) fn calibration(&self) -> Calibration {
+        Calibration {
+            clients: self.clients(),
+            warmup: self.warmup,
+            duration: self.duration,
+            protocol: self.protocol.into(),
+            threads: self.threads.into(),
+            seed: self.seed,
+        }
+    }
+
+    pub(super) fn resolve(
+        self,
+        choices: Vec<Choice>,
+        machine: &Machine,
+        command: String,
+    ) -> Result<Bench, CliError> {
+        let real = !self.against.is_empty();
+        let or = |stand, against| Duration::from_secs(if real { against } else { stand });
+        let targets = self.against.iter().map(|text| target(text));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        distinct(&targets)?;
+        let stand = match (real, &self.data_dir) {
+            (true, _) => None,
+            (false, Some(folder)) => {
+                Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
+            }
+            (false, None) => {
+                let folder = machine.home.data_folder().ok_or(CliError::NoDataFolder)?;
+                Some(folder.with_file_name("paceline-bench"))
+            }
+        };
+        Ok(Bench {
+            stand,
+            setup: None,
+            json: self.json,
+            html: self.html,
+            order: Plan {
+                targets,
+                choices,
+                warmup: self.warmup.unwrap_or(or(1, 2)),
+                duration: self.duration.unwrap_or(or(3, 10)),
+                rounds: self.rounds.unwrap_or(if real { 3 } else { 1 }) as usize,
+                rate: self.rate,
+                think: self.think,
+                sizes: Sizes {
+                    rows: None,
+                    full: false,
+                    protocol: self.protocol.into(),
+                    seed: self.seed,
+                },
+                threads: self.threads.into(),
+                keep_tables: false,
+                command,
+            },
+        })
+    }
+}
+
+/// Results are told apart by the target's name.
+fn distinct(targets: &[Arc<Target>]) -> Result<(), BenchError> {
+    for (place, target) in targets.iter().enumerate() {
+        let mut before = targets.iter().take(place);
+        if before.any(|other| other.name == target.name) {
+            return Err(BenchError::SameName(target.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Reads `NAME=URL`.
+fn target(text: &str) -> Result<Arc<Target>, CliError> {
+    let (name, url) = match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && !name.contains("://") => (name, url),
+        _ => return Err(BenchError::Unnamed.into()),
+    };
+    let Upstream {
+        host,
+        port,
+        user,
+        password,
+        dbname,
+        tls,
+    } = Config::upstream("--against", url)?;
+    if tls.sslmode.is_some_and(|mode| mode >= SslMode::Require) {
+        return Err(BenchError::NoTls.into());
+    }
+    let user = user.ok_or(BenchError::NoUser)?;
+    Ok(Arc::new(Target {
+        name: name.to_owned(),
+        host: match host {
+            Host::Tcp(host) => paceline_bench::Host::Tcp(host),
+            Host::Unix(folder) => paceline_bench::Host::Unix(folder),
+        },
+        port,
+        password: password.map(|secret| secret.reveal().to_owned()),
+        database: dbname.unwrap_or_else(|| user.clone()),
+        user,
+    }))
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    paceline_config::seconds(text)
+        .ok_or_else(|| "write seconds, or a number with its unit: 500ms, 10s, 2min".to_owned())
+}
+
+/// The most units per second that may fall due: several times what one machine answers.
+const RATE_MAX: f64 = 10_000_000.0;
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok();
+    rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX)
+        .ok_or_else(|| format!("write how many per second, more than 0, {RATE_MAX} at most"))
+}

@@ -1,0 +1,264 @@
+//! Command lines of `bench` and what they resolve to.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::LabCommand;
+use crate::cli::Bench;
+use crate::cli::Command;
+use crate::cli::tests::{Folder, refused, resolve};
+
+fn bench(line: &[&str]) -> Bench {
+    match resolve(&[&["bench"], line].concat()) {
+        Ok(Command::Lab(LabCommand::Bench(bench))) => *bench,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
+    let bench = bench(&[]);
+    assert_eq!(
+        bench.stand,
+        Some("/home/rider/.local/share/paceline-bench".into())
+    );
+    let order = bench.order;
+    let chosen = order
+        .choices
+        .iter()
+        .map(|choice| (choice.scenario.name, choice.work.name()));
+    let first =
+        paceline_bench::SCENARIOS.map(|scenario| (scenario.name, scenario.variants[0].name));
+    assert_eq!(chosen.collect::<Vec<_>>(), first);
+    assert_eq!((order.rounds, order.duration), (1, Duration::from_secs(3)));
+    assert_eq!(order.command, "paceline bench");
+}
+
+#[test]
+fn bench_takes_targets_clients_and_variants() {
+    let line = [
+        "hot-row",
+        "--variant",
+        "8-rows,hinted",
+        "--clients",
+        "1,64",
+        "--against",
+        "direct=postgres://a:s%40crét@h:1/d",
+        "--against",
+        "bouncer=postgres://b@[::1]:6432",
+        "--think",
+        "10ms",
+    ];
+    let bench = bench(&line);
+    assert_eq!(bench.stand, None);
+    let order = bench.order;
+    assert_eq!(
+        order
+            .targets
+            .iter()
+            .map(|target| format!("{target:?}"))
+            .collect::<Vec<_>>(),
+        ["direct=h:1/d as a", "bouncer=[::1]:6432/b as b"]
+    );
+    assert_eq!(order.targets[0].password.as_deref(), Some("s@crét"));
+    assert_eq!((order.rounds, order.think), (3, Duration::from_millis(10)));
+    let names = order.choices.iter().map(|choice| choice.work.name());
+    assert_eq!(names.collect::<Vec<_>>(), ["hinted", "8-rows"]);
+    assert!(order.choices.iter().all(|choice| choice.clients == [1, 64]));
+    assert!(!order.command.contains("s%40"), "{}", order.command);
+    assert!(
+        order.command.contains("direct=postgres://a@h:1/d"),
+        "{}",
+        order.command
+    );
+}
+
+#[test]
+fn bench_refuses_what_it_does_not_know() {
+    for (line, told) in [
+        (
+            &["cold-row"][..],
+            "there is no scenario \"cold-row\"; there is hot-row",
+        ),
+        (
+            &["hot-row", "--variant", "lukewarm"],
+            "there is no variant \"lukewarm\"; there is hinted",
+        ),
+        (&["--against", "postgres://u@h/d"], "--against wants a name"),
+        (&["--against", "d=postgres://h/d"], "names no user"),
+        (
+            &["direct=postgres://u:se%2Fcret@h/d"],
+            "there is no scenario \"direct=postgres://u@h/d\"",
+        ),
+        (
+            &["hot-row", "queue", "--variant", "hinted"],
+            "queue has none of the variants that --variant names; it has c, a",
+        ),
+        (
+            &[
+                "--against",
+                "d=postgres://u@h/d",
+                "--against",
+                "d=postgres://u@i/d",
+            ],
+            "--against names \"d\" twice",
+        ),
+        (&["--clients", "0"], "0 is not in 1..=100000"),
+        (&["--duration", "soon"], "write seconds"),
+        (&["--rate", "0"], "more than 0"),
+        (&["--rate", "1e12"], "10000000 at most"),
+        (
+            &["--against", "d=postgres://u:se/cret@h/d"],
+            "percent-encode",
+        ),
+    ] {
+        let refused = refused(&[&["bench"], line].concat());
+        assert!(refused.contains(told), "{line:?}: {refused}");
+        assert!(
+            !refused.contains("cret"),
+            "the password is shown: {refused}"
+        );
+    }
+}
+
+#[test]
+fn the_sizes_of_a_source_come_with_its_clients() {
+    let clients = |line: &[&str]| bench(line).order.choices[0].clients.clone();
+    assert_eq!(clients(&["storm"]), [64, 300]);
+    assert_eq!(clients(&["storm", "--full"]), [10, 64, 256, 1_000, 8_000]);
+    assert_eq!(clients(&["storm", "--full", "--clients", "7"]), [7]);
+}
+
+#[test]
+fn records_are_shown_and_compared_without_measuring() {
+    match resolve(&["bench", "report", "results.jsonl", "--html", "page.html"]) {
+        Ok(Command::Lab(LabCommand::Report(report))) => {
+            assert_eq!(report.records, Path::new("results.jsonl"));
+            assert_eq!(report.html, Path::new("page.html"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let compare = |line: &[&str]| match resolve(line) {
+        Ok(Command::Lab(LabCommand::Compare(compare))) => compare,
+        other => panic!("{other:?}"),
+    };
+    let plain = compare(&["bench", "compare", "a.jsonl", "b.jsonl"]);
+    assert_eq!(
+        (plain.before, plain.after),
+        ("a.jsonl".into(), "b.jsonl".into())
+    );
+    assert!(!plain.fail_on_slower);
+    assert!(compare(&["bench", "compare", "a", "b", "--fail-on-slower"]).fail_on_slower);
+    assert!(refused(&["bench", "report", "results.jsonl"]).contains("--html"));
+    assert!(
+        refused(&["bench", "--rounds", "3", "compare", "a", "b"]).contains("there is no scenario")
+    );
+}
+
+#[test]
+fn a_bench_may_leave_a_page() {
+    match resolve(&["bench", "hot-row", "--html", "page.html"]) {
+        Ok(Command::Lab(LabCommand::Bench(bench))) => {
+            assert_eq!(bench.html, Some("page.html".into()))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_script_is_measured_on_named_targets_or_on_the_stand() {
+    let folder = Folder::new("script");
+    let file = folder.file("SELECT :x;");
+    let real = bench(&[
+        "sql",
+        &file,
+        "--define",
+        "x=1",
+        "--against",
+        "direct=postgres://a:secret@b/c",
+        "--clients",
+        "3,5",
+    ]);
+    assert!(real.stand.is_none() && real.setup.is_none());
+    let [choice] = real.order.choices.as_slice() else {
+        panic!("{:?}", real.order.choices);
+    };
+    assert_eq!(
+        (choice.work.name(), choice.clients.as_slice()),
+        ("paceline.toml", &[3, 5][..])
+    );
+    assert_eq!(real.order.targets.len(), 1);
+    let stand = bench(&["sql", &file, "--define", "x=1", "--setup", &file]);
+    assert!(stand.stand.is_some() && stand.setup.is_some());
+}
+
+#[test]
+fn a_script_that_cannot_be_run_is_refused_before_anything_starts() {
+    let folder = Folder::new("refused-script");
+    let file = folder.file("SELECT 1;\nSELECT :x;");
+    assert!(
+        refused(&["bench", "sql", &file])
+            .starts_with("paceline.toml:2: nothing has set the variable x")
+    );
+    assert!(refused(&["bench", "sql", "/nowhere.sql"]).starts_with("cannot read /nowhere.sql: "));
+    let setup_of_real = [
+        "bench",
+        "sql",
+        &file,
+        "--setup",
+        &file,
+        "--against",
+        "a=postgres://a@b",
+    ];
+    assert!(refused(&setup_of_real).contains("cannot be used with"));
+    assert!(refused(&["bench", "sql", &file, "--define", "x"]).contains("write NAME=VALUE"));
+}
+
+#[test]
+fn calibration_measures_nothing_else() {
+    let line = [
+        "bench",
+        "--calibrate",
+        "--clients",
+        "1,64",
+        "--threads",
+        "2",
+    ];
+    match resolve(&line) {
+        Ok(Command::Lab(LabCommand::Calibrate(calibration))) => {
+            assert_eq!(
+                (calibration.clients.as_slice(), calibration.threads),
+                (&[1, 64][..], 2)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(refused(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
+    assert_eq!(bench(&["hot-row"]).order.choices.len(), 1);
+}
+
+#[test]
+fn rows_are_as_many_as_a_scenario_can_have() {
+    let order = bench(&["queue", "--rows", "1000"]).order;
+    assert_eq!(order.sizes.rows, Some(1_000));
+    // Who was not named has its own.
+    assert_eq!(bench(&["--rows", "5000"]).order.choices.len(), 5);
+    for (line, complaint) in [
+        (
+            ["queue", "--rows", "999"],
+            "--rows 999: queue takes 1000 to 1000000000",
+        ),
+        (
+            ["edges", "--rows", "10000001"],
+            "--rows 10000001: edges takes 1 to 10000000",
+        ),
+        (
+            ["hot-row", "--rows", "5"],
+            "--rows: hot-row has none to choose, its variants say how many there are",
+        ),
+    ] {
+        assert_eq!(refused(&[&["bench"], &line[..]].concat()), complaint);
+    }
+    let too_many = refused(&["bench", "storm", "--rows", "1000000001"]);
+    assert!(too_many.contains("1..=1000000000"), "{too_many}");
+}

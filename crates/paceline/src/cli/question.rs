@@ -1,0 +1,78 @@
+//! `explain`'s arguments to a question: which server is asked as whom, and what the front end would allow the client.
+
+use super::arguments::ExplainArguments;
+use super::command::Explain;
+use super::error::CliError;
+use paceline_config::{ANY_DATABASE, Config, Database, Upstream};
+use std::path::Path;
+
+impl ExplainArguments {
+    pub(super) fn resolve(self) -> Result<Explain, CliError> {
+        let mut config = match &self.config {
+            Some(file) => Config::load(file)?,
+            None => Config::default(),
+        };
+        for assignment in &self.set {
+            config.set(assignment)?;
+        }
+        let chosen = match &self.config {
+            Some(file) => self.database(&config, file)?,
+            None => None,
+        };
+        let mut settings = config.paceline.clone();
+        if let Some((database, _)) = chosen {
+            let named = self.user.as_deref().or(database.primary.user.as_deref());
+            settings.grouping.hotspot_for_autocommit = config
+                .pool_settings(database, named.unwrap_or_default())
+                .hotspot_for_autocommit;
+        }
+        let of_file = chosen.map(|(database, on_server)| Upstream {
+            dbname: Some(on_server),
+            ..database.primary.clone()
+        });
+        let given = self.upstream.as_deref();
+        let given = given.map(|url| Config::upstream("--upstream", url));
+        let mut upstream = given.transpose()?.or(of_file);
+        if let Some(upstream) = &mut upstream
+            && upstream.user.is_none()
+        {
+            upstream.user = self.user;
+        }
+        Ok(Explain {
+            sql: self.sql,
+            upstream,
+            settings,
+            declared: config.declared,
+            verbose: self.verbose,
+        })
+    }
+
+    /// The database of the file that the client asks for, and what it is called on the server. `None`: the file names none, or
+    /// which one does not matter because the server is given.
+    fn database<'a>(
+        &self,
+        config: &'a Config,
+        file: &Path,
+    ) -> Result<Option<(&'a Database, String)>, CliError> {
+        let file = || file.display().to_string();
+        if let Some(name) = &self.database {
+            let found = config.database(name);
+            let no_such = || CliError::NoDatabase {
+                file: file(),
+                name: name.clone(),
+            };
+            return found.map(Some).ok_or_else(no_such);
+        }
+        let mut names = config.databases.keys().filter(|name| *name != ANY_DATABASE);
+        let databases = match (names.next(), names.next()) {
+            (Some(only), None) => return Ok(config.database(only)),
+            (Some(_), Some(_)) => "several databases",
+            (None, _) => "no database by its name",
+        };
+        if self.upstream.is_some() || config.databases.is_empty() {
+            return Ok(None);
+        }
+        let file = file();
+        Err(CliError::WhichDatabase { file, databases })
+    }
+}

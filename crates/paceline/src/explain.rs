@@ -1,0 +1,130 @@
+//! `paceline explain "SQL"`: how Paceline would treat a statement, and why. It learns of the statement as the front end
+//! does; the statement itself is described, never run.
+
+mod answer;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use crate::cli::Explain;
+use anyhow::{Context, anyhow, bail};
+use paceline_batch::learned::{Learned, Policy};
+use paceline_config::{Settings, Upstream};
+use paceline_pool::address::Address;
+use paceline_pool::analysis;
+use paceline_pool::credentials::ServerCredentials;
+use paceline_pool::keyring::{Keyring, Keys};
+use paceline_pool::server::ServerConn;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::{Template, Templates, without_bare_hints};
+use paceline_sql::{Effect, Statement};
+use std::sync::Arc;
+
+/// The answer, in lines.
+///
+/// # Errors
+/// The text is not SQL, or the server cannot be asked about it.
+pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
+    let templates = Templates::default();
+    let plain = without_bare_hints(&question.sql);
+    let simple = templates.simple(&plain);
+    let Some(statement) = &simple.template.statement else {
+        let why = paceline_sql::parse(&plain).err();
+        bail!(
+            "{}; Paceline relays such a text unchanged",
+            why.map_or("not parsed".to_owned(), |why| why.to_string())
+        );
+    };
+    if let Some(why) = why_lease(statement) {
+        return Ok(answer::lease(&simple, &why));
+    }
+    let settings = &question.settings;
+    let policy = Policy {
+        hotspot: settings.grouping.hotspot,
+        for_autocommit: settings.grouping.hotspot_for_autocommit,
+        lock_type: settings.grouping.hotspot_lock_type,
+        pipeline: settings.grouping.pipeline,
+    };
+    let Some(upstream) = &question.upstream else {
+        let outlook = shape::outlook(statement, &question.declared);
+        return Ok(answer::of_shape(&simple, outlook, policy));
+    };
+    let address = Arc::new(address(upstream, settings)?);
+    let learned = ask(&address, question, &simple.template, statement, &templates).await?;
+    let place = format!("{upstream} as {}", address.user);
+    Ok(answer::of_learned(
+        &simple,
+        &learned,
+        policy,
+        &place,
+        question.verbose,
+    ))
+}
+
+/// Why a text is a lease: it is relayed to one server connection, without a second look.
+fn why_lease(statement: &Statement) -> Option<String> {
+    let why = match (&statement.effect, statement.statements) {
+        (Effect::Session(_), _) => "it may change the session".to_owned(),
+        (_, 0) => "it is empty".to_owned(),
+        (Effect::Read | Effect::Write, 1) => return None,
+        (_, 1) => "it is neither a read nor a write of tables".to_owned(),
+        (_, many) => format!("it holds {many} statements"),
+    };
+    Some(why)
+}
+
+/// Where to log in, and as whom.
+fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> {
+    let user = upstream.user.clone();
+    let user = user.context(
+        "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
+    )?;
+    let keyring = Keyring::default();
+    keyring.replace(Arc::new(Keys::for_servers(
+        &settings.encryption,
+        [upstream],
+    )?));
+    Ok(Address {
+        keyring: Arc::new(keyring),
+        database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
+        upstream: upstream.clone(),
+        user,
+        startup: Vec::new(),
+        connect_query: String::new(),
+        tcp: settings.tcp.clone(),
+    })
+}
+
+async fn ask(
+    address: &Arc<Address>,
+    question: &Explain,
+    template: &Template,
+    statement: &Statement,
+    templates: &Templates,
+) -> anyhow::Result<Learned> {
+    let (settings, declared) = (&question.settings, &question.declared);
+    let none = SettingsBook::default().none();
+    let limit = settings.timeouts.server_connect_timeout;
+    let prepared_max = settings.state.max_prepared_statements;
+    let credentials = ServerCredentials::by_password(address.upstream.password.as_ref());
+    let opened = ServerConn::open_within(
+        limit,
+        address,
+        &credentials,
+        Arc::clone(&none),
+        prepared_max,
+    )
+    .await;
+    // These errors say all there is in one line; their sources would only repeat it.
+    let mut conn =
+        opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;
+    let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
+    let learned =
+        analysis::analyze(&mut conn, template, statement, &none, templates, declared).await;
+    let learned = learned.map_err(refused)?;
+    // Not everything is described for the sake of learning.
+    let described = conn.describe(&template.text, &template.types).await;
+    described.map_err(refused)?;
+    conn.terminate();
+    Ok(learned)
+}

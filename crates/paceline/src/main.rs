@@ -1,0 +1,144 @@
+//! `paceline`: the command.
+
+#[cfg(feature = "bench")]
+mod bench;
+mod cli;
+mod daemon;
+#[cfg(feature = "embedded")]
+mod embedded;
+mod explain;
+mod serve;
+
+use anyhow::Context;
+use cli::{Command, Daemon, Explain, Serve};
+use daemon::OnceListening;
+use paceline_admin::config_source::ConfigSource;
+use paceline_admin::{file_limit, log};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+use tokio::runtime::{Builder, Runtime};
+
+fn main() -> ExitCode {
+    let started = SystemTime::now();
+    let command = match Command::from_process() {
+        Ok(command) => command,
+        Err(error) => error.exit(),
+    };
+    let done = |()| ExitCode::SUCCESS;
+    let ended = match command {
+        Command::Check { file } => check(&file).map(done),
+        Command::Import { file, password_dir } => import(&file, password_dir.as_deref()).map(done),
+        Command::Schema => schema().map(done),
+        Command::Explain(question) => explain(&question).map(done),
+        #[cfg(feature = "bench")]
+        Command::Lab(command) => lab(command),
+        Command::Serve(serve) => run(*serve, started),
+    };
+    match ended {
+        Ok(code) => code,
+        Err(error) => {
+            log::fail(&format!("paceline: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn check(file: &Path) -> anyhow::Result<()> {
+    let summary = cli::check(file)?;
+    println!("{summary}");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
+    let imported = paceline_config::import(file, password_dir)?;
+    for remark in imported.remarks {
+        log::say(&format!("paceline: {remark}"));
+    }
+    print!("{}", imported.toml);
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn schema() -> anyhow::Result<()> {
+    println!("{:#}", paceline_config::schema());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+fn explain(question: &Explain) -> anyhow::Result<()> {
+    let answer = runtime(1)?.block_on(explain::explain(question))?;
+    println!("{answer}");
+    Ok(())
+}
+
+#[cfg(feature = "bench")]
+fn lab(command: cli::LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        cli::LabCommand::Bench(order) => runtime(1)?.block_on(bench::bench(*order)),
+        cli::LabCommand::Report(report) => bench::report(&report).map(|()| ExitCode::SUCCESS),
+        cli::LabCommand::Compare(compare) => bench::compare(&compare),
+        cli::LabCommand::Calibrate(calibration) => {
+            runtime(1)?.block_on(bench::calibrate(&calibration))
+        }
+    }
+}
+
+fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
+    match serve.service.daemon {
+        // The process in the background reads the configuration again, and changes user then.
+        Daemon::Asked => return daemon::start_child(&serve.config),
+        Daemon::Child => daemon::leave_session()?,
+        Daemon::No => {}
+    }
+    daemon::change_user(&serve.config, &serve.service)?;
+    let manner = log::Manner {
+        filter: serve.log_filter.as_deref(),
+        quiet: serve.service.quiet,
+    };
+    log::start(&manner, &serve.config.paceline.logging)?;
+    for remark in &serve.remarks {
+        tracing::warn!("{remark}");
+    }
+    file_limit::raise(&serve.config);
+    let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
+    let signals = runtime.block_on(async { serve::Signals::new() })?;
+    #[cfg(feature = "embedded")]
+    let (embedded, to_embedded) = embedded::start(serve.embedded.as_deref())?;
+    #[cfg(not(feature = "embedded"))]
+    let to_embedded = None;
+    let mut config = serve.config;
+    if let Some(database) = &to_embedded {
+        let any = paceline_config::ANY_DATABASE.to_owned();
+        config
+            .databases
+            .insert(any, paceline_config::Database::clone(database));
+    }
+    let source = ConfigSource::new(serve.source, to_embedded);
+    let listening = OnceListening::new(&config, &serve.service);
+    let served = serve::serve(config, source, signals, started, || listening.run());
+    let served = runtime.block_on(served);
+    // Connections close before the server that they lead to.
+    runtime.shutdown_background();
+    #[cfg(feature = "embedded")]
+    if let Some(server) = embedded {
+        server.stop()?;
+    }
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn runtime(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if threads > 1 {
+        builder.worker_threads(threads);
+    }
+    builder
+        .enable_all()
+        .build()
+        .context("the runtime could not be started")
+}

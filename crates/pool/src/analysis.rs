@@ -1,0 +1,102 @@
+//! Analysis of templates: the first client that uses a template asks PostgreSQL about it, on the connection that has just served the
+//! client, after the client has its answer.
+
+mod catalog;
+mod declared;
+mod describe;
+mod plan;
+mod reasons;
+mod silence;
+mod template;
+
+pub use reasons::{NO_SHAPE, OTHER_CALL};
+pub use template::{analyze, why_parsed_alone};
+
+use crate::pool::{Pool, PooledServer};
+use crate::server::{ServerConn, ServerError};
+use crate::shared::Shared;
+use paceline_batch::learned::Learned;
+use paceline_relay::request::Request;
+use paceline_relay::settings::Settings;
+use paceline_relay::template::Template;
+use paceline_wire::backend;
+use reasons::NOT_DESCRIBED;
+use std::sync::Arc;
+
+/// The analysis of a template that one client has taken on. If this is dropped without a result, other clients may analyse it.
+pub struct TemplateAnalysis {
+    pool: Arc<Pool>,
+    template: Arc<Template>,
+    settings: Arc<Settings>,
+    result: Option<Learned>,
+}
+
+impl Drop for TemplateAnalysis {
+    fn drop(&mut self) {
+        let (template, settings) = (self.template.id, self.settings.id);
+        self.pool
+            .set_analysis(template, settings, self.result.take());
+    }
+}
+
+impl TemplateAnalysis {
+    /// Of the template of this request, under its settings.
+    pub fn new(pool: &Arc<Pool>, request: &Request) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            template: Arc::clone(&request.template),
+            settings: Arc::clone(&request.settings),
+            result: None,
+        }
+    }
+
+    /// Runs in the background on the connection that has just served the template.
+    pub fn run(self, mut server: Box<PooledServer>) {
+        server.release_rows();
+        let (template, settings) = (self.template.id, self.settings.id);
+        self.pool.analysis_started(template, settings);
+        tokio::spawn(async move {
+            let mut analysis = self;
+            let Some(conn) = server.conn() else {
+                return;
+            };
+            let (template, settings) = (&analysis.template, &analysis.settings);
+            match ask(conn, template, settings, &analysis.pool.shared).await {
+                Ok(result) => {
+                    analysis.result = result;
+                    server.give_back();
+                }
+                Err(error) => tracing::debug!(%error, "the analysis of a template was cut short"),
+            }
+        });
+    }
+}
+
+/// Asks PostgreSQL about a template. `None`: it could not be asked now.
+async fn ask(
+    conn: &mut ServerConn,
+    template: &Template,
+    settings: &Arc<Settings>,
+    shared: &Shared,
+) -> Result<Option<Learned>, ServerError> {
+    let Some(statement) = &template.statement else {
+        return Ok(Some(Learned::refused(NOT_DESCRIBED)));
+    };
+    let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
+    let declared = &config.declared;
+    match analyze(conn, template, statement, settings, templates, declared).await {
+        Ok(learned) => Ok(Some(learned)),
+        Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
+        // DDL has run meanwhile, or a privilege is missing: the template is not grouped.
+        Err(ServerError::Refused(_)) => Ok(Some(Learned::refused(NOT_DESCRIBED))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another session holds a lock on the table, or the question was cancelled.
+fn is_busy(error: &[u8]) -> bool {
+    let body = error
+        .get(paceline_wire::frame::HEADER_LEN..)
+        .unwrap_or_default();
+    matches!(backend::error_field(body, b'C'), Some("55P03" | "57014"))
+}

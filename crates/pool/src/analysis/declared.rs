@@ -1,0 +1,131 @@
+//! Asking about functions that the configuration declares: which of them a statement calls, and how the calls of one that
+//! takes from a queue become one call.
+
+use super::catalog::{ask_names, ask_types, first};
+use super::describe::{describe, harmless_sql};
+use super::reasons::{FOREIGN, NO_TYPE, TOO_MANY};
+use crate::server::{Rows, ServerConn, ServerError};
+use paceline_batch::strategy::dealing::DealPlan;
+use paceline_config::{Declared, Role};
+use paceline_relay::template::{Template, Templates};
+use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::function::{
+    FunctionFacts, fingerprint_sql, function_sql, plain_functions_sql, same_function_sql,
+};
+use paceline_sql::{Call, Name, call};
+use paceline_wire::backend::Field;
+use paceline_wire::frontend;
+
+const AMBIGUOUS: &str = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
+
+/// The functions among these names that are declared, each with what it is declared as.
+pub(super) async fn ask_declared(
+    conn: &mut ServerConn,
+    names: &[Name],
+    declared: &[Declared],
+) -> Result<Vec<(Name, Role)>, ServerError> {
+    let mut found = Vec::new();
+    for name in names {
+        for Declared { function, role } in declared {
+            let perhaps = function.name == name.name;
+            if perhaps && (function == name || ask_same(conn, function, name).await?) {
+                found.push((name.clone(), *role));
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn ask_same(conn: &mut ServerConn, one: &Name, other: &Name) -> Result<bool, ServerError> {
+    let answers = conn.query(&same_function_sql(one, other)).await?;
+    Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
+}
+
+/// How calls of a function that takes from a queue travel together, or why they do not.
+pub(super) async fn ask_call(
+    conn: &mut ServerConn,
+    template: &Template,
+    call: &Call,
+    limit_argument: usize,
+    templates: &Templates,
+) -> Result<Result<DealPlan, String>, ServerError> {
+    let (parameters, fields) = match describe(conn, template).await? {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(why)),
+    };
+    let selected: Vec<Name> = call
+        .selecting()
+        .iter()
+        .flat_map(|e| e.functions())
+        .collect();
+    let questions = [
+        harmless_sql(&call.arguing(), &[]),
+        harmless_sql(&call.selecting(), &[]),
+        plain_functions_sql(&selected),
+    ];
+    let exprs = call.arguing().into_iter().chain(call.selecting());
+    let names = Names::of(exprs);
+    let Some(print) = ask_names(conn, &names, &questions).await? else {
+        return Ok(Err(FOREIGN.to_owned()));
+    };
+    let functions = function_sql(&call.function, call.arguments.len(), limit_argument);
+    let functions = conn.query(&functions).await?;
+    let function = functions.first();
+    let function =
+        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &print));
+    let Some(function) = function else {
+        return Ok(Err(AMBIGUOUS.to_owned()));
+    };
+    let whole = match call.all_columns_sql() {
+        Ok(whole) => whole,
+        Err(refusal) => return Ok(Err(refusal.to_string())),
+    };
+    let types = frontend::parameter_types(&parameters);
+    let whole = conn.describe(&whole, &types).await?;
+    let name = |field: &Field| String::from_utf8_lossy(&field.name).into_owned();
+    let columns: Vec<String> = whole.fields.iter().map(name).collect();
+    let Some((parameter_names, returned_names)) = ask_types(conn, &parameters, &fields).await?
+    else {
+        return Ok(Err(NO_TYPE.to_owned()));
+    };
+    let dealing = call::rewrite(call, &function, &columns, &parameter_names, &returned_names);
+    Ok(match dealing {
+        Err(refusal) => Err(refusal.to_string()),
+        Ok(dealing) => {
+            let prints = vec![function.fingerprint.value];
+            DealPlan::new(template, dealing, prints, parameters, fields, templates)
+                .ok_or_else(|| TOO_MANY.to_owned())
+        }
+    })
+}
+
+/// The one function that is meant, if it can be called for many; `print` is what else the call relies on.
+fn read_function(
+    rows: &Rows,
+    name: &Name,
+    limit_argument: usize,
+    print: &Fingerprint,
+) -> Option<FunctionFacts> {
+    let [row] = rows.as_slice() else {
+        return None;
+    };
+    let [fingerprint, schema, limit_name, limit_type, fits] =
+        <[Option<String>; 5]>::try_from(row.clone()).ok()?;
+    (fits? == "t").then_some(FunctionFacts {
+        schema: schema?,
+        name: name.name.clone(),
+        limit_argument,
+        limit_name: limit_name.filter(|name| !name.is_empty()),
+        limit_type: limit_type?,
+        fingerprint: print.and(&Fingerprint {
+            sql: fingerprint_sql(&name.name),
+            value: fingerprint?,
+        }),
+    })
+}
+
+/// Whether the statement calls a function of which one call takes rows for many requests.
+pub(super) fn takes_many(declared: &[(Name, Role)]) -> bool {
+    declared.iter().any(|(_, role)| role.limit().is_some())
+}

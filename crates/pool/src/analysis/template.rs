@@ -1,0 +1,146 @@
+//! The analysis of one template.
+
+use super::catalog::{ask_session, first, read_timeouts};
+use super::declared::{ask_declared, takes_many};
+use super::plan::{VALUES_OF_ROWS, ask_plan};
+use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
+use super::silence::ask_silence;
+use crate::server::{ServerConn, ServerError};
+use paceline_batch::learned::Learned;
+use paceline_batch::line::Timeouts;
+use paceline_batch::prospect::NOT_PLAIN;
+use paceline_batch::strategy::GroupPlan;
+use paceline_config::{Declared, Role};
+use paceline_relay::settings::Settings;
+use paceline_relay::template::{Template, Templates};
+use paceline_sql::facts::session;
+use paceline_sql::{Effect, Name, SequenceUse, Statement, facts};
+use std::sync::Arc;
+
+/// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
+/// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
+/// settings that [`LIMITS`](paceline_relay::server::LIMITS) names.
+const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
+
+/// Asks PostgreSQL about a template that is this statement.
+///
+/// # Errors
+/// The connection failed, or PostgreSQL refuses the statement or a question about it.
+pub async fn analyze(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    settings: &Arc<Settings>,
+    templates: &Templates,
+    declared: &[Declared],
+) -> Result<Learned, ServerError> {
+    conn.adopt(settings).await?;
+    // The next user of the connection resets it.
+    conn.side.limited = true;
+    let answers = conn
+        .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
+        .await?;
+    let session = ask_session(conn).await?;
+    let mut learned = match session::searches_pg_catalog_first(&session) {
+        _ if !conn.side.reads(&template.text) => Learned::refused(READ_OTHERWISE),
+        false => Learned::refused(session::OTHER_PATH),
+        true => {
+            let unsupported = session::unsupported(&session);
+            ask(conn, template, statement, unsupported, templates, declared).await?
+        }
+    };
+    learned.timeouts = read_timeouts(answers.first());
+    Ok(learned)
+}
+
+async fn ask(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    unsupported: Option<String>,
+    templates: &Templates,
+    declared: &[Declared],
+) -> Result<Learned, ServerError> {
+    let vouched = declared;
+    let declared = ask_declared(conn, &statement.functions, vouched).await?;
+    let (functions, operators) = (&statement.functions, &statement.operators);
+    let questions = [
+        facts::foreign_functions_sql(functions),
+        facts::harmless_sql(functions, operators, &[], &[]),
+        facts::harmless_sql(functions, operators, &[], &VALUES_OF_ROWS),
+        facts::plain_types_sql(&statement.casts_to),
+        facts::no_hidden_calls_sql(&statement.fields),
+        facts::plain_tables_sql(&statement.relations),
+        facts::quiet_tables_sql(&statement.relations),
+        facts::no_numbers_read_sql(&statement.relations, functions),
+    ];
+    let answers = conn.query(&questions.join("; ")).await?;
+    let yes: Vec<bool> = answers
+        .iter()
+        .map(|rows| first(rows) == Some("t"))
+        .collect();
+    let &[
+        taints,
+        harmless,
+        values,
+        types,
+        fields,
+        tables,
+        quiet,
+        unread,
+    ] = yes.as_slice()
+    else {
+        return Ok(Learned::refused(NOT_DESCRIBED));
+    };
+    let plain = harmless && types && fields && tables;
+    let sequences = match statement.effect {
+        Effect::Read if plain => SequenceUse::NONE,
+        Effect::Write if values && types && fields && quiet => SequenceUse::DRAWS,
+        _ => SequenceUse::ANY,
+    };
+    let parsed_alone = why_parsed_alone(statement);
+    let (plan, silence) = match parsed_alone.map(str::to_owned).or(unsupported) {
+        Some(why) => (Err(why.clone()), Err(why)),
+        None => {
+            let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
+            (
+                ask_plan(conn, template, statement, &declared, templates).await?,
+                ask_silence(conn, statement, &called, vouched, templates).await?,
+            )
+        }
+    };
+    let same = parsed_alone.is_none() && !statement.samples;
+    let read = statement.effect == Effect::Read && same;
+    let plain_read = match &plan {
+        _ if read && plain => Ok(()),
+        // That it cannot become one call for many, or is parsed alone, says more.
+        Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
+        _ => Err(NOT_PLAIN.to_owned()),
+    };
+    Ok(Learned {
+        declared: is_asked(&declared, &plan),
+        plan,
+        silence,
+        plain_read,
+        taints,
+        timeouts: Timeouts::default(),
+        sequences,
+        reads_numbers: !unread,
+    })
+}
+
+/// Why a text means what it means only where, and when, its client has it parsed.
+pub fn why_parsed_alone(statement: &Statement) -> Option<&'static str> {
+    match (statement.has_escapes, statement.names_moment) {
+        (true, _) => Some(ESCAPES),
+        (false, true) => Some(MOMENT),
+        (false, false) => None,
+    }
+}
+
+/// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
+/// become one call.
+fn is_asked(declared: &[(Name, Role)], plan: &Result<Arc<dyn GroupPlan>, String>) -> bool {
+    let asks = |role: Role| role.limit().is_none() || plan.is_ok();
+    declared.iter().any(|(_, role)| asks(*role))
+}

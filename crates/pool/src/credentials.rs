@@ -1,0 +1,71 @@
+//! Credentials for logins to servers: the password in the configuration, the secret in `auth_file`, or what the last client of the
+//! pool has shown.
+
+mod credential;
+mod derive;
+mod process_key;
+mod random;
+mod secret;
+
+pub use credential::{Credential, ServerCredentials, ShownCredential};
+pub use derive::Deriver;
+pub use process_key::ProcessKey;
+pub use random::random;
+pub use secret::Secret;
+
+use crate::address::Address;
+use arc_swap::ArcSwapOption;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Secrets of `auth_file`, by user.
+pub type Users = HashMap<String, Secret>;
+
+/// The sources of credentials that all pools share.
+#[derive(Default)]
+pub struct CredentialStore {
+    users: ArcSwapOption<Users>,
+    deriver: Arc<Deriver>,
+}
+
+impl CredentialStore {
+    /// Replaces the users of `auth_file`; `None` without such a file.
+    pub fn set_users(&self, users: Option<Arc<Users>>) {
+        self.users.store(users);
+    }
+
+    /// What makes SCRAM keys of passwords.
+    pub fn deriver(&self) -> &Arc<Deriver> {
+        &self.deriver
+    }
+
+    /// The credentials for logins to this address: the password in the URL if it is that user's, else the secret of the user in
+    /// `auth_file` if a server accepts it, else what the last client has shown, if the pool logs in as its clients.
+    ///
+    /// What a client has shown was compared with the file as it was then. If the user is in the file now, the file decides.
+    pub(crate) fn of(&self, address: &Address, shown: &ShownCredential) -> ServerCredentials {
+        let upstream = &address.upstream;
+        let user = upstream.user.as_ref();
+        let has_password = user.is_none_or(|user| *user == address.user);
+        let credential = match &upstream.password {
+            Some(password) if has_password => Credential::Password(password.clone()),
+            _ => match self.stored(&address.user) {
+                Credential::None | Credential::Verifier if user.is_none() => shown.get(),
+                stored => stored,
+            },
+        };
+        ServerCredentials {
+            credential,
+            deriver: Arc::clone(&self.deriver),
+        }
+    }
+
+    fn stored(&self, user: &str) -> Credential {
+        let users = self.users.load();
+        match users.as_ref().and_then(|users| users.get(user)) {
+            // So that the error of the login says why it fails.
+            Some(Secret::Scram(_)) => Credential::Verifier,
+            secret => secret.map(Credential::of).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What is stored of a user's password, in a file or in PostgreSQL.
+
+use paceline_config::Secret as Password;
+use paceline_wire::md5;
+use paceline_wire::scram::Verifier;
+
+/// What is stored of a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// The password itself.
+    Plain(Password),
+    /// `md5…`.
+    Md5(Password),
+    /// `SCRAM-SHA-256$…`.
+    Scram(Verifier),
+    /// Nothing that anybody could match: the user exists, but cannot log in by a password.
+    None,
+}
+
+impl Secret {
+    /// Tells by its form what it is, as PostgreSQL does. An empty password matches nothing.
+    pub fn read(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::None;
+        }
+        if md5::is_stored(text) {
+            return Self::Md5(Password::new(text.to_owned()));
+        }
+        match Verifier::parse(text) {
+            Some(verifier) => Self::Scram(verifier),
+            None => Self::Plain(Password::new(text.to_owned())),
+        }
+    }
+}

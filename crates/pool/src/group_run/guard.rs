@@ -1,0 +1,103 @@
+//! What a group run must give back to its pool. If a batch panics, its task ends, and the pool goes on with one connection less.
+
+use crate::pool::{Pool, Waiter};
+use paceline_batch::line::{Dispatch, Entry, Key};
+use paceline_batch::strategy::Again;
+use std::sync::Arc;
+
+/// A connection, and the rows that are in flight because of the group on it. If this is dropped before another owner has taken the
+/// connection, the connection counts as lost, and the flight of the rows ends.
+pub(super) struct RunGuard {
+    pub(super) pool: Arc<Pool>,
+    rows: Vec<Key>,
+    released: bool,
+}
+
+/// The rows of all these requests, each once.
+fn rows_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
+    let rows = entries.iter().flat_map(|entry| entry.spec.keys.as_slice());
+    let mut rows: Vec<Key> = rows.copied().collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+impl RunGuard {
+    /// For a connection without a group.
+    pub(super) fn new(pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            rows: Vec::new(),
+            released: false,
+        }
+    }
+
+    /// Adds the row whose lock the connection waits for.
+    pub(super) fn add_row(&mut self, row: Key) {
+        self.rows = vec![row];
+    }
+
+    /// Adds the rows of a group.
+    pub(super) fn add_group(&mut self, group: &Dispatch<Waiter>) {
+        self.rows = rows_of(&group.entries);
+    }
+
+    /// Takes the rows, whose flight the caller ends.
+    pub(super) fn take_rows(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Another owner takes the connection.
+    pub(super) fn release(mut self) -> Arc<Pool> {
+        self.released = true;
+        Arc::clone(&self.pool)
+    }
+
+    /// The connection is lost; these requests are tried again.
+    pub(super) fn connection_lost(mut self, again: Vec<(Entry<Waiter>, Again)>) {
+        self.released = true;
+        let rows = self.take_rows();
+        self.pool.run_lost(rows, again);
+    }
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        if !self.released {
+            let rows = self.take_rows();
+            self.pool.run_lost(rows, Vec::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use paceline_batch::line::Keys;
+
+    #[tokio::test]
+    async fn a_batch_that_panics_costs_its_pool_one_connection() {
+        let pool = testing::pool();
+        let row = Keys::One(Key(7));
+        let (group, _result) = pool.dequeue_one(&row).unwrap();
+        assert!(pool.dequeue_one(&row).is_none(), "the row is in flight");
+        let mut guard = RunGuard::new(Arc::clone(&pool));
+        guard.add_group(&group);
+        let run = tokio::spawn(async move {
+            let _guard = guard;
+            panic!("a batch that cannot be built");
+        });
+        assert!(run.await.is_err());
+        assert_eq!(pool.load().0.servers_active, 0);
+        assert!(pool.dequeue_one(&row).is_some());
+    }
+
+    #[tokio::test]
+    async fn another_owner_of_the_connection_gives_it_back() {
+        let pool = testing::pool();
+        pool.dequeue_one(&Keys::Unknown).unwrap();
+        RunGuard::new(Arc::clone(&pool)).release();
+        assert_eq!(pool.load().0.servers_active, 1);
+    }
+}

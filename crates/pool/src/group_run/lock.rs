@@ -1,0 +1,152 @@
+//! Waits for a row lock before a group on the row is built. The requests stay in the line meanwhile, where they can be withdrawn,
+//! cancelled and time out. When PostgreSQL grants the lock, the requests that wait then run in its transaction.
+
+use super::exchange::{adopt, cancel, exchange, feed};
+use super::guard::RunGuard;
+use super::run::GroupRun;
+use crate::pool::{LockWait, Pool, Work};
+use crate::server::{ServerConn, ServerError};
+use bytes::BytesMut;
+use paceline_batch::line::{LockOutcome, WAIT_UNCHECKED_MAX};
+use paceline_batch::strategy::row_lock::{Lock, RowLock};
+use paceline_net::optional_timeout;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval at which a wait checks whether a request still needs the lock.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Result of a wait for a lock.
+pub(super) enum Locked {
+    /// This group goes on with the lock.
+    Group(Box<GroupRun>),
+    /// No group does; the connection does this next.
+    Free(Option<Work>),
+}
+
+/// How a wait ended.
+enum Ended {
+    /// The row is locked, in a transaction that is open.
+    Granted(RowLock),
+    /// No transaction is open.
+    Over(LockOutcome),
+}
+
+/// Waits for a row lock on `conn`. `None`: the connection is lost.
+pub(super) async fn lock(
+    wait: Box<LockWait>,
+    mut guard: RunGuard,
+    mut conn: Box<ServerConn>,
+    out: &mut BytesMut,
+) -> Option<(RunGuard, Box<ServerConn>, Locked)> {
+    guard.add_row(wait.key);
+    let pool = Arc::clone(&guard.pool);
+    let ended = match run(&wait, &pool, &mut conn, out).await {
+        Ok(Ended::Granted(lock)) => match go_on(&wait, &mut guard, &mut conn, out) {
+            Some(run) if run.batch.is_some() => return Some((guard, conn, Locked::Group(run))),
+            Some(run) => match end(lock, &mut conn, out).await {
+                Ok(()) => return Some((guard, conn, Locked::Group(run))),
+                Err(error) => {
+                    conn.failed(&error);
+                    drop(conn);
+                    run.connection_lost(guard, &error);
+                    return None;
+                }
+            },
+            None => end(lock, &mut conn, out)
+                .await
+                .map(|()| LockOutcome::Contended),
+        },
+        Ok(Ended::Over(outcome)) => Ok(outcome),
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(outcome) => {
+            let rows = guard.take_rows().into_iter().map(|key| (key, outcome));
+            let next = pool.finish_run(&mut conn, rows.collect(), Vec::new());
+            Some((guard, conn, Locked::Free(next)))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a wait for a row has lost its connection");
+            conn.failed(&error);
+            drop(conn);
+            guard.connection_lost(Vec::new());
+            None
+        }
+    }
+}
+
+/// The group that goes on with the lock; its batch is appended to `out` if it can be built. `None`: no request waits any more.
+fn go_on(
+    wait: &LockWait,
+    guard: &mut RunGuard,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Option<Box<GroupRun>> {
+    let group = guard.pool.take_locked(wait);
+    if group.entries.is_empty() {
+        return None;
+    }
+    guard.add_group(&group);
+    let mut run = GroupRun::new(group);
+    // The next lock will probably have to be waited for, too.
+    if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
+        run.outcome = LockOutcome::Contended;
+    }
+    run.build(&guard.pool, conn, out);
+    Some(Box::new(run))
+}
+
+async fn run(
+    wait: &LockWait,
+    pool: &Arc<Pool>,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Result<Ended, ServerError> {
+    out.clear();
+    if !adopt(&wait.request, pool, conn).await? {
+        return Ok(Ended::Over(LockOutcome::Blocked));
+    }
+    let Some(mut lock) = RowLock::build(&wait.request, &mut conn.side, out) else {
+        return Ok(Ended::Over(LockOutcome::Blocked));
+    };
+    let (mut cancelled, mut outcome) = (false, LockOutcome::Blocked);
+    loop {
+        match receive(&mut lock, conn)? {
+            Lock::Granted => return Ok(Ended::Granted(lock)),
+            Lock::Failed => lock.end(out),
+            Lock::Over => return Ok(Ended::Over(outcome)),
+            Lock::Awaited => {}
+        }
+        let waited = optional_timeout(LOOK_EVERY, exchange(conn, out)).await;
+        if let Some(read) = waited {
+            read?;
+        } else if !cancelled && !pool.is_awaited(wait.key) {
+            (cancelled, outcome) = (true, LockOutcome::Contended);
+            cancel(pool, conn).await?;
+        }
+    }
+}
+
+/// Feeds whole messages to the wait, up to the first that changes its state.
+fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerError> {
+    let mut state = Lock::Awaited;
+    feed(conn, |frame, side| {
+        state = lock.receive(frame, side);
+        state != Lock::Awaited
+    })?;
+    Ok(state)
+}
+
+/// Ends the transaction of a lock that no request goes on with.
+async fn end(
+    mut lock: RowLock,
+    conn: &mut ServerConn,
+    out: &mut BytesMut,
+) -> Result<(), ServerError> {
+    lock.end(out);
+    while receive(&mut lock, conn)? != Lock::Over {
+        exchange(conn, out).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! One group on a server connection: its batch is built and sent, and the answers go to its members.
+
+use super::exchange::{adopt, cancel, exchange, feed};
+use super::guard::RunGuard;
+use super::stats::RunStats;
+use crate::counters::Counters;
+use crate::messages;
+use crate::pool::{Pool, WaitResult, Waiter, Work};
+use crate::result_memory::ResultReservation;
+use crate::server::{ServerConn, ServerError, abandon};
+use bytes::BytesMut;
+use paceline_batch::learned::Learned;
+use paceline_batch::line::{Dispatch, Entry, LockOutcome, Strategy};
+use paceline_batch::strategy::{
+    self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
+};
+use paceline_batch::tally::{Fallback, Served};
+use paceline_net::optional_timeout;
+use paceline_relay::request::Underway;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After this time without an answer the members of a pipeline are relayed on other connections.
+const PIPELINE_STALL: Duration = Duration::from_millis(100);
+
+/// If the server has sent nothing for this long, and a member was cancelled or its time-out has expired, the group is cancelled on
+/// the server: it probably waits for a lock on the table.
+const CANCEL_AFTER: Duration = Duration::from_millis(20);
+
+/// Maximum number of bytes of answers that a pipeline keeps; its members are known to be short.
+const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
+
+/// A group on a server connection.
+pub(super) struct GroupRun {
+    /// `None` where the member has been answered or put back into the line.
+    pub(super) entries: Vec<Option<Entry<Waiter>>>,
+    /// `None` if it could not be built, and while it runs.
+    pub(super) batch: Option<Box<dyn Batch>>,
+    strategy: Option<Strategy>,
+    served: Served,
+    since: Instant,
+    /// How the flight of the rows ends.
+    pub(super) outcome: LockOutcome,
+}
+
+/// How a run ended.
+pub(super) enum Outcome {
+    /// The batch is complete; these members have their outcome.
+    Finished(Vec<Dealt>),
+    /// A shared answer is too long to be kept: its beginning, and its memory.
+    HandedOver(Underway, ResultReservation),
+}
+
+impl GroupRun {
+    pub(super) fn new(group: Dispatch<Waiter>) -> Self {
+        let entries = group.entries;
+        Self {
+            strategy: entries
+                .first()
+                .and_then(|e| e.spec.group)
+                .map(|id| id.strategy),
+            entries: entries.into_iter().map(Some).collect(),
+            batch: None,
+            served: Served::default(),
+            since: Instant::now(),
+            outcome: LockOutcome::Free,
+        }
+    }
+
+    /// Whether the connection already has the settings of the group.
+    pub(super) fn has_settings(&self, conn: &ServerConn) -> bool {
+        let first = self.entries.iter().flatten().next();
+        let request = first.and_then(|entry| entry.unit.request.as_deref());
+        request.is_none_or(|request| conn.side.has(&request.settings))
+    }
+
+    /// Sends the batch, as far as the socket takes it.
+    pub(super) async fn send(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<(), ServerError> {
+        out.clear();
+        let first = self.entries.iter().flatten().next();
+        let Some(first) = first.and_then(|entry| entry.unit.request.clone()) else {
+            return Ok(());
+        };
+        conn.info.request_begins(pool.shared.clock.seconds());
+        // If the server refuses the settings, each member gets the error when it is relayed alone.
+        if !adopt(&first, pool, conn).await? {
+            return Ok(());
+        }
+        self.build(pool, conn, out);
+        conn.side.notified = true;
+        conn.stream.write_now(out)?;
+        Ok(())
+    }
+
+    /// Appends the batch to `out`, if it can be built.
+    pub(super) fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
+        let entries = self.entries.iter().flatten();
+        let requests: Vec<&PlannedRequest> =
+            entries.filter_map(|e| e.unit.request.as_deref()).collect();
+        if let Some(strategy) = self
+            .strategy
+            .filter(|_| requests.len() == self.entries.len())
+        {
+            let chain = &pool.shared.chain;
+            self.batch = strategy::build(strategy, &requests, chain, &mut conn.side, out);
+        }
+    }
+
+    /// As [`GroupRun::receive`], within `query_timeout`. The members have the limit in common and left the line together: when the
+    /// time of the group is over, so is that of each member.
+    pub(super) async fn receive_in_time(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ServerError> {
+        let limit = pool.settings().query_timeout;
+        let received = {
+            // By reference: a future that is moved in would be stored twice.
+            let receiving = pin!(self.receive(pool, conn, out));
+            optional_timeout(limit, receiving).await
+        };
+        received.unwrap_or_else(|| {
+            let limit = pool.shared.config().paceline.timeouts.cancel_wait_timeout;
+            abandon(conn.key.clone(), limit);
+            Err(ServerError::QueryTimeout)
+        })
+    }
+
+    /// Reads the answers of the batch to the end. Those of a pipeline are distributed at once.
+    async fn receive(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ServerError> {
+        if self.strategy == Some(Strategy::Share) {
+            return self.receive_shared(pool, conn, out).await;
+        }
+        let mut dealt = Vec::new();
+        let Some(mut batch) = self.batch.take() else {
+            return Ok(Outcome::Finished(self.all_alone(Fallback::Unfit)));
+        };
+        let pipeline = self.strategy == Some(Strategy::Pipeline);
+        let stall = match pipeline {
+            true => PIPELINE_STALL,
+            false => CANCEL_AFTER,
+        };
+        let mut cancelled = false;
+        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+            if pipeline {
+                // Members that must be tried again wait for the end.
+                let answered =
+                    |dealt: &mut Dealt| matches!(dealt.verdict, MemberOutcome::Answer(_));
+                let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
+                self.count(pool, &answered);
+                self.distribute(answered);
+            }
+            match optional_timeout(stall, exchange(conn, out)).await {
+                Some(read) => read?,
+                None if pipeline => self.leave_stalled(pool, &mut *batch),
+                // Boxed: it is rare, and every run would pay for its state.
+                None if !cancelled && pool.must_cancel(self.entries.iter().flatten()) => {
+                    cancelled = true;
+                    Box::pin(cancel(pool, conn)).await?;
+                }
+                None => {}
+            }
+            if pipeline && conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
+                return Err(io::Error::other("an answer in a pipeline is too long").into());
+            }
+        }
+        self.batch = Some(batch);
+        Ok(Outcome::Finished(dealt))
+    }
+
+    /// Puts the members of a pipeline that has stalled back into the line, except the one that holds it up.
+    fn leave_stalled(&mut self, pool: &Arc<Pool>, batch: &mut dyn Batch) {
+        let abandoned = batch.abandon().unwrap_or_default();
+        self.count(pool, &abandoned);
+        let again = self.take_again(&abandoned);
+        for (entry, _) in &again {
+            if let Some(request) = &entry.unit.request {
+                request.template.pace.record(u32::MAX, 0);
+            }
+        }
+        pool.resubmit(again);
+    }
+
+    /// Ends the run: its rows are released, members that were not served are put back into the line. Returns what the connection
+    /// does next.
+    pub(super) fn finish(
+        &mut self,
+        guard: &mut RunGuard,
+        conn: &mut ServerConn,
+        dealt: &[Dealt],
+    ) -> Option<Work> {
+        let pool = &guard.pool;
+        pool.shared.busy_poll.message_received();
+        self.measure();
+        if let Some(batch) = &self.batch {
+            if batch.failed() {
+                Counters::count(&pool.shared.counters.errors);
+            }
+            if let Some(invalidation) = batch.invalidation() {
+                self.invalidate(pool, invalidation);
+            }
+        }
+        pool.stats.server_parsed(conn.side.take_parses());
+        conn.info.set_prepared(conn.side.prepared());
+        self.count(pool, dealt);
+        self.count_group(pool);
+        let again = self.take_again(dealt);
+        let rows = guard.take_rows().into_iter();
+        let rows = rows.map(|key| (key, self.outcome)).collect();
+        guard.pool.finish_run(conn, rows, again)
+    }
+
+    /// Records how long a group of writes of one template took.
+    fn measure(&self) {
+        let committed = self.batch.as_ref().is_some_and(|batch| !batch.failed());
+        let one_template = self
+            .strategy
+            .is_some_and(|s| !s.reads() && s != Strategy::Chain);
+        let first = self
+            .entries
+            .iter()
+            .flatten()
+            .find_map(|e| e.unit.request.as_ref());
+        if let Some(request) = first.filter(|_| committed && one_template) {
+            let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
+            let pace = &request.template.pace;
+            pace.record_group(micros, self.entries.len());
+        }
+    }
+
+    /// Drops the analyses of the members' templates. A refusal concerns the first one: only a chain has others, and of them nothing
+    /// is known.
+    fn invalidate(&self, pool: &Pool, invalidation: Invalidation) {
+        let mut instead = match invalidation {
+            Invalidation::Changed => None,
+            Invalidation::Refused(why) => Some(Learned::refused(why)),
+        };
+        let entries = self.entries.iter().flatten();
+        let requests = entries.filter_map(|entry| entry.unit.request.as_ref());
+        let mut seen = Vec::new();
+        for request in requests {
+            let template = (request.template.id, request.settings.id);
+            if !seen.contains(&template) {
+                seen.push(template);
+                pool.set_analysis(template.0, template.1, instead.take());
+            }
+        }
+    }
+
+    /// Counts the outcomes of members before the members get them.
+    fn count(&mut self, pool: &Pool, dealt: &[Dealt]) {
+        let mut stats = RunStats::default();
+        for Dealt { member, verdict } in dealt {
+            let entry = self.entries.get(*member).and_then(Option::as_ref);
+            let request = entry.and_then(|entry| entry.unit.request.as_ref());
+            if let (Some(request), MemberOutcome::Answer(answer)) = (request, verdict) {
+                stats.add(request, answer, &pool.stats);
+            }
+            if let Some(template) = request.and_then(|request| request.tally.as_ref())
+                && let Some(strategy) = self.strategy
+            {
+                match verdict {
+                    MemberOutcome::Answer(_) => self.served.one(template),
+                    MemberOutcome::Again(_, why) => template.came_back(strategy, *why),
+                }
+            }
+        }
+        stats.count(self.since, &pool.stats);
+    }
+
+    /// Counts the group itself at its end.
+    fn count_group(&mut self, pool: &Pool) {
+        if let (Some(strategy), Some(batch)) = (self.strategy, &self.batch) {
+            let committed = !strategy.reads() && !batch.failed();
+            let rows = batch.rows_written();
+            let members = self.served.count(strategy, rows, committed);
+            pool.stats.sizes.count(strategy, members);
+        }
+    }
+
+    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
+        let mut again = Vec::new();
+        for Dealt { member, verdict } in dealt {
+            if let MemberOutcome::Again(how, _) = verdict
+                && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
+            {
+                again.push((entry, *how));
+            }
+        }
+        again
+    }
+
+    /// Sends the members their answers.
+    pub(super) fn distribute(&mut self, dealt: Vec<Dealt>) {
+        for Dealt { member, verdict } in dealt {
+            if let MemberOutcome::Answer(answer) = verdict
+                && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
+            {
+                // A client that has left needs no answer.
+                let _ = entry.unit.answer.send(WaitResult::Answer(answer));
+            }
+        }
+    }
+
+    /// The outcome that all members are relayed alone.
+    pub(super) fn all_alone(&self, why: Fallback) -> Vec<Dealt> {
+        let alone = |member| Dealt {
+            member,
+            verdict: MemberOutcome::Again(Again::Alone, why),
+        };
+        (0..self.entries.len()).map(alone).collect()
+    }
+
+    /// The connection is lost. Reads are tried again; of writes a commit may have been under way, so each member gets the error that
+    /// it would have got alone. So do all members when their time is over.
+    pub(super) fn connection_lost(mut self, guard: RunGuard, error: &ServerError) {
+        let pool = &guard.pool;
+        Counters::count(&pool.shared.counters.errors);
+        let in_time = !matches!(error, ServerError::QueryTimeout);
+        let reads = self.strategy.filter(|strategy| strategy.reads());
+        if let Some(strategy) = reads.filter(|_| in_time) {
+            let alone = self.all_alone(Fallback::Lost);
+            self.count(pool, &alone);
+            let members = self.served.count(strategy, 0, false);
+            pool.stats.sizes.count(strategy, members);
+            return guard.connection_lost(self.take_again(&alone));
+        }
+        let message = match in_time {
+            true => messages::connection_lost(),
+            false => messages::timed_out("query timeout"),
+        };
+        for entry in self.entries.into_iter().flatten() {
+            let _ = entry.unit.answer.send(WaitResult::Fatal(message.clone()));
+        }
+        guard.connection_lost(Vec::new());
+    }
+}

@@ -1,0 +1,106 @@
+//! Runs of identical reads: the answer is kept for all members, or handed over to one of them when it becomes too long.
+
+use super::exchange::{cancel, exchange, feed};
+use super::guard::RunGuard;
+use super::run::{GroupRun, Outcome};
+use crate::pool::{Pool, PooledServer, WaitResult, Waiter};
+use crate::result_memory::ResultReservation;
+use crate::server::{ServerConn, ServerError};
+use bytes::BytesMut;
+use paceline_batch::line::{Entry, Strategy};
+use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
+use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
+use paceline_batch::tally::Fallback;
+use paceline_relay::request::Underway;
+use std::io;
+
+impl GroupRun {
+    /// Reads the answer to its end, or until there is no memory for more of it.
+    pub(super) async fn receive_shared(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<Outcome, ServerError> {
+        let Some(mut batch) = self.batch.take() else {
+            return Ok(Outcome::Finished(self.all_alone(Fallback::Unfit)));
+        };
+        let mut memory = ResultReservation::new(&pool.shared.result_memory);
+        let mut dealt = Vec::new();
+        let mut given_up = false;
+        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+            let kept = batch.kept() + conn.input.len();
+            let fits = kept <= ANSWER_BYTES_MAX;
+            if !(fits && memory.grow_to(kept)) {
+                match batch.hand_over(&conn.input) {
+                    Some(underway) => return Ok(Outcome::HandedOver(underway, memory)),
+                    None if fits => {}
+                    None => return Err(io::Error::other("too much in front of the rows").into()),
+                }
+            }
+            tokio::select! {
+                biased;
+                read = exchange(conn, out) => read?,
+                () = all_left(&mut self.entries), if !given_up => {
+                    given_up = true;
+                    // Boxed: it is rare, and every run would pay for its state.
+                    Box::pin(cancel(pool, conn)).await?;
+                }
+            }
+        }
+        self.batch = Some(batch);
+        share_memory(&mut dealt, memory);
+        Ok(Outcome::Finished(dealt))
+    }
+
+    /// Gives the connection, with the part of the answer that has arrived, to one member. The others, which have got nothing, are
+    /// relayed alone.
+    pub(super) fn hand_over(
+        self,
+        guard: RunGuard,
+        conn: Box<ServerConn>,
+        underway: Underway,
+        memory: ResultReservation,
+    ) {
+        let entries = self.entries.into_iter().flatten();
+        let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
+        let leader = waiting.next();
+        let others: Vec<_> = waiting.map(|entry| (entry, Again::Alone)).collect();
+        for (entry, _) in &others {
+            let request = entry.unit.request.as_ref();
+            if let Some(stats) = request.and_then(|request| request.tally.as_ref()) {
+                stats.came_back(Strategy::Share, Fallback::TooLong);
+            }
+        }
+        guard.pool.resubmit(others);
+        let server = PooledServer::with_underway(&guard.release(), conn, underway, memory);
+        if let Some(leader) = leader {
+            // If the client has left, the connection is dropped and closed.
+            let _ = leader.unit.answer.send(WaitResult::Server(server));
+        }
+    }
+}
+
+/// Makes the answers copies of one, which keeps its memory until the last copy is dropped.
+fn share_memory(dealt: &mut [Dealt], memory: ResultReservation) {
+    let mut answers = dealt
+        .iter_mut()
+        .filter_map(|dealt| match &mut dealt.verdict {
+            MemberOutcome::Answer(answer) => Some(answer),
+            MemberOutcome::Again(..) => None,
+        });
+    let Some(first) = answers.next() else {
+        return;
+    };
+    let kept = memory.keep(first.clone());
+    answers
+        .chain([first])
+        .for_each(|answer| *answer = kept.clone());
+}
+
+/// Returns when all members have left or cancelled.
+async fn all_left(entries: &mut [Option<Entry<Waiter>>]) {
+    for entry in entries.iter_mut().flatten() {
+        entry.unit.answer.closed().await;
+    }
+}

@@ -1,0 +1,39 @@
+//! What the members of a group add to the statistics of their pool: each is the query and the transaction that it would have been
+//! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
+
+use crate::stats::{Prepared, Stats, state_of};
+use paceline_relay::request::{Form, Request};
+use std::time::Instant;
+
+/// Members that are answered together.
+#[derive(Debug, Default)]
+pub(super) struct RunStats {
+    requests: u64,
+    received: u64,
+    sent: u64,
+    prepared: Prepared,
+}
+
+impl RunStats {
+    /// Adds a member and its answer.
+    pub(super) fn add(&mut self, request: &Request, answer: &[u8], stats: &Stats) {
+        self.requests += 1;
+        self.received += request.bytes.len() as u64;
+        self.sent += answer.len() as u64;
+        if request.form != Form::Simple {
+            request.frames().for_each(|frame| self.prepared.note(frame));
+        }
+        if let Some(state) = state_of(answer) {
+            stats.failed(state);
+        }
+    }
+
+    /// Counts the members, which have run since then.
+    pub(super) fn count(self, since: Instant, stats: &Stats) {
+        if self.requests > 0 {
+            stats.served_single(self.requests, since.elapsed());
+            stats.moved(self.received, self.sent);
+            stats.prepared(self.prepared);
+        }
+    }
+}

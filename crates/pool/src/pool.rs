@@ -1,0 +1,358 @@
+//! A pool: the server connections of one database and user, and the line in front of them.
+//!
+//! This file has the types; each file of the folder has one part of what a pool does. All of it happens under one short lock that
+//! is never held across an `await`.
+
+mod admin;
+mod analyses;
+mod check;
+mod checkout;
+mod config;
+mod dispatch;
+mod eviction;
+mod groups;
+mod growth;
+mod janitor;
+mod load;
+mod login_backoff;
+mod lookup;
+mod reconfigure;
+mod replicas;
+mod replication;
+mod servers;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wait;
+mod wait_timer;
+
+pub use analyses::Analysis;
+pub use checkout::Rows;
+pub use config::PoolConfig;
+pub use load::PoolLoad;
+pub use replication::ReplicationServer;
+pub(crate) use state::ExclusiveUse;
+pub use state::{DisconnectSignal, PoolState};
+
+use crate::address::Address;
+use crate::credentials::{ServerCredentials, ShownCredential};
+use crate::labels::PoolLabels;
+use crate::quota::{Quotas, Starving};
+use crate::result_memory::ResultReservation;
+use crate::server::{Generation, ServerConn, ServerList};
+use crate::settings::SettingsInForce;
+use crate::shared::Shared;
+use crate::stats::Stats;
+use analyses::Analyses;
+use arc_swap::{ArcSwap, Cache, Guard};
+use bytes::Bytes;
+use config::PolicyCell;
+use login_backoff::LoginBackoff;
+use paceline_batch::line::{Dispatch, Key, Keys, Line, WaitSpec, WaiterId};
+use paceline_batch::strategy::PlannedRequest;
+use paceline_relay::request::Underway;
+use replicas::Replicas;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot, watch};
+
+/// The settings of a pool, as one client reads them: without a shared access unless they have changed.
+pub type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
+
+/// The server connections of one database and user.
+pub struct Pool {
+    /// What all pools share.
+    pub shared: Arc<Shared>,
+    neighbours: Weak<dyn Neighbours>,
+    policy: PolicyCell,
+    /// The credential of the last client that logged in, for logins of the pool.
+    shown: ShownCredential,
+    /// The labels in metrics, from the first login of a client on.
+    pub labels: OnceLock<PoolLabels>,
+    /// The name in the console, from the first admission of a client on.
+    pub name: OnceLock<PoolName>,
+    /// Limits that the pool shares with others of its database and user.
+    pub quotas: Quotas,
+    settings: Arc<ArcSwap<SettingsInForce>>,
+    inner: Mutex<Inner>,
+    signals: Signals,
+    /// The server's default of `idle_session_timeout`, in milliseconds, as of the connection that was opened last.
+    idle_default_ms: AtomicU64,
+    /// Clients that are logged in.
+    pub clients: AtomicUsize,
+    /// Replication clients among them.
+    pub replication_clients: AtomicUsize,
+    /// Statistics.
+    pub stats: Stats,
+    server_list: ServerList,
+}
+
+/// The other pools, for a pool that needs one of their server connections closed.
+pub(crate) trait Neighbours: Send + Sync {
+    /// All pools of the process.
+    fn pools(&self) -> Vec<Arc<Pool>>;
+}
+
+/// The database and user that clients name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PoolName {
+    /// The database.
+    pub database: String,
+    /// The user.
+    pub user: String,
+}
+
+/// Wakes tasks that wait for something in a pool.
+#[derive(Default)]
+struct Signals {
+    /// To the wait timer: something changed that it has not taken into account.
+    look_again: Notify,
+    /// A connection was closed or suspended, or the last one of a generation was closed.
+    closed: Arc<Notify>,
+    /// An analysis ended.
+    analyzed: Notify,
+}
+
+/// The state under the lock.
+struct Inner {
+    line: Line<Waiter>,
+    /// Requests in flight that must not be tried again.
+    unwanted: FxHashMap<WaiterId, Unwanted>,
+    servers: Servers,
+    admin: AdminControl,
+    replication: Replicas,
+    analyses: Analyses,
+    timer: WaitTimer,
+    /// Since when the janitor has found neither clients nor connections, and no client has asked for the pool.
+    unused_since: Option<Instant>,
+}
+
+/// The server connections of a pool, and when further ones may be opened.
+struct Servers {
+    /// Idle connections; the one used last is taken first.
+    idle: Vec<Box<ServerConn>>,
+    /// Idle connections of a suspended pool; then `idle` is empty.
+    suspended: Vec<Box<ServerConn>>,
+    /// Maximum number of connections, the reserve included.
+    open_max: usize,
+    /// Connections that exist or are being opened.
+    open: usize,
+    /// Connections that are being opened.
+    opening: usize,
+    /// Connections that run `server_check_query`.
+    checking: usize,
+    /// While the pool has a connection, no further one is opened before this time.
+    grow_not_before: Instant,
+    /// The failed attempts, while there is no connection.
+    backoff: Option<LoginBackoff>,
+    /// There is no connection, and the limits of the database or user allow none.
+    starving: Option<Starving>,
+    /// No connection is closed for its age before this time.
+    retire_not_before: Instant,
+    /// New connections belong to this generation.
+    generation: Arc<Generation>,
+    /// Earlier generations that still have connections.
+    past: Vec<Weak<Generation>>,
+}
+
+/// What operators have ordered.
+struct AdminControl {
+    state: PoolState,
+    /// Statements that need the database without other sessions; some may have ended.
+    exclusive: Vec<Weak<ExclusiveUse>>,
+    killed_at: Option<Instant>,
+    /// To idle clients.
+    disconnect: watch::Sender<DisconnectSignal>,
+}
+
+/// The task that watches the time while requests wait.
+struct WaitTimer {
+    runs: bool,
+    wakes_at: Instant,
+    /// Clients that wait for long get a NOTICE not before this time.
+    notices_at: Instant,
+}
+
+/// A request in the line, and its client.
+pub(crate) struct Waiter {
+    /// What the connection is needed for.
+    pub(crate) purpose: Purpose,
+    /// `None`: the client relays the request itself.
+    pub(crate) request: Option<Arc<PlannedRequest>>,
+    /// To the client.
+    pub(crate) answer: oneshot::Sender<WaitResult>,
+    /// Whether the client has been told that it waits for long.
+    told_queued: bool,
+}
+
+/// What a server connection is needed for. PgBouncer does not count a login as a server assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client's request.
+    Request,
+    /// A query of Paceline's own during a client's login.
+    Login,
+}
+
+/// How a wait in the line ends.
+pub enum WaitResult {
+    /// A connection, on which the client relays its request.
+    Server(Box<PooledServer>),
+    /// The answer to the request, which a group has brought.
+    Answer(Bytes),
+    /// Messages with which the client's connection ends.
+    Fatal(Bytes),
+    /// The wait lasts long, and goes on here.
+    Queued(oneshot::Receiver<WaitResult>),
+}
+
+/// The result of asking for a server connection.
+pub enum CheckoutResult {
+    /// A connection was idle.
+    Server(Box<PooledServer>),
+    /// There is no server; the client's connection ends with these messages.
+    Refused(Bytes),
+    /// The request is in the line.
+    Waiting(WaiterId, oneshot::Receiver<WaitResult>),
+}
+
+/// A server connection that a client has checked out, and the rows that are in flight because of it. Dropping it returns both to
+/// the pool. A connection that was used and not given back is closed.
+pub struct PooledServer {
+    pool: Arc<Pool>,
+    conn: Option<Box<ServerConn>>,
+    keys: Keys,
+    used: bool,
+    underway: Option<(Underway, ResultReservation)>,
+}
+
+/// What a free server connection does next.
+pub(crate) enum Work {
+    /// Runs a group.
+    Group(Dispatch<Waiter>),
+    /// Probes these requests, which stay in the line.
+    Probe(Vec<(WaiterId, Arc<PlannedRequest>)>),
+    /// Waits for a row lock.
+    Lock(Box<LockWait>),
+}
+
+/// A row whose lock a server connection waits for.
+pub(crate) struct LockWait {
+    /// The row, which is in flight.
+    pub(crate) key: Key,
+    /// The first request that waits for the row. It stays in the line.
+    pub(crate) request: Arc<PlannedRequest>,
+    /// What the line knows of that request.
+    pub(crate) spec: WaitSpec,
+    /// Start of the wait.
+    pub(crate) since: Instant,
+}
+
+/// Why a request in flight must not be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unwanted {
+    /// Its client has cancelled it.
+    Cancelled,
+    /// Its client has disconnected. The attempt in flight goes on, as it does in PostgreSQL.
+    Left,
+}
+
+impl Pool {
+    /// A pool without connections.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        neighbours: Weak<dyn Neighbours>,
+        config: PoolConfig,
+        quotas: Quotas,
+        state: PoolState,
+    ) -> Self {
+        let now = Instant::now();
+        let signals = Signals::default();
+        let disconnect = match state {
+            PoolState::ShuttingDown => DisconnectSignal::Closing,
+            PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,
+        };
+        Self {
+            neighbours,
+            policy: PolicyCell::new(config.policy),
+            shown: ShownCredential::default(),
+            labels: OnceLock::new(),
+            name: OnceLock::new(),
+            quotas,
+            inner: Mutex::new(Inner {
+                line: Line::new(config.limits),
+                unwanted: FxHashMap::default(),
+                servers: Servers {
+                    idle: Vec::new(),
+                    suspended: Vec::new(),
+                    open_max: config.settings.open_max(),
+                    open: 0,
+                    opening: 0,
+                    checking: 0,
+                    grow_not_before: now,
+                    backoff: None,
+                    starving: None,
+                    retire_not_before: now,
+                    generation: Generation::new(Arc::new(config.address), &signals.closed),
+                    past: Vec::new(),
+                },
+                admin: AdminControl {
+                    state,
+                    exclusive: Vec::new(),
+                    killed_at: None,
+                    disconnect: watch::Sender::new(disconnect),
+                },
+                replication: Replicas::default(),
+                analyses: Analyses::new(&shared.template_names),
+                timer: WaitTimer {
+                    runs: false,
+                    wakes_at: now,
+                    notices_at: now,
+                },
+                unused_since: None,
+            }),
+            settings: Arc::new(ArcSwap::from_pointee(config.settings)),
+            signals,
+            idle_default_ms: AtomicU64::new(0),
+            clients: AtomicUsize::new(0),
+            replication_clients: AtomicUsize::new(0),
+            stats: Stats::default(),
+            server_list: ServerList::default(),
+            shared,
+        }
+    }
+
+    /// The settings in force; a reload may replace them at any time.
+    pub fn settings(&self) -> Guard<Arc<SettingsInForce>> {
+        self.settings.load()
+    }
+
+    /// The settings for one client, which reads them often.
+    pub fn settings_cache(&self) -> SettingsCache {
+        SettingsCache::from(Arc::clone(&self.settings))
+    }
+
+    /// The server's default of `idle_session_timeout`; zero for none.
+    pub fn idle_default(&self) -> Duration {
+        Duration::from_millis(self.idle_default_ms.load(Ordering::Relaxed))
+    }
+
+    /// Credentials for a server connection outside of the pool, which logs in as the pool does.
+    pub fn credentials(&self, address: &Address) -> ServerCredentials {
+        self.shared.credentials.of(address, &self.shown)
+    }
+
+    /// Shows the pool in the console from the first admission of a client on.
+    pub fn set_name(&self, database: &str, user: &str) {
+        self.name.get_or_init(|| PoolName {
+            database: database.to_owned(),
+            user: user.to_owned(),
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

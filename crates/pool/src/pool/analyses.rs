@@ -1,0 +1,196 @@
+//! What a pool has found out from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
+//! it reports under settings.
+
+use paceline_batch::learned::Learned;
+use paceline_batch::tally::{Names, Tallies, TemplateStats};
+use paceline_relay::server::StatementKey;
+use paceline_relay::settings::Settings;
+use paceline_relay::template::Template;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Maximum number of analyses per pool.
+const ANALYSES_MAX: usize = 8_192;
+
+/// Maximum number of accepted statements that a pool remembers.
+const ACCEPTED_MAX: usize = 8_192;
+
+/// Maximum number of settings whose parameters a pool remembers.
+const PARAMETERS_MAX: usize = 1_024;
+
+/// After this time a template that cannot be grouped is analysed again.
+const REFUSAL_LASTS: Duration = Duration::from_secs(60);
+
+/// A template under settings, by their ids.
+type Key = (u64, u64);
+
+/// What a pool has found out.
+pub(super) struct Analyses {
+    by_template: FxHashMap<Key, Entry>,
+    /// Statistics by template.
+    pub(super) stats: Tallies,
+    accepted: FxHashSet<Key>,
+    /// By settings, which keep their id as long as they are here.
+    parameters: FxHashMap<u64, (Arc<Settings>, Vec<(String, String)>)>,
+    /// The parameters are those of an earlier generation; the next connection may lead to another server.
+    pub(super) parameters_are_old: bool,
+}
+
+struct Entry {
+    progress: Progress,
+    /// `None` if the statistics were dropped.
+    stats: Weak<TemplateStats>,
+}
+
+enum Progress {
+    /// A client analyses the template after its own request.
+    Pending,
+    /// PostgreSQL is being asked.
+    Running,
+    /// The result, and its time.
+    Done(Arc<Learned>, Instant),
+}
+
+/// What is known of a template when a request arrives.
+pub enum Analysis {
+    /// The result of the analysis.
+    Done(Arc<Learned>),
+    /// Another client will analyse the template.
+    Pending,
+    /// PostgreSQL is being asked now.
+    Running,
+    /// The caller must analyse the template, and report the result by [`Pool::set_analysis`](super::Pool::set_analysis).
+    Needed,
+}
+
+impl Entry {
+    /// `None` if PostgreSQL must be asked again.
+    fn analysis(&self) -> Option<Analysis> {
+        match &self.progress {
+            Progress::Pending => Some(Analysis::Pending),
+            Progress::Running => Some(Analysis::Running),
+            Progress::Done(learned, since) => {
+                let holds = learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
+                holds.then(|| Analysis::Done(Arc::clone(learned)))
+            }
+        }
+    }
+}
+
+impl Analyses {
+    pub(super) fn new(names: &Arc<Names>) -> Self {
+        Self {
+            by_template: FxHashMap::default(),
+            stats: Tallies::new(Arc::clone(names)),
+            accepted: FxHashSet::default(),
+            parameters: FxHashMap::default(),
+            parameters_are_old: false,
+        }
+    }
+
+    /// Forgets what another server need not confirm.
+    pub(super) fn clear(&mut self) {
+        self.by_template.clear();
+        self.accepted.clear();
+    }
+
+    /// A connection of the current generation was opened.
+    pub(super) fn server_reached(&mut self) {
+        if std::mem::take(&mut self.parameters_are_old) {
+            self.parameters.clear();
+        }
+    }
+
+    pub(super) fn of(
+        &mut self,
+        template: &Arc<Template>,
+        settings: u64,
+    ) -> (Analysis, Arc<TemplateStats>) {
+        let key = (template.id, settings);
+        if let Some(entry) = self.by_template.get_mut(&key)
+            && let Some(analysis) = entry.analysis()
+        {
+            let stats = entry.stats.upgrade().filter(|stats| stats.is_current());
+            let stats = stats.unwrap_or_else(|| self.stats.of(template));
+            entry.stats = Arc::downgrade(&stats);
+            return (analysis, stats);
+        }
+        if self.by_template.len() >= ANALYSES_MAX {
+            self.by_template.clear();
+        }
+        let stats = self.stats.of(template);
+        let entry = Entry {
+            progress: Progress::Pending,
+            stats: Arc::downgrade(&stats),
+        };
+        self.by_template.insert(key, entry);
+        (Analysis::Needed, stats)
+    }
+
+    pub(super) fn started(&mut self, template: u64, settings: u64) {
+        // If the entry was dropped meanwhile, the next client asks again.
+        if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
+            entry.progress = Progress::Running;
+        }
+    }
+
+    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<Learned>) {
+        let key = (template, settings);
+        match (result, self.by_template.get_mut(&key)) {
+            (Some(result), Some(entry)) => {
+                entry.progress = Progress::Done(Arc::new(result), Instant::now());
+            }
+            (None, Some(_)) => {
+                self.by_template.remove(&key);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// The result of an analysis that is done.
+    pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<Learned>> {
+        match &self.by_template.get(&(template, settings))?.progress {
+            Progress::Done(learned, _) => Some(learned),
+            Progress::Pending | Progress::Running => None,
+        }
+    }
+
+    /// The results of all analyses that are done, by template.
+    pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<Learned>)> {
+        let entries = self.by_template.iter();
+        entries.filter_map(|((template, _), entry)| match &entry.progress {
+            Progress::Done(learned, _) => Some((*template, Arc::clone(learned))),
+            Progress::Pending | Progress::Running => None,
+        })
+    }
+
+    pub(super) fn add_accepted(&mut self, statements: &[StatementKey]) {
+        if self.accepted.len() >= ACCEPTED_MAX {
+            self.accepted.clear();
+        }
+        let keys = statements.iter().map(|s| (s.template(), s.settings()));
+        self.accepted.extend(keys);
+    }
+
+    pub(super) fn has_accepted(&self, template: u64, settings: u64) -> bool {
+        self.accepted.contains(&(template, settings))
+    }
+
+    pub(super) fn parameters(&self, settings: u64) -> Option<Vec<(String, String)>> {
+        let known = self.parameters.get(&settings);
+        known.map(|(_, parameters)| parameters.clone())
+    }
+
+    pub(super) fn set_parameters(
+        &mut self,
+        settings: &Arc<Settings>,
+        parameters: Vec<(String, String)>,
+    ) {
+        if self.parameters.len() >= PARAMETERS_MAX {
+            self.parameters.clear();
+        }
+        let known = (Arc::clone(settings), parameters);
+        self.parameters.insert(settings.id, known);
+    }
+}

@@ -1,0 +1,139 @@
+//! Server connections in the hands of clients: how they are handed over, used and returned.
+
+use super::{Pool, PooledServer, WaitResult, Waiter};
+use crate::result_memory::ResultReservation;
+use crate::server::ServerConn;
+use paceline_batch::line::{Entry, Keys};
+use paceline_relay::request::Underway;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl Waiter {
+    /// Tells a client once that it waits for long.
+    pub(super) fn tell_queued(&mut self) {
+        if std::mem::replace(&mut self.told_queued, true) {
+            return;
+        }
+        let (answer, result) = oneshot::channel();
+        let before = std::mem::replace(&mut self.answer, answer);
+        // If the client has left, the other end of the new channel is dropped, too.
+        let _ = before.send(WaitResult::Queued(result));
+    }
+}
+
+impl WaitResult {
+    /// The answer to the request, or its beginning, as far as it has arrived.
+    pub fn answer(&self) -> Option<&[u8]> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
+            Self::Fatal(_) | Self::Queued(_) => None,
+        }
+    }
+}
+
+/// The rows that are in flight because of a request.
+pub struct Rows<'a> {
+    pool: &'a Arc<Pool>,
+    keys: &'a mut Keys,
+}
+
+impl Rows<'_> {
+    /// Lets other requests have the rows, though this request goes on. The line makes no other request wait for one of its kind on
+    /// these rows again.
+    pub fn release_early(self) {
+        self.pool.release_rows_early(&std::mem::take(self.keys));
+    }
+}
+
+impl PooledServer {
+    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: Keys) -> Box<Self> {
+        Box::new(Self {
+            pool: Arc::clone(pool),
+            conn: Some(conn),
+            keys,
+            used: false,
+            underway: None,
+        })
+    }
+
+    /// A connection on which the answer to the client's read is arriving.
+    pub(crate) fn with_underway(
+        pool: &Arc<Pool>,
+        conn: Box<ServerConn>,
+        underway: Underway,
+        memory: ResultReservation,
+    ) -> Box<Self> {
+        let mut server = Self::new(pool, conn, Keys::Unknown);
+        server.used = true;
+        server.underway = Some((underway, memory));
+        server
+    }
+
+    /// Whether the client's request has not been sent yet.
+    pub fn is_fresh(&self) -> bool {
+        self.underway.is_none()
+    }
+
+    /// The part of the answer that has arrived, and its memory.
+    pub fn take_underway(&mut self) -> Option<(Underway, ResultReservation)> {
+        self.underway.take()
+    }
+
+    /// Takes the connection back from a client that has not received it.
+    pub(super) fn into_unused(mut self) -> Option<(Box<ServerConn>, Keys)> {
+        let keys = std::mem::take(&mut self.keys);
+        self.conn.take().map(|conn| (conn, keys))
+    }
+
+    /// The connection. From now on its state counts as unknown until [`PooledServer::give_back`]; `None` after that.
+    pub fn conn(&mut self) -> Option<&mut ServerConn> {
+        self.parts().map(|(conn, _)| conn)
+    }
+
+    /// The connection as by [`PooledServer::conn`], and the rows.
+    pub fn parts(&mut self) -> Option<(&mut ServerConn, Rows<'_>)> {
+        self.used = true;
+        let rows = Rows {
+            pool: &self.pool,
+            keys: &mut self.keys,
+        };
+        Some((self.conn.as_mut()?, rows))
+    }
+
+    /// Ends the flight of the rows and keeps the connection.
+    pub fn release_rows(&mut self) {
+        self.pool.release_rows(&std::mem::take(&mut self.keys));
+    }
+
+    /// Returns the connection to the pool, for other clients.
+    pub fn give_back(mut self) {
+        self.used = false;
+    }
+}
+
+impl Drop for PooledServer {
+    fn drop(&mut self) {
+        if let Some(mut conn) = self.conn.take() {
+            if self.used {
+                conn.is_left_unfinished();
+            }
+            self.pool.check_in((!self.used).then_some(conn), &self.keys);
+        }
+    }
+}
+
+impl Pool {
+    /// Gives a connection to the client whose request is next. Returns it if that client has left.
+    pub(crate) fn hand_over(
+        self: &Arc<Self>,
+        entry: Entry<Waiter>,
+        conn: Box<ServerConn>,
+    ) -> Option<(Box<ServerConn>, Keys)> {
+        let server = PooledServer::new(self, conn, entry.spec.keys);
+        match entry.unit.answer.send(WaitResult::Server(server)) {
+            Err(WaitResult::Server(server)) => server.into_unused(),
+            _ => None,
+        }
+    }
+}

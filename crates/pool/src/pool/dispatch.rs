@@ -1,0 +1,365 @@
+//! The line and the server connections: which request or group gets which connection, and what comes back.
+//!
+//! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
+
+use super::{
+    CheckoutResult, Inner, Pool, PooledServer, Purpose, Unwanted, WaitResult, Waiter, Work,
+};
+use crate::counters::Counters;
+use crate::group_run;
+use crate::server::ServerConn;
+use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, Next, WaitSpec, WaiterId};
+use paceline_batch::strategy::{Again, PlannedRequest};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+fn release_rows(inner: &mut Inner, now: Instant, keys: &Keys) {
+    for key in keys.as_slice() {
+        inner.line.release_rows(now, *key, LockOutcome::Free);
+    }
+}
+
+impl Pool {
+    /// Asks for a server connection for a client's request. `request` returns the request if it may join a group.
+    pub fn check_out(
+        self: &Arc<Self>,
+        spec: WaitSpec,
+        would_group: bool,
+        request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
+    ) -> CheckoutResult {
+        self.check_out_for(Purpose::Request, spec, would_group, request)
+    }
+
+    /// Asks for a server connection for a query of Paceline's own during a login.
+    pub fn check_out_for_login(self: &Arc<Self>) -> CheckoutResult {
+        self.check_out_for(Purpose::Login, WaitSpec::default(), false, || None)
+    }
+
+    fn check_out_for(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        spec: WaitSpec,
+        would_group: bool,
+        request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
+    ) -> CheckoutResult {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if !inner.servers.idle.is_empty() && inner.line.start_at_once(now, &spec) {
+            if let Some(conn) = self.take_idle(&mut inner, now) {
+                if purpose == Purpose::Request {
+                    self.stats.assigned_at_once();
+                }
+                return CheckoutResult::Server(PooledServer::new(self, conn, spec.keys));
+            }
+            release_rows(&mut inner, now, &spec.keys);
+        }
+        if inner.servers.open == 0
+            && let Some(message) = inner.servers.refusal(now)
+        {
+            return CheckoutResult::Refused(message);
+        }
+        let counters = &self.shared.counters;
+        if would_group {
+            Counters::count(&counters.would_have_grouped);
+        }
+        self.shared.busy_poll.request_queued();
+        let (answer, result) = oneshot::channel();
+        let waiter = Waiter {
+            purpose,
+            request: request(),
+            answer,
+            told_queued: false,
+        };
+        let id = inner.line.submit(now, spec, waiter);
+        counters.waiting.fetch_add(1, Ordering::Relaxed);
+        if inner.servers.open == 0 || !inner.servers.idle.is_empty() {
+            self.dispatch(&mut inner, now);
+        }
+        self.start_timer(&mut inner);
+        CheckoutResult::Waiting(id, result)
+    }
+
+    /// Lets other requests have the rows, though the request that uses them goes on.
+    pub(super) fn release_rows_early(self: &Arc<Self>, keys: &Keys) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.line.release_rows_early(now, keys.as_slice());
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+    }
+
+    /// Ends the flight of rows.
+    pub(super) fn release_rows(self: &Arc<Self>, keys: &Keys) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        release_rows(&mut inner, now, keys);
+        self.dispatch(&mut inner, now);
+    }
+
+    /// When a request entered the line. `None`: it has left the line.
+    pub fn waiting_since(&self, waiter: WaiterId) -> Option<Instant> {
+        self.lock().line.arrived(waiter)
+    }
+
+    /// Withdraws the request of a client that has disconnected. False: the request has left the line; if its group cannot serve it,
+    /// it is not tried again.
+    pub fn withdraw(self: &Arc<Self>, waiter: WaiterId) -> bool {
+        let withdrawn = self.take_out(waiter).is_some();
+        if !withdrawn {
+            self.set_unwanted(waiter, Unwanted::Left);
+        }
+        withdrawn
+    }
+
+    /// Takes a request out of the line. Requests behind it may get connections that were idle because of it.
+    pub(super) fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<Entry<Waiter>> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let entry = inner.line.withdraw(now, waiter)?;
+        let waiting = &self.shared.counters.waiting;
+        waiting.fetch_sub(1, Ordering::Relaxed);
+        self.dispatch(&mut inner, now);
+        Some(entry)
+    }
+
+    /// Takes a connection back, or counts it as lost (`None`), and ends the flight of rows.
+    pub(crate) fn check_in(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &Keys) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        release_rows(&mut inner, now, keys);
+        let mut retired = None;
+        match conn {
+            Some(mut conn) => match self.why_close(&mut inner, &conn, now) {
+                Some(why) => {
+                    // Its successor may need its slot.
+                    conn.slot = None;
+                    conn.closes_because(why);
+                    retired = Some(conn);
+                    self.lost(&mut inner);
+                }
+                None => {
+                    conn.idle_since = now;
+                    self.return_idle(&mut inner, conn);
+                }
+            },
+            None => self.lost(&mut inner),
+        }
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+        drop(inner);
+        if let Some(conn) = retired {
+            conn.terminate();
+        }
+    }
+
+    /// Makes a free connection idle, or suspends or closes it.
+    pub(super) fn return_idle(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>) {
+        if inner.may_serve(&conn) {
+            inner.servers.idle.push(conn);
+        } else {
+            self.suspend_or_close(inner, conn);
+        }
+    }
+
+    /// Ends a group run: puts members that were not served back into the line, ends the flight of rows, and returns what the
+    /// connection does next.
+    pub(crate) fn finish_run(
+        self: &Arc<Self>,
+        conn: &mut ServerConn,
+        rows: Vec<(Key, LockOutcome)>,
+        again: Vec<(Entry<Waiter>, Again)>,
+    ) -> Option<Work> {
+        let now = Instant::now();
+        self.shared.counters.came_back(again.len());
+        let mut inner = self.lock();
+        self.put_back(&mut inner, now, again, rows);
+        conn.idle_since = now;
+        // A connection that is about to be closed takes no further group.
+        let retires = inner.may_retire(&self.settings(), conn, now);
+        let serves = inner.may_serve(conn) && !retires && !self.must_yield(&inner, conn, now);
+        let next = serves.then(|| self.dequeue(&mut inner, now)).flatten();
+        if let Some(Work::Group(group)) = &next {
+            self.count_group(group);
+        }
+        // Requests on the rows may get connections that were idle because of them.
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+        next
+    }
+
+    /// Ends a group run whose connection is lost.
+    pub(crate) fn run_lost(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
+        let now = Instant::now();
+        self.shared.counters.came_back(again.len());
+        let mut inner = self.lock();
+        let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
+        self.put_back(&mut inner, now, again, rows.collect());
+        self.lost(&mut inner);
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+    }
+
+    /// Counts a connection as closed; another one may be opened.
+    pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
+        inner.servers.open -= 1;
+        self.place_replicas(inner, Instant::now());
+        // One attempt at a time: the server may be away.
+        let servers = &inner.servers;
+        let may_open = servers.opening == 0 && servers.grow_not_before <= Instant::now();
+        if may_open && inner.line.has_ready() && inner.servers.idle.is_empty() {
+            self.grow(inner);
+        }
+        self.signals.look_again.notify_one();
+        self.signals.closed.notify_waiters();
+    }
+
+    /// Puts members of a pipeline that has stalled back into the line.
+    pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
+        let now = Instant::now();
+        self.shared.counters.came_back(again.len());
+        let mut inner = self.lock();
+        self.put_back(&mut inner, now, again, Vec::new());
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+    }
+
+    /// Puts requests back into the line, and ends the flight of rows.
+    fn put_back(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        again: Vec<(Entry<Waiter>, Again)>,
+        mut rows: Vec<(Key, LockOutcome)>,
+    ) {
+        let mut cohorts: HashMap<Again, u64> = HashMap::new();
+        let mut entries = Vec::with_capacity(again.len());
+        for (mut entry, how) in again {
+            if how == Again::Blocked {
+                rows.iter_mut()
+                    .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
+                    .for_each(|(_, outcome)| *outcome = LockOutcome::Blocked);
+            } else if how != Again::Row {
+                entry.restart();
+            }
+            if entry.unit.answer.is_closed() {
+                continue;
+            }
+            if inner.unwanted.remove(&entry.waiter).is_some() {
+                let _ = entry.unit.answer.send(WaitResult::cancelled());
+                continue;
+            }
+            let waiting = &self.shared.counters.waiting;
+            waiting.fetch_add(1, Ordering::Relaxed);
+            let group = &mut entry.spec.group;
+            match (how, &entry.spec.keys) {
+                (Again::Line | Again::Blocked, _) => {}
+                (Again::Row, Keys::One(key)) => {
+                    *group = group.map(|mut id| {
+                        id.cohort = key.cohort();
+                        id
+                    });
+                }
+                (Again::Alone | Again::Row, _) => *group = None,
+                (Again::FirstHalf | Again::SecondHalf, _) => {
+                    let cohort = cohorts
+                        .entry(how)
+                        .or_insert_with(|| inner.line.new_cohort());
+                    *group = group.map(|mut id| {
+                        id.cohort = *cohort;
+                        id
+                    });
+                }
+            }
+            entries.push(entry);
+        }
+        self.fail_killed(inner, &mut entries);
+        inner.line.put_back(now, entries, rows);
+        let late = inner.line.time_out(now);
+        self.answer_late(late);
+    }
+
+    /// Hands idle connections to the requests and groups that are next.
+    pub(super) fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
+        inner.line.release_held(now);
+        self.reject_waiters(inner, now);
+        self.place_replicas(inner, now);
+        while inner.line.has_ready()
+            && let Some(conn) = self.take_idle(inner, now)
+        {
+            match self.dequeue(inner, now) {
+                Some(work) => self.start(inner, conn, work),
+                None => inner.servers.idle.push(conn),
+            }
+        }
+        let servers = &inner.servers;
+        if servers.open == 0 && inner.line.has_ready() && servers.grow_not_before <= now {
+            self.grow(inner);
+        }
+    }
+
+    /// What a free connection does next.
+    fn dequeue(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
+        loop {
+            match inner.line.next(now)? {
+                Next::Group(group) => {
+                    self.count_dequeued(&group.entries, now);
+                    return Some(Work::Group(group));
+                }
+                Next::Probe(waiters) => {
+                    let requests = inner.to_probe(waiters);
+                    if !requests.is_empty() {
+                        return Some(Work::Probe(requests));
+                    }
+                }
+                Next::Lock(waiter) => {
+                    if let Some(wait) = inner.lock_wait(now, waiter) {
+                        return Some(Work::Lock(wait));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts requests that have left the line together.
+    pub(super) fn count_dequeued(&self, entries: &[Entry<Waiter>], now: Instant) {
+        let waiting = &self.shared.counters.waiting;
+        waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        let is_request = |entry: &&Entry<Waiter>| entry.unit.purpose == Purpose::Request;
+        let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
+        let requests = entries.iter().filter(is_request);
+        self.stats.assigned(requests.map(waited));
+    }
+
+    /// Counts a group of writes that has a connection. (Before, the line may still change it.)
+    fn count_group(&self, group: &Dispatch<Waiter>) {
+        let members = group.entries.len();
+        let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
+        if members > 1 && !group.entries.first().is_some_and(reads) {
+            self.shared.counters.group_sent(members);
+        }
+    }
+
+    /// Gives a connection to the client of a single request, or starts a group run.
+    fn start(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
+        let mut single = match work {
+            Work::Group(group) if group.entries.len() == 1 => group,
+            other => {
+                if let Work::Group(group) = &other {
+                    self.count_group(group);
+                }
+                tokio::spawn(group_run::run_groups(Arc::clone(self), conn, other));
+                return;
+            }
+        };
+        if let Some(entry) = single.entries.pop()
+            && let Some((conn, keys)) = self.hand_over(entry, conn)
+        {
+            // The client left in this moment.
+            release_rows(inner, Instant::now(), &keys);
+            inner.servers.idle.push(conn);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Pools of one database that may have two server connections together.
+
+use super::*;
+use crate::pools::Pools;
+use paceline_batch::line::WaitSpec;
+use paceline_config::Config;
+
+fn pools() -> [Arc<Pool>; 2] {
+    let file = "[databases.app]\nprimary = \"postgres://db\"\nmax_db_connections = 2";
+    let config = Config::from_toml(file, "").unwrap();
+    let pools = Pools::new(Arc::new(config));
+    ["web", "batch"].map(|user| pools.pool("app", user).unwrap())
+}
+
+/// A place for one more, as if the pool had so many already.
+fn slot(pool: &Arc<Pool>, has: usize) -> Option<ServerSlot> {
+    let mut inner = pool.lock();
+    let before = std::mem::replace(&mut inner.servers.open, has);
+    let slot = pool.server_slot(&mut inner, &pool.settings());
+    inner.servers.open = before;
+    slot
+}
+
+/// Somebody stands in the line.
+fn wait_in(pool: &Arc<Pool>) {
+    let (answer, _) = tokio::sync::oneshot::channel();
+    let waiter = crate::pool::Waiter {
+        purpose: crate::pool::Purpose::Request,
+        request: None,
+        answer,
+        told_queued: false,
+    };
+    let mut inner = pool.lock();
+    inner
+        .line
+        .submit(Instant::now(), WaitSpec::default(), waiter);
+}
+
+#[tokio::test]
+async fn who_has_some_leaves_a_place_to_who_has_none() {
+    let [web, batch] = pools();
+    wait_in(&batch);
+    let both = [slot(&web, 0), slot(&web, 1)];
+    assert!(both.iter().all(Option::is_some));
+    assert!(slot(&batch, 0).is_none() && batch.lock().servers.starving.is_some());
+    drop(both);
+    assert!(slot(&web, 1).is_none(), "batch has none and waits");
+    assert!(slot(&batch, 0).is_some() && batch.lock().servers.starving.is_none());
+    assert!(slot(&web, 1).is_some());
+}
+
+/// What a pool only keeps in store is not taken from others.
+#[tokio::test]
+async fn a_pool_where_nobody_waits_is_not_hungry() {
+    let [web, batch] = pools();
+    let _both = [slot(&web, 0), slot(&web, 1)];
+    assert!(slot(&batch, 0).is_none() && batch.lock().servers.starving.is_none());
+}

@@ -1,0 +1,56 @@
+//! What a pool does at one moment, for metrics. The lock is held only to count and to copy pointers.
+
+use super::Pool;
+use paceline_batch::tally::StatsSnapshot;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Clients and server connections of a pool, by what they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolLoad {
+    /// Clients that do not wait: idle, or with a server connection.
+    pub clients_active: u64,
+    /// Requests in the line, at most one per client.
+    pub clients_waiting: u64,
+    /// Server connections in use.
+    pub servers_active: u64,
+    /// Idle server connections.
+    pub servers_idle: u64,
+    /// Server connections that are being opened.
+    pub servers_opening: u64,
+    /// Server connections that run `server_check_query`.
+    pub servers_tested: u64,
+    /// Maximum number of server connections.
+    pub servers_max: u64,
+    /// How long the first request in the line has waited.
+    pub longest_wait: Duration,
+}
+
+impl Pool {
+    /// The load of the pool, and the statistics of its templates.
+    pub fn load(&self) -> (PoolLoad, StatsSnapshot) {
+        let inner = self.lock();
+        let servers = &inner.servers;
+        let waiting = inner.line.len();
+        let idle = servers.idle.len() + servers.suspended.len();
+        let (open, opening, tested) = (servers.open, servers.opening, servers.checking);
+        let oldest = inner.line.oldest();
+        let stats = inner.analyses.stats.census();
+        drop(inner);
+        // A login that asks for a user waits here, too, and is no client of this pool.
+        let clients = self.clients.load(Ordering::Relaxed).max(waiting);
+        let load = PoolLoad {
+            clients_active: (clients - waiting) as u64,
+            clients_waiting: waiting as u64,
+            servers_active: open.saturating_sub(idle + opening + tested) as u64,
+            servers_idle: idle as u64,
+            servers_opening: opening as u64,
+            servers_tested: tested as u64,
+            servers_max: self.settings().size as u64,
+            longest_wait: oldest.map_or(Duration::ZERO, |since| {
+                Instant::now().saturating_duration_since(since)
+            }),
+        };
+        (load, stats)
+    }
+}

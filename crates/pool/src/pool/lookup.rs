@@ -1,0 +1,89 @@
+//! Access of clients to what the pool has found out from PostgreSQL.
+
+use super::{Analysis, Pool};
+use crate::server::ServerConn;
+use paceline_batch::learned::Learned;
+use paceline_batch::tally::TemplateStats;
+use paceline_relay::server::StatementKey;
+use paceline_relay::settings::Settings;
+use paceline_relay::template::Template;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request waits for an analysis of its template that runs.
+const ANALYSIS_AWAITED_MAX: Duration = Duration::from_millis(50);
+
+impl Pool {
+    /// What is known of a template under settings, and its statistics.
+    pub fn analysis(
+        &self,
+        template: &Arc<Template>,
+        settings: u64,
+    ) -> (Analysis, Arc<TemplateStats>) {
+        // Computed before the lock is taken: it reads the whole text.
+        template.name();
+        self.lock().analyses.of(template, settings)
+    }
+
+    /// Notes that PostgreSQL is being asked about a template.
+    pub(crate) fn analysis_started(&self, template: u64, settings: u64) {
+        self.lock().analyses.started(template, settings);
+    }
+
+    /// What is known of a template when the analysis that runs has ended, or [`Analysis::Pending`] after a short time. Without
+    /// the result, requests on one row would occupy all connections of the pool.
+    pub async fn analysis_soon(&self, template: &Arc<Template>, settings: u64) -> Analysis {
+        let ended = async {
+            loop {
+                let analyzed = self.signals.analyzed.notified();
+                match self.analysis(template, settings).0 {
+                    Analysis::Running => analyzed.await,
+                    other => return other,
+                }
+            }
+        };
+        let analysis = tokio::time::timeout(ANALYSIS_AWAITED_MAX, ended).await;
+        analysis.unwrap_or(Analysis::Pending)
+    }
+
+    /// Ends an analysis. `None`: there is no result, and the next client asks again.
+    pub fn set_analysis(&self, template: u64, settings: u64, result: Option<Learned>) {
+        self.lock().analyses.set(template, settings, result);
+        self.signals.analyzed.notify_waiters();
+    }
+
+    /// Whether the template calls functions that may change the session; `None` if that is not known.
+    pub fn changes_session(&self, template: u64, settings: u64) -> Option<bool> {
+        let inner = self.lock();
+        let learned = inner.analyses.done(template, settings);
+        learned.map(|learned| learned.taints)
+    }
+
+    /// Notes that PostgreSQL has accepted these statements under their settings.
+    pub fn add_accepted(&self, statements: &[StatementKey]) {
+        self.lock().analyses.add_accepted(statements);
+    }
+
+    /// Whether PostgreSQL has accepted this statement under these settings before.
+    pub fn has_accepted(&self, template: u64, settings: u64) -> bool {
+        self.lock().analyses.has_accepted(template, settings)
+    }
+
+    /// The parameters that PostgreSQL reports to a client with these settings, if they are known.
+    pub fn parameters(&self, settings: u64) -> Option<Vec<(String, String)>> {
+        self.lock().analyses.parameters(settings)
+    }
+
+    /// Remembers these parameters, unless the connection that reported them is to be replaced.
+    pub fn set_parameters(
+        &self,
+        settings: &Arc<Settings>,
+        parameters: Vec<(String, String)>,
+        conn: &ServerConn,
+    ) {
+        let mut inner = self.lock();
+        if inner.servers.is_current(conn) {
+            inner.analyses.set_parameters(settings, parameters);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Changes of a pool's configuration while it works.
+
+use super::{Inner, Pool, PoolConfig};
+use crate::address::Address;
+use crate::close_reason;
+use crate::server::Generation;
+use paceline_batch::learned::Policy;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Pool {
+    /// What may be grouped.
+    pub fn policy(&self) -> Policy {
+        self.policy.get()
+    }
+
+    /// Where new connections lead.
+    pub fn address(&self) -> Arc<Address> {
+        Arc::clone(&self.lock().servers.generation.address)
+    }
+
+    /// Applies a new configuration. Connections that lead elsewhere, or exceed the new limit, are closed when they are free.
+    pub(crate) fn reconfigure(self: &Arc<Self>, config: PoolConfig) {
+        self.policy.set(config.policy);
+        let open_max = config.settings.open_max();
+        let settings = Arc::new(config.settings);
+        self.settings.store(Arc::clone(&settings));
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.servers.open_max = open_max;
+        inner.hasten_retirement(&settings, now);
+        inner.line.set_limits(config.limits);
+        if !inner.servers.generation.address.leads_to(&config.address) {
+            self.change_address(&mut inner, config.address);
+        }
+        let servers = &mut inner.servers;
+        while servers.open > open_max
+            && let Some(mut conn) = servers.idle.pop().or_else(|| servers.suspended.pop())
+        {
+            servers.open -= 1;
+            conn.closes_because(close_reason::TOO_MANY);
+            conn.terminate();
+        }
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+        // Requests that wait may now have waited long enough for a further connection.
+        self.signals.look_again.notify_one();
+    }
+
+    /// Leads new connections elsewhere, and forgets what was found out from the former server.
+    fn change_address(&self, inner: &mut Inner, address: Address) {
+        self.shared.quotas.change_user(&self.quotas, &address.user);
+        inner.analyses.clear();
+        let next = Generation::new(Arc::new(address), &self.signals.closed);
+        self.begin_generation(inner, next, close_reason::CONFIGURATION_CHANGED);
+        inner.replication.replace();
+    }
+}

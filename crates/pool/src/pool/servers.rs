@@ -1,0 +1,46 @@
+//! Bookkeeping of a pool's server connections.
+
+use super::{Pool, Servers};
+use crate::server::{ServerConn, ServerInfo, ServerSnapshot};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Servers {
+    /// Whether the connection belongs to the current generation.
+    pub(super) fn is_current(&self, conn: &ServerConn) -> bool {
+        let generation = conn.generation.as_ref();
+        generation.is_some_and(|guard| guard.is_of(&self.generation))
+    }
+
+    /// Closes all idle and suspended connections.
+    pub(super) fn close_idle(&mut self) {
+        let idle = self.idle.drain(..).chain(self.suspended.drain(..));
+        let closed = idle.map(|conn| conn.terminate()).count();
+        self.open -= closed;
+    }
+
+    /// The error for a client that needs a connection now, if the last login of the pool was refused for good.
+    pub(super) fn refusal(&self, now: Instant) -> Option<Bytes> {
+        let backoff = self.backoff.as_ref().filter(|backoff| now < backoff.until);
+        backoff.and_then(|backoff| backoff.message.clone())
+    }
+
+    /// The next attempt may succeed although earlier ones failed.
+    pub(super) fn forget_failures(&mut self) {
+        self.backoff = None;
+        self.grow_not_before = Instant::now();
+    }
+}
+
+impl Pool {
+    /// The server connections, for the console.
+    pub fn servers(&self) -> Vec<ServerSnapshot> {
+        let inner = self.lock();
+        let idle = inner.servers.idle.iter().chain(&inner.servers.suspended);
+        let idle: Vec<Arc<ServerInfo>> = idle.map(|conn| Arc::clone(&conn.info)).collect();
+        let generation = Arc::downgrade(&inner.servers.generation);
+        drop(inner);
+        self.server_list.snapshot(&idle, &generation)
+    }
+}

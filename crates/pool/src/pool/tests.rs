@@ -1,0 +1,272 @@
+//! Pools without a server.
+
+use super::*;
+use crate::pools::Pools;
+use crate::quota::Full;
+use crate::server::{GenerationGuard, ServerError};
+use bytes::BytesMut;
+use paceline_batch::line::Next;
+use paceline_config::Config;
+use paceline_net::Stream;
+use paceline_relay::server::StatementKey;
+use paceline_wire::ErrorResponse;
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// For failures only.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// No server listens there.
+const FILE: &str = "[databases.app]\nprimary = \"postgres://127.0.0.1:1\"";
+
+impl Pool {
+    pub(crate) fn is_active(&self) -> bool {
+        self.lock().admin.state == PoolState::Active
+    }
+
+    /// Dequeues a request on this row for a further connection. `None`: the row is in flight.
+    pub(crate) fn dequeue_one(
+        &self,
+        row: &Keys,
+    ) -> Option<(Dispatch<Waiter>, oneshot::Receiver<WaitResult>)> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let (answer, waits) = oneshot::channel();
+        let waiter = Waiter {
+            purpose: Purpose::Request,
+            request: None,
+            answer,
+            told_queued: false,
+        };
+        let spec = WaitSpec {
+            keys: row.clone(),
+            ..WaitSpec::default()
+        };
+        let waiter = inner.line.submit(now, spec, waiter);
+        let dispatch = inner.line.next(now);
+        match dispatch {
+            Some(Next::Group(dispatch)) => {
+                inner.servers.open += 1;
+                Some((dispatch, waits))
+            }
+            _ => {
+                inner.line.withdraw(now, waiter);
+                None
+            }
+        }
+    }
+
+    /// Begins an attempt to open a connection.
+    fn attempt(&self) -> Arc<Generation> {
+        let mut inner = self.lock();
+        inner.servers.open += 1;
+        inner.servers.opening += 1;
+        Arc::clone(&inner.servers.generation)
+    }
+
+    /// Opens a connection; returns its other end.
+    fn connect(self: &Arc<Self>) -> UnixStream {
+        let generation = self.attempt();
+        let (conn, server) = conn(self, &generation);
+        self.opened(generation, Ok(conn));
+        server
+    }
+}
+
+fn conn(pool: &Pool, generation: &Arc<Generation>) -> (Box<ServerConn>, UnixStream) {
+    let (socket, server) = UnixStream::pair().unwrap();
+    let none = pool.shared.settings_book.none();
+    let mut conn = ServerConn::new(Stream::unix(socket), &generation.address, &none, 0);
+    conn.generation = Some(GenerationGuard::new(generation, &conn.stream));
+    (Box::new(conn), server)
+}
+
+fn config(settings: &str) -> Config {
+    Config::from_toml(&format!("[paceline]\n{settings}\n{FILE}"), "").unwrap()
+}
+
+fn pools_with(settings: &str) -> (Arc<Pools>, Arc<Pool>) {
+    let pools = Pools::new(Arc::new(config(settings)));
+    let pool = pools.pool("app", "web").unwrap();
+    (pools, pool)
+}
+
+fn pool_with(settings: &str) -> Arc<Pool> {
+    pools_with(settings).1
+}
+
+fn elsewhere() -> Arc<Config> {
+    let text = FILE.replace("127.0.0.1:1", "somebody@127.0.0.2:1");
+    Arc::new(Config::from_toml(&text, "").unwrap())
+}
+
+fn unreachable() -> Result<Box<ServerConn>, ServerError> {
+    Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+}
+
+fn failure() -> Result<Box<ServerConn>, ServerError> {
+    let mut out = BytesMut::new();
+    ErrorResponse::fatal("28P01", "wrong password").write(&mut out);
+    Err(ServerError::Refused(out.freeze()))
+}
+
+fn refuses(pool: &Pool) -> bool {
+    pool.lock().servers.refusal(Instant::now()).is_some()
+}
+
+fn shown(password: &str) -> crate::credentials::Credential {
+    crate::credentials::Credential::Password(paceline_config::Secret::new(password.to_owned()))
+}
+
+/// Puts a request into the line.
+fn wait_in(pool: &Arc<Pool>) -> oneshot::Receiver<WaitResult> {
+    match pool.check_out(WaitSpec::default(), false, || None) {
+        CheckoutResult::Waiting(_, waits) => waits,
+        CheckoutResult::Server(_) | CheckoutResult::Refused(_) => panic!("the request waits"),
+    }
+}
+
+#[tokio::test]
+async fn failures_belong_to_a_generation_and_a_password() {
+    let pool = pool_with("");
+    pool.set_shown(&shown("old"));
+    pool.opened(pool.attempt(), failure());
+    assert!(refuses(&pool));
+    pool.set_shown(&shown("old"));
+    assert!(refuses(&pool), "nothing is new");
+    pool.set_shown(&shown("new"));
+    assert!(!refuses(&pool));
+    assert!(pool.lock().servers.grow_not_before <= Instant::now());
+    pool.opened(pool.attempt(), failure());
+    assert!(refuses(&pool));
+    pool.reconnect();
+    assert!(!refuses(&pool));
+}
+
+/// As in PgBouncer, clients get an error only if a login is refused.
+#[tokio::test]
+async fn clients_wait_for_a_server_that_cannot_be_reached() {
+    let pool = pool_with("");
+    pool.opened(pool.attempt(), unreachable());
+    assert!(!refuses(&pool));
+    let mut waits = wait_in(&pool);
+    assert_eq!(pool.lock().servers.opening, 0, "no attempt before its time");
+    assert!(pool.lock().servers.grow_not_before > Instant::now());
+    pool.opened(pool.attempt(), unreachable());
+    let later = wait_in(&pool);
+    assert!(waits.try_recv().is_err());
+    pool.opened(pool.attempt(), failure());
+    for waits in [waits, later] {
+        assert!(matches!(waits.await, Ok(WaitResult::Fatal(_))));
+    }
+    assert!(refuses(&pool));
+}
+
+/// Requests go on waiting for a connection of the new generation.
+#[tokio::test]
+async fn a_failure_of_an_earlier_generation_is_ignored() {
+    let pool = pool_with("");
+    let generation = pool.attempt();
+    let mut waits = wait_in(&pool);
+    pool.reconnect();
+    pool.opened(generation, failure());
+    assert!(!refuses(&pool));
+    assert!(waits.try_recv().is_err());
+    // Another attempt is made for the request that waits.
+    assert_eq!(pool.lock().servers.opening, 1);
+}
+
+#[tokio::test]
+async fn parameters_are_those_of_the_current_server() {
+    let pool = pool_with("");
+    let _server = pool.connect();
+    let (first, _other_end) = conn(&pool, &pool.attempt());
+    pool.set_parameters(&pool.shared.settings_book.none(), Vec::new(), &first);
+    assert!(pool.parameters(0).is_some());
+    pool.reconnect();
+    assert!(pool.parameters(0).is_some(), "nothing better is known");
+    let _server = pool.connect();
+    assert!(pool.parameters(0).is_none());
+    pool.set_parameters(&pool.shared.settings_book.none(), Vec::new(), &first);
+    assert!(pool.parameters(0).is_none(), "it comes from before");
+}
+
+#[tokio::test]
+async fn what_was_found_out_from_another_server_is_forgotten() {
+    let (pools, pool) = pools_with("");
+    pool.add_accepted(&[StatementKey::new(7, 0)]);
+    pools.set_config(Arc::new(config("")));
+    assert!(pool.has_accepted(7, 0), "it leads to the same place");
+    pools.set_config(elsewhere());
+    assert!(!pool.has_accepted(7, 0));
+    let other = pools.auth_pool("app", "somebody").unwrap();
+    assert!(pool.quotas.share(&other.quotas, Full::User));
+}
+
+/// Else it would keep others from a slot that it cannot use.
+#[tokio::test]
+async fn a_suspended_pool_does_not_starve() {
+    let pool = pool_with("max_db_connections = 1");
+    pool.lock().servers.starving = Some(pool.quotas.starving(Full::Database));
+    pool.set_state(PoolState::Suspended);
+    assert!(!pool.quotas.others_starve());
+}
+
+#[tokio::test]
+async fn a_pool_does_not_starve_while_an_exclusive_statement_runs() {
+    let pool = pool_with("max_db_connections = 1");
+    pool.lock().servers.starving = Some(pool.quotas.starving(Full::Database));
+    let running = Arc::new(ExclusiveUse);
+    pool.exclude(&Arc::downgrade(&running));
+    assert!(!pool.quotas.others_starve());
+}
+
+#[tokio::test]
+async fn the_wait_timer_is_woken_when_more_connections_are_allowed() {
+    let (pools, pool) = pools_with("default_pool_size = 1");
+    let told = || tokio::time::timeout(LIMIT, pool.signals.look_again.notified());
+    pool.set_state(PoolState::Suspended);
+    told().await.unwrap();
+    pool.set_state(PoolState::Active);
+    told().await.unwrap();
+    let larger = Arc::new(config("default_pool_size = 2"));
+    pools.set_config(larger);
+    told().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shorter_lifetime_holds_for_connections_in_use() {
+    let (pools, pool) = pools_with("");
+    let _server = pool.connect();
+    let CheckoutResult::Server(server) = pool.check_out(WaitSpec::default(), false, || None) else {
+        panic!("there is a connection");
+    };
+    // As if another one had just been replaced.
+    pool.lock().servers.retire_not_before = Instant::now() + Duration::from_secs(3_600);
+    pools.set_config(Arc::new(config("server_lifetime = 0")));
+    drop(server);
+    assert_eq!(pool.lock().servers.open, 0);
+}
+
+/// Its slot is free for its successor.
+#[tokio::test]
+async fn a_retired_connection_leaves_its_slot_to_the_next() {
+    let pool = pool_with("max_db_connections = 1\nserver_lifetime = 0");
+    let (generation, settings) = (pool.attempt(), Arc::clone(&pool.settings()));
+    let (mut conn, _server) = conn(&pool, &generation);
+    conn.slot = Some(pool.quotas.server_slot(&settings).unwrap());
+    pool.lock().servers.opening -= 1;
+    let _waits = wait_in(&pool);
+    pool.check_in(Some(conn), &Keys::Unknown);
+    let inner = pool.lock();
+    assert_eq!((inner.servers.open, inner.servers.opening), (1, 1));
+}
+
+#[tokio::test]
+async fn a_suspended_pool_shows_its_connections_as_idle() {
+    let pool = pool_with("");
+    let _server = pool.connect();
+    pool.set_state(PoolState::Suspended);
+    let servers = pool.servers();
+    assert!(servers.len() == 1 && servers.iter().all(|server| server.idle));
+}

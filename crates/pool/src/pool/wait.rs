@@ -1,0 +1,158 @@
+//! Requests that wait for a row: what a free server connection does for them, and how cancel requests and time-outs end a wait.
+
+use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
+use crate::messages;
+use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaiterId};
+use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::strategy::probe;
+use paceline_wire::ErrorResponse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// The result of a probe.
+pub(crate) type Probed = (WaiterId, probe::Probed);
+
+impl Inner {
+    /// The requests to be probed.
+    pub(super) fn to_probe(&self, waiters: Vec<WaiterId>) -> Vec<(WaiterId, Arc<PlannedRequest>)> {
+        let request = |id: WaiterId| {
+            let (_, waiter) = self.line.get(id)?;
+            Some((id, Arc::clone(waiter.request.as_ref()?)))
+        };
+        waiters.into_iter().filter_map(request).collect()
+    }
+
+    /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
+    pub(super) fn lock_wait(&mut self, now: Instant, waiter: WaiterId) -> Option<Box<LockWait>> {
+        let (spec, waiter) = self.line.get(waiter)?;
+        let Keys::One(key) = spec.keys else {
+            return None;
+        };
+        let (spec, request) = (spec.clone(), waiter.request.clone());
+        let Some(request) = request else {
+            self.line.release_rows(now, key, LockOutcome::Blocked);
+            return None;
+        };
+        Some(Box::new(LockWait {
+            key,
+            request,
+            spec,
+            since: now,
+        }))
+    }
+}
+
+impl Pool {
+    /// Cancels a request. If it is in the line, its client gets 57014; if it is in flight, it is not tried again. Returns false
+    /// if it is in flight.
+    pub fn cancel(self: &Arc<Self>, waiter: WaiterId) -> bool {
+        let Some(entry) = self.take_out(waiter) else {
+            self.set_unwanted(waiter, Unwanted::Cancelled);
+            return false;
+        };
+        let _ = entry.unit.answer.send(WaitResult::cancelled());
+        true
+    }
+
+    /// Ends the client of a request in line with this error. False: the request is not in the line.
+    pub fn disconnect_waiter(self: &Arc<Self>, waiter: WaiterId, error: ErrorResponse) -> bool {
+        let Some(entry) = self.take_out(waiter) else {
+            return false;
+        };
+        // A client that has left needs no answer.
+        let _ = entry
+            .unit
+            .answer
+            .send(WaitResult::Fatal(messages::fatal(&error)));
+        true
+    }
+
+    pub(super) fn set_unwanted(&self, waiter: WaiterId, why: Unwanted) {
+        self.lock().unwanted.insert(waiter, why);
+    }
+
+    /// The client of a request that must not be tried again has its answer.
+    pub fn forget(&self, waiter: WaiterId) {
+        self.lock().unwanted.remove(&waiter);
+    }
+
+    /// Whether one of these requests in flight was cancelled, or a time-out of it has expired.
+    pub(crate) fn must_cancel<'a>(
+        &self,
+        mut entries: impl Iterator<Item = &'a Entry<Waiter>>,
+    ) -> bool {
+        let (now, inner) = (Instant::now(), self.lock());
+        let cancelled = |waiter| inner.unwanted.get(waiter) == Some(&Unwanted::Cancelled);
+        entries.any(|entry| cancelled(&entry.waiter) || entry.is_late(now))
+    }
+
+    /// Whether a request still waits for the row.
+    pub(crate) fn is_awaited(&self, key: Key) -> bool {
+        self.lock().line.is_awaited(key)
+    }
+
+    /// PostgreSQL has granted the lock: takes the requests that go on with it.
+    pub(crate) fn take_locked(&self, wait: &LockWait) -> Dispatch<Waiter> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let entries = inner.line.take_locked(now, wait.key, &wait.spec);
+        self.count_dequeued(&entries, now);
+        Dispatch { entries }
+    }
+
+    /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.
+    pub(crate) fn probed(self: &Arc<Self>, probed: Vec<Probed>) -> Vec<WaiterId> {
+        let now = Instant::now();
+        let mut answered = Vec::new();
+        let mut inner = self.lock();
+        for (waiter, what) in probed {
+            match what {
+                probe::Probed::Waits => {}
+                probe::Probed::Leaves => inner.line.detach(now, waiter),
+                probe::Probed::Answer(answer) => {
+                    if let Some(entry) = inner.line.withdraw(now, waiter) {
+                        self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+                        answered.push(waiter);
+                        let _ = entry.unit.answer.send(WaitResult::Answer(answer));
+                    }
+                }
+            }
+        }
+        answered
+    }
+
+    /// A probe failed.
+    pub(crate) fn probe_failed(&self, waiters: &[WaiterId]) {
+        self.lock().line.probe_failed(Instant::now(), waiters);
+    }
+
+    /// Answers requests whose time-out has expired.
+    pub(super) fn answer_late(&self, late: Vec<(Entry<Waiter>, TimeOut)>) {
+        for (entry, why) in late {
+            self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+            // A client that has left needs no answer.
+            let _ = entry.unit.answer.send(WaitResult::timed_out(why));
+        }
+    }
+}
+
+impl WaitResult {
+    /// The answer to a request whose time-out has expired, in PostgreSQL's words.
+    fn timed_out(why: TimeOut) -> Self {
+        match why {
+            TimeOut::Lock => failed("55P03", "canceling statement due to lock timeout"),
+            TimeOut::Statement => failed("57014", "canceling statement due to statement timeout"),
+            TimeOut::Query => Self::Fatal(messages::timed_out("query timeout")),
+        }
+    }
+
+    /// The answer to a request that its client has cancelled.
+    pub fn cancelled() -> Self {
+        failed("57014", "canceling statement due to user request")
+    }
+}
+
+fn failed(sqlstate: &'static str, message: &'static str) -> WaitResult {
+    WaitResult::Answer(messages::answer(&ErrorResponse::error(sqlstate, message)))
+}

@@ -1,0 +1,157 @@
+//! The task that watches the time while requests wait: further connections are opened, and waits end.
+
+use super::{Inner, Pool, PoolState, Waiter};
+use crate::messages;
+use paceline_config::PoolSettings;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A further connection is opened when a request that is not grouped could have started for this long: about the time that opening
+/// takes. Connections are opened one at a time, so that a burst leaves no more of them than it needed.
+const GROW_AFTER: Duration = Duration::from_millis(5);
+
+/// The same for requests that are grouped: the next connection that becomes free serves all of them, and larger groups on few
+/// connections serve the line better.
+const GROW_FOR_GROUPS_AFTER: Duration = Duration::from_millis(50);
+
+/// Maximum number of requests among which one that is not grouped is looked for.
+const LOOK_AHEAD: usize = 64;
+
+/// Maximum time between two looks at the line.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The same if time-outs are short.
+const LOOK_OFTEN: Duration = Duration::from_millis(50);
+
+impl Pool {
+    /// Starts the timer if requests wait and it does not run; wakes it if something is due earlier.
+    pub(super) fn start_timer(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.line.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut inner.timer.runs, true) {
+            tokio::spawn(run(Arc::clone(self)));
+        } else if inner
+            .line
+            .due()
+            .is_some_and(|due| due < inner.timer.wakes_at)
+        {
+            self.signals.look_again.notify_one();
+        }
+    }
+
+    /// Does what is due, and returns the time of the next look. `None`: no request waits.
+    fn tick(self: &Arc<Self>) -> Option<Instant> {
+        let (now, settings) = (Instant::now(), self.settings());
+        let mut inner = self.lock();
+        let late = inner.line.tick(now);
+        self.answer_late(late);
+        self.expire(&mut inner, &settings, now);
+        inner.notify_queued(&settings, now);
+        // Requests that waited for further group members may start now.
+        self.dispatch(&mut inner, now);
+        if inner.line.is_empty() {
+            inner.timer.runs = false;
+            inner.servers.starving = None;
+            return None;
+        }
+        let mut wake = now + look_every(&settings);
+        let open_max = inner.open_max_now(&settings, now);
+        if inner.admin.state == PoolState::Active && inner.servers.open < open_max {
+            let due = inner.grows_at().unwrap_or(now + GROW_AFTER);
+            let due = due.max(inner.servers.grow_not_before);
+            if due <= now && inner.servers.opening == 0 {
+                self.grow(&mut inner);
+            }
+            wake = wake.min(due.max(now + GROW_AFTER));
+        }
+        wake = inner
+            .wait_ends_at(&settings, now)
+            .map_or(wake, |end| end.min(wake));
+        inner.timer.wakes_at = inner.line.due().map_or(wake, |due| due.min(wake));
+        Some(inner.timer.wakes_at)
+    }
+
+    /// Rejects requests that have waited for `query_wait_timeout`.
+    fn expire(&self, inner: &mut Inner, settings: &PoolSettings, now: Instant) {
+        if inner.admin.state == PoolState::Suspended {
+            return;
+        }
+        let limit = settings.query_wait_timeout;
+        let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
+            return;
+        };
+        let late = inner.line.expire(now, deadline);
+        if late.is_empty() {
+            return;
+        }
+        let detail = match &inner.servers.backoff {
+            Some(backoff) => format!("The server was away for {limit:?}: {}.", backoff.why),
+            None => format!("No server connection was free for {limit:?}."),
+        };
+        self.reject(late, &messages::query_wait_timeout(detail));
+    }
+}
+
+impl Inner {
+    /// When a request has waited long enough for a further connection.
+    fn grows_at(&self) -> Option<Instant> {
+        let alone = self.line.oldest_ready_alone(LOOK_AHEAD);
+        let grouped = self.line.oldest_ready();
+        let alone = alone.map(|since| since + GROW_AFTER);
+        let grouped = grouped.map(|since| since + GROW_FOR_GROUPS_AFTER);
+        alone.into_iter().chain(grouped).min()
+    }
+
+    /// Tells clients that have waited for `query_wait_notify` that they wait.
+    fn notify_queued(&mut self, settings: &PoolSettings, now: Instant) {
+        let limit = settings.query_wait_notify;
+        let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
+            return;
+        };
+        if now < self.timer.notices_at {
+            return;
+        }
+        self.timer.notices_at = now + look_every(settings);
+        self.line.late_mut(deadline).for_each(Waiter::tell_queued);
+    }
+
+    /// When the request that could have started first reaches the next limit.
+    fn wait_ends_at(&self, settings: &PoolSettings, now: Instant) -> Option<Instant> {
+        let since = self.line.oldest_ready()?;
+        let ends = wait_limits(settings).map(|limit| since + limit);
+        ends.filter(|end| *end > now).min()
+    }
+}
+
+/// Times after which a wait ends or allows something further.
+fn wait_limits(settings: &PoolSettings) -> impl Iterator<Item = Duration> {
+    let reserve = match settings.reserve_size {
+        0 => Duration::ZERO,
+        _ => settings.reserve_timeout,
+    };
+    let limits = [
+        settings.query_wait_timeout,
+        settings.query_wait_notify,
+        reserve,
+    ];
+    limits.into_iter().filter(|limit| !limit.is_zero())
+}
+
+/// Maximum time between two looks at the line under these settings.
+fn look_every(settings: &PoolSettings) -> Duration {
+    match wait_limits(settings).any(|limit| limit < LOOK_EVERY * 2) {
+        true => LOOK_OFTEN,
+        false => LOOK_EVERY,
+    }
+}
+
+/// Runs until no request waits.
+async fn run(pool: Arc<Pool>) {
+    while let Some(wake) = pool.tick() {
+        tokio::select! {
+            () = tokio::time::sleep_until(wake.into()) => {}
+            () = pool.signals.look_again.notified() => {}
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! All pools: created when a client first names their database and user, changed by a reload, dropped when they are not used.
+
+pub mod admin_state;
+mod exclusive;
+#[cfg(test)]
+mod tests;
+
+pub use exclusive::Exclusive;
+
+use crate::address::{Address, DatabaseAddress};
+use crate::labels::PoolLabels;
+use crate::pool::{ExclusiveUse, Neighbours, Pool, PoolConfig, PoolState};
+use crate::shared::Shared;
+use crate::stats::{Periods, Stats, Totals};
+use admin_state::{AdminState, OrderId};
+use paceline_batch::learned::Policy;
+use paceline_batch::line::Limits;
+use paceline_config::{Config, Database};
+use paceline_wire::ErrorResponse;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Maximum number of pools for `auth_query` that are kept when they are not used: clients may name any database.
+const AUTH_POOLS_MAX: usize = 256;
+
+/// Maximum number of reads in a pipeline.
+const PIPELINE_DEPTH_MAX: usize = 32;
+
+/// How often all pools are maintained …
+const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
+
+/// … and how often if a time-out is shorter.
+const MAINTAIN_OFTEN: Duration = Duration::from_millis(50);
+
+/// All pools of the process.
+pub struct Pools {
+    /// What all pools share.
+    pub shared: Arc<Shared>,
+    registry: Mutex<Registry>,
+    /// Pools that have labels in metrics.
+    labelled: AtomicUsize,
+    periods: Periods,
+    /// Notified after each order of an operator.
+    ordered: Notify,
+}
+
+/// The pools and the orders of operators, under one lock: a new pool obeys the orders from its beginning.
+#[derive(Default)]
+struct Registry {
+    /// By the database and user that clients name.
+    by_name: ByName,
+    /// Pools for `auth_query`, by the database that clients name and `auth_user`.
+    for_auth: ByName,
+    admin: AdminState,
+    /// Databases that statements need without other sessions; some statements may have ended.
+    exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
+}
+
+type ByName = HashMap<(String, String), Arc<Pool>>;
+
+impl Registry {
+    /// Tells a new pool which statements need its database without other sessions.
+    fn exclude(&self, pool: &Pool) {
+        for (database, running) in &self.exclusive {
+            if database.is_at(&pool.address()) {
+                pool.exclude(running);
+            }
+        }
+    }
+
+    /// All pools, with their databases as clients name them.
+    fn all(&self) -> impl Iterator<Item = (&str, &Arc<Pool>)> {
+        let all = self.by_name.iter().chain(&self.for_auth);
+        all.map(|((database, _), pool)| (database.as_str(), pool))
+    }
+}
+
+impl Neighbours for Pools {
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        self.all()
+    }
+}
+
+impl Pools {
+    /// For this configuration, without pools.
+    pub fn new(config: Arc<Config>) -> Arc<Self> {
+        Arc::new(Self {
+            shared: Arc::new(Shared::new(config)),
+            registry: Mutex::default(),
+            labelled: AtomicUsize::new(0),
+            periods: Periods::new(Instant::now()),
+            ordered: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the configuration; pools follow at once. A database that is no longer in it goes on for its clients.
+    pub fn set_config(&self, config: Arc<Config>) {
+        self.shared.set_config(config);
+        let registry = self.lock();
+        let config = self.shared.config();
+        for ((database, user), pool) in &registry.by_name {
+            if let Some((entry, on_server)) = config.database(database) {
+                pool.reconfigure(self.pool_config(&config, entry, on_server, user));
+            }
+        }
+        for ((database, user), pool) in &registry.for_auth {
+            if let Some((entry, on_server)) = config.database(database) {
+                pool.reconfigure(self.auth_pool_config(&config, entry, on_server, user));
+            }
+        }
+    }
+
+    /// The pool for clients that name this database and user. `None`: there is no such database.
+    pub fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
+        // Under the lock a reload cannot come between the configuration and the new pool.
+        let mut registry = self.lock();
+        let config = self.shared.config();
+        let (entry, on_server) = config.database(database)?;
+        let key = (database.to_owned(), user.to_owned());
+        if let Some(pool) = registry.by_name.get(&key) {
+            pool.mark_used();
+            return Some(Arc::clone(pool));
+        }
+        let pool_config = self.pool_config(&config, entry, on_server, user);
+        let state = registry.admin.state(database);
+        let pool = self.new_pool(database, user, pool_config, state);
+        registry.exclude(&pool);
+        registry.by_name.insert(key, Arc::clone(&pool));
+        Some(pool)
+    }
+
+    /// The pool on which `auth_query` runs as `user` for a database. `None`: there is no such database.
+    pub fn auth_pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
+        let mut registry = self.lock();
+        let config = self.shared.config();
+        let (entry, on_server) = config.database(database)?;
+        let key = (database.to_owned(), user.to_owned());
+        if let Some(pool) = registry.for_auth.get(&key) {
+            return Some(Arc::clone(pool));
+        }
+        if registry.for_auth.len() >= AUTH_POOLS_MAX {
+            let is_used = |_: &(String, String), pool: &mut Arc<Pool>| Arc::strong_count(pool) > 1;
+            registry.for_auth.retain(is_used);
+        }
+        let pool_config = self.auth_pool_config(&config, entry, on_server, user);
+        let state = registry.admin.state(database);
+        let pool = self.new_pool(database, user, pool_config, state);
+        registry.exclude(&pool);
+        registry.for_auth.insert(key, Arc::clone(&pool));
+        Some(pool)
+    }
+
+    fn new_pool(
+        self: &Arc<Self>,
+        database: &str,
+        user: &str,
+        config: PoolConfig,
+        state: PoolState,
+    ) -> Arc<Pool> {
+        let quotas = self.shared.quotas.of(database, user, &config.address.user);
+        let neighbours: Weak<Self> = Arc::downgrade(self);
+        let shared = Arc::clone(&self.shared);
+        Arc::new(Pool::new(shared, neighbours, config, quotas, state))
+    }
+
+    /// Maintains all pools for as long as the process lives.
+    pub async fn maintain(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(self.maintenance_pause()).await;
+            self.shared.clock.tick();
+            self.turn_period();
+            self.all().iter().for_each(Pool::maintain);
+            self.forget_unused();
+        }
+    }
+
+    fn maintenance_pause(&self) -> Duration {
+        let config = self.shared.config();
+        let timeouts = &config.paceline.timeouts;
+        let times = [
+            timeouts.server_idle_timeout,
+            timeouts.server_lifetime,
+            timeouts.autodb_idle_timeout,
+        ];
+        let is_short = |time: &Duration| !time.is_zero() && *time < MAINTAIN_EVERY;
+        match times.iter().any(is_short) {
+            true => MAINTAIN_OFTEN,
+            false => MAINTAIN_EVERY,
+        }
+    }
+
+    /// Drops the pools of databases that the configuration does not list, if no pool of the database was used for
+    /// `autodb_idle_timeout`: clients may name any number of databases.
+    fn forget_unused(&self) {
+        let config = self.shared.config();
+        let limit = config.paceline.timeouts.autodb_idle_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        let mut registry = self.lock();
+        let is_unused = |database: &str, pool: &Arc<Pool>| {
+            // A client that has asked for the pool since holds it.
+            config.listed(database).is_none()
+                && Arc::strong_count(pool) == 1
+                && pool.unused_for().is_some_and(|time| time >= limit)
+        };
+        let used = registry.by_name.iter();
+        let used = used.filter(|((database, _), pool)| !is_unused(database, pool));
+        let used: BTreeSet<String> = used.map(|((database, _), _)| database.clone()).collect();
+        let dropped = registry
+            .by_name
+            .extract_if(|(name, _), _| !used.contains(name));
+        let dropped: Vec<_> = dropped.collect();
+        let labelled = dropped.iter();
+        let labelled = labelled.filter(|(_, pool)| pool.labels.get().is_some());
+        self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);
+        // The pools are freed after the lock.
+        drop(registry);
+    }
+
+    /// Begins the next period of the averages when the present one is over.
+    fn turn_period(&self) {
+        let config = self.shared.config();
+        let period = config.paceline.operation.stats_period;
+        let pools = self.all();
+        let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
+        let over = self.periods.turn(Instant::now(), period, &stats);
+        if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
+            tracing::info!("{averages}");
+        }
+    }
+
+    /// The averages of these pools together, over the last one to two periods.
+    pub fn averages(&self, pools: &[Arc<Pool>]) -> Totals {
+        let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
+        self.periods.averages(Instant::now(), &stats)
+    }
+
+    /// Keeps all pools of a database, present and new ones, out of it while a statement needs it without other sessions.
+    fn exclude(&self, database: DatabaseAddress, running: &Weak<ExclusiveUse>) {
+        let mut registry = self.lock();
+        for (_, pool) in registry.all() {
+            if database.is_at(&pool.address()) {
+                pool.exclude(running);
+            }
+        }
+        let exclusive = &mut registry.exclusive;
+        exclusive.retain(|(_, other)| other.strong_count() > 0);
+        exclusive.push((database, Weak::clone(running)));
+    }
+
+    /// Whether clients may log in to a database.
+    ///
+    /// # Errors
+    /// The database is disabled.
+    pub fn admit(&self, database: &str) -> Result<(), ErrorResponse> {
+        self.lock().admin.admit(database)
+    }
+
+    /// Changes the orders of operators. When this returns, every pool obeys them.
+    pub fn order<T>(&self, order: impl FnOnce(&mut AdminState) -> T) -> T {
+        let mut registry = self.lock();
+        let outcome = order(&mut registry.admin);
+        for (database, pool) in registry.all() {
+            pool.set_state(registry.admin.state(database));
+        }
+        self.ordered.notify_waiters();
+        outcome
+    }
+
+    /// Returns when an order to pause or suspend is no longer in force.
+    pub async fn order_revoked(&self, order: OrderId) {
+        loop {
+            let ordered = self.ordered.notified();
+            if !self.lock().admin.is_in_force(order) {
+                return;
+            }
+            ordered.await;
+        }
+    }
+
+    /// The state that operators have ordered for a database, or for all.
+    pub fn state_of(&self, database: Option<&str>) -> PoolState {
+        let registry = self.lock();
+        match database {
+            Some(database) => registry.admin.state(database),
+            None => registry.admin.state_of_all(),
+        }
+    }
+
+    /// Whether operators have ordered anything for this database alone.
+    pub fn has_orders(&self, database: &str) -> bool {
+        self.lock().admin.has_orders(database)
+    }
+
+    /// The pools of a database, or of all; pools for `auth_query` are among them.
+    pub fn of(&self, database: Option<&str>) -> Vec<Arc<Pool>> {
+        let registry = self.lock();
+        let is_wanted = |name: &str| database.is_none_or(|wanted| wanted == name);
+        let found = registry.all().filter(|(name, _)| is_wanted(name));
+        found.map(|(_, pool)| Arc::clone(pool)).collect()
+    }
+
+    /// All pools.
+    pub fn all(&self) -> Vec<Arc<Pool>> {
+        self.of(None)
+    }
+
+    /// Databases that have a pool, as clients name them.
+    pub fn databases(&self) -> BTreeSet<String> {
+        let registry = self.lock();
+        let names = registry.all().map(|(database, _)| database.to_owned());
+        names.collect()
+    }
+
+    /// Shows a pool in metrics from the first login of a client on.
+    pub fn label(&self, pool: &Pool, database: &str, user: &str) {
+        pool.labels.get_or_init(|| {
+            let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
+            PoolLabels::new(earlier, database, user)
+        });
+    }
+
+    /// The configuration of a pool for `auth_query`, in which nothing is grouped.
+    fn auth_pool_config(
+        &self,
+        config: &Config,
+        database: &Database,
+        on_server: String,
+        user: &str,
+    ) -> PoolConfig {
+        let mut pool_config = self.pool_config(config, database, on_server, user);
+        user.clone_into(&mut pool_config.address.user);
+        pool_config.policy = Policy {
+            hotspot: false,
+            for_autocommit: false,
+            lock_type: false,
+            pipeline: false,
+        };
+        pool_config
+    }
+
+    /// The configuration of the pool of a database and the user that clients name.
+    fn pool_config(
+        &self,
+        config: &Config,
+        database: &Database,
+        on_server: String,
+        user: &str,
+    ) -> PoolConfig {
+        let upstream = database.primary.clone();
+        let grouping = &config.paceline.grouping;
+        let settings = config.pool_settings(database, user);
+        PoolConfig {
+            address: Address {
+                user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
+                upstream,
+                database: on_server,
+                startup: database.startup.clone(),
+                connect_query: database.connect_query.clone(),
+                tcp: config.paceline.tcp.clone(),
+                keyring: Arc::clone(&self.shared.keyring),
+            },
+            policy: Policy {
+                hotspot: grouping.hotspot,
+                for_autocommit: settings.hotspot_for_autocommit,
+                lock_type: grouping.hotspot_lock_type,
+                pipeline: grouping.pipeline,
+            },
+            limits: Limits {
+                group_size_max: grouping.group_size_max,
+                pipeline_depth_max: PIPELINE_DEPTH_MAX,
+                max_wait: grouping.hotspot_update_max_wait_time,
+                query_timeout: settings.query_timeout,
+            },
+            settings: settings.into(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Cancel requests to a server (PostgreSQL documentation, chapter "Canceling Requests in Progress").
+
+use super::dial::connect;
+use crate::address::Address;
+use bytes::BytesMut;
+use paceline_net::optional_timeout;
+use paceline_wire::startup;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Identifies a backend in cancel requests.
+#[derive(Debug, Clone)]
+pub struct BackendKey {
+    address: Arc<Address>,
+    /// The process id of the backend.
+    pub process: u32,
+    secret: u32,
+}
+
+impl BackendKey {
+    /// The address of the server.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// A key that the server has not sent yet.
+    pub fn new(address: &Arc<Address>) -> Self {
+        Self {
+            address: Arc::clone(address),
+            process: 0,
+            secret: 0,
+        }
+    }
+
+    /// The key of a client of another Paceline or PgBouncer process.
+    pub fn of_peer(address: &Arc<Address>, process: u32, secret: u32) -> Self {
+        Self {
+            address: Arc::clone(address),
+            process,
+            secret,
+        }
+    }
+
+    /// Sets what the server has sent (`BackendKeyData`).
+    pub(super) fn set(&mut self, (process, secret): (u32, u32)) {
+        (self.process, self.secret) = (process, secret);
+    }
+
+    /// Purpose the server to cancel what this backend does; returns when the server has taken note.
+    pub async fn cancel(&self) -> io::Result<()> {
+        let stream = connect(&self.address).await?;
+        let mut out = BytesMut::new();
+        startup::write_cancel(&mut out, self.process, self.secret);
+        stream.write_all(&mut out).await?;
+        // The server closes the connection after it has sent the signal.
+        let end = stream.read_some(&mut out).await;
+        match end {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Purpose a server to cancel what this backend does; it has `limit` to take note.
+pub async fn deliver(key: &BackendKey, limit: Duration) {
+    match optional_timeout(limit, key.cancel()).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
+        None => tracing::debug!("a cancel request was not taken in time"),
+    }
+}
+
+/// Cancels in the background what a server does on a connection that is given up.
+pub fn abandon(key: BackendKey, limit: Duration) {
+    tokio::spawn(async move { deliver(&key, limit).await });
+}

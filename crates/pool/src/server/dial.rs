@@ -1,0 +1,109 @@
+//! Opening a connection to a server, encrypted as `sslmode` wants it. Nothing of PostgreSQL's own is said here.
+
+use crate::address::Address;
+use crate::net_settings::tcp_settings;
+use bytes::BytesMut;
+use paceline_config::{Host, Upstream};
+use paceline_net::{Connector, SslMode, Stream};
+use paceline_wire::startup;
+use std::io;
+use std::sync::Arc;
+use tokio::net::{TcpStream, UnixStream};
+
+/// Opens a socket; nothing is said yet.
+pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
+    match &upstream.host {
+        Host::Tcp(host) => {
+            let stream = TcpStream::connect((host.as_str(), upstream.port)).await?;
+            Ok(Stream::tcp(stream))
+        }
+        Host::Unix(folder) => {
+            let path = folder.join(format!(".s.PGSQL.{}", upstream.port));
+            Ok(Stream::unix(UnixStream::connect(path).await?))
+        }
+    }
+}
+
+/// Opens a connection, encrypted as the configuration wants it (`sslmode`); nothing of PostgreSQL is said yet.
+pub async fn connect(address: &Address) -> io::Result<Stream> {
+    let connector = address.connector()?;
+    let stream = match connector.mode() {
+        SslMode::Disable | SslMode::Allow => dial(&address.upstream).await,
+        SslMode::Prefer => connect_encrypted(address, &connector, false).await,
+        _ => connect_encrypted(address, &connector, true).await,
+    }?;
+    stream.set_tcp_options(&tcp_settings(&address.tcp));
+    Ok(stream)
+}
+
+/// Purpose the server for TLS. Where it is not `required`, a server that has none, or with which it fails, is spoken to without.
+async fn connect_encrypted(
+    address: &Address,
+    connector: &Connector,
+    required: bool,
+) -> io::Result<Stream> {
+    let server = &address.upstream;
+    let mut stream = dial(server).await?;
+    let Host::Tcp(host) = &server.host else {
+        return Ok(stream);
+    };
+    match encrypt(&mut stream, connector, host).await {
+        Ok(()) if required && !stream.is_encrypted() => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "server does not support SSL, but SSL was required",
+        )),
+        Ok(()) => Ok(stream),
+        Err(error) if required => Err(error),
+        Err(error) => {
+            tracing::warn!(%server, %error, "TLS fails; going on without");
+            dial(server).await
+        }
+    }
+}
+
+/// Encrypts the stream if the server offers that.
+async fn encrypt(stream: &mut Stream, connector: &Connector, host: &str) -> io::Result<()> {
+    if offers_tls(stream).await? {
+        connector.connect(stream, host).await?;
+    }
+    Ok(())
+}
+
+async fn offers_tls(stream: &Stream) -> io::Result<bool> {
+    let mut packet = BytesMut::new();
+    startup::write_ssl_request(&mut packet);
+    stream.write_all(&mut packet).await?;
+    stream.read_some(&mut packet).await?;
+    match packet.as_ref() {
+        b"S" => Ok(true),
+        b"N" => Ok(false),
+        // More may have been put in by somebody between (CVE-2021-23222).
+        [b'S' | b'N', ..] => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "received unencrypted data after SSL response",
+        )),
+        _ => Err(io::Error::other(
+            "server sent an error response during SSL exchange",
+        )),
+    }
+}
+
+impl Address {
+    fn connector(&self) -> io::Result<Arc<Connector>> {
+        let connector = self.keyring.connector(&self.upstream);
+        connector.map_err(io::Error::other)
+    }
+
+    /// Opens a connection the other way, with TLS instead of without or the other way round, if `sslmode` leaves it open.
+    pub(super) async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
+        let connector = self.connector().ok()?;
+        let opened = match (connector.mode(), encrypted) {
+            (SslMode::Prefer, true) => dial(&self.upstream).await,
+            (SslMode::Allow, false) => connect_encrypted(self, &connector, true).await,
+            _ => return None,
+        };
+        opened
+            .ok()
+            .filter(|stream| stream.is_encrypted() != encrypted)
+    }
+}

@@ -1,0 +1,91 @@
+//! Generations of a pool's connections: those that were opened between two orders to replace all connections.
+//!
+//! An order to reconnect begins a generation; connections of earlier ones are closed when they come back. A generation ends when its
+//! last connection is closed.
+
+use super::log::Replaced;
+use crate::address::Address;
+use paceline_net::Stream;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::Notify;
+
+/// One generation. It exists while the pool or a connection refers to it.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    /// Where its connections lead.
+    pub(crate) address: Arc<Address>,
+    /// To tasks that wait for its end.
+    ended: Arc<Notify>,
+    /// Why a later generation has begun.
+    pub(crate) replaced: Replaced,
+    /// For [`Generation::shut_down`].
+    sockets: Mutex<Vec<Weak<OwnedFd>>>,
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.ended.notify_waiters();
+    }
+}
+
+/// Makes a connection part of a generation while the connection exists.
+#[derive(Debug)]
+pub(crate) struct GenerationGuard {
+    generation: Arc<Generation>,
+    _socket: Option<Arc<OwnedFd>>,
+}
+
+impl GenerationGuard {
+    /// Makes the connection of this stream part of the generation.
+    pub(crate) fn new(generation: &Arc<Generation>, stream: &Stream) -> Self {
+        Self {
+            generation: Arc::clone(generation),
+            _socket: generation.register(stream),
+        }
+    }
+
+    /// Whether the connection belongs to this generation.
+    pub(crate) fn is_of(&self, generation: &Arc<Generation>) -> bool {
+        Arc::ptr_eq(&self.generation, generation)
+    }
+
+    /// The generation, for comparison.
+    pub(super) fn generation(&self) -> Weak<Generation> {
+        Arc::downgrade(&self.generation)
+    }
+}
+
+impl Generation {
+    /// A generation without connections. `ended` is notified when it ends.
+    pub(crate) fn new(address: Arc<Address>, ended: &Arc<Notify>) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            ended: Arc::clone(ended),
+            replaced: Replaced::default(),
+            sockets: Mutex::default(),
+        })
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Vec<Weak<OwnedFd>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// If the process has no file descriptor left, the connection cannot be shut down; it is closed when it comes back.
+    fn register(&self, stream: &Stream) -> Option<Arc<OwnedFd>> {
+        let socket = Arc::new(stream.duplicate().ok()?);
+        let mut sockets = self.sockets();
+        sockets.retain(|socket| socket.strong_count() > 0);
+        sockets.push(Arc::downgrade(&socket));
+        Some(socket)
+    }
+
+    /// Shuts down the sockets of all connections, whoever uses them.
+    pub(crate) fn shut_down(&self) {
+        for socket in self.sockets().iter().filter_map(Weak::upgrade) {
+            if let Err(error) = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both) {
+                tracing::debug!(%error, "a server connection was closed already");
+            }
+        }
+    }
+}

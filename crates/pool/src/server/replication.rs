@@ -1,0 +1,46 @@
+//! Opening the server connection of a replication client. No query is run on it beforehand: a physical one takes none.
+
+use super::{ServerConn, ServerError, ServerInfo};
+use crate::address::Address;
+use crate::credentials::ServerCredentials;
+use crate::replication::Replication;
+use paceline_net::optional_timeout;
+use paceline_relay::settings::Settings;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl ServerConn {
+    /// Opens a connection for one replication client, with these start-up parameters, within a time; zero is for ever.
+    pub async fn open_for_replication(
+        limit: Duration,
+        address: &Arc<Address>,
+        credentials: &ServerCredentials,
+        none: Arc<Settings>,
+        kind: Replication,
+        parameters: &[(String, String)],
+    ) -> Result<Self, ServerError> {
+        let parameters: Vec<(&str, &str)> = parameters
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let opening = Self::open(address, credentials, none, 0, &parameters);
+        let opened = optional_timeout(limit, opening).await;
+        let mut conn = opened.unwrap_or(Err(ServerError::Timeout(limit)))?;
+        conn.info = ServerInfo::new(&conn.stream, conn.key.process, Some(kind));
+        Ok(conn)
+    }
+}
+
+/// The server starts, ends, or recovers.
+const CANNOT_CONNECT_NOW: &str = "57P03";
+
+impl ServerError {
+    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
+            Self::Io(_) | Self::Timeout(_) => !self.is_final(),
+            Self::Wire(_) | Self::QueryTimeout => false,
+        }
+    }
+}

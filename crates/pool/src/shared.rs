@@ -1,0 +1,100 @@
+//! What all pools of the process share.
+
+use crate::clock::CoarseClock;
+use crate::counters::Counters;
+use crate::credentials::CredentialStore;
+use crate::keyring::Keyring;
+use crate::quota::QuotaBook;
+use crate::result_memory::ResultMemory;
+use arc_swap::{ArcSwap, Guard};
+use paceline_batch::strategy::Prelude;
+use paceline_batch::tally::Names;
+use paceline_config::Config;
+use paceline_net::busy_poll::BusyPoll;
+use paceline_relay::settings::SettingsBook;
+use paceline_relay::template::{Templates, Unparsed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::Semaphore;
+
+/// Long texts that are parsed at a time. Clients with long texts wait in the order of their arrival; others do not wait.
+const PARSERS: usize = 1;
+
+/// What all pools share.
+pub struct Shared {
+    config: ArcSwap<Config>,
+    /// All templates.
+    pub templates: Templates,
+    parsers: Semaphore,
+    /// All session settings.
+    pub settings_book: SettingsBook,
+    /// The statement that starts every chain.
+    pub(crate) chain: Prelude,
+    /// Counters of the process.
+    pub counters: Counters,
+    /// Memory for shared answers.
+    pub result_memory: Arc<ResultMemory>,
+    /// Keys and certificates.
+    pub keyring: Arc<Keyring>,
+    /// Credentials for logins to servers.
+    pub credentials: CredentialStore,
+    /// Names of templates in metrics.
+    pub template_names: Arc<Names>,
+    /// Keeps the event loop awake while messages come.
+    pub busy_poll: BusyPoll,
+    /// The time that the console shows.
+    pub clock: CoarseClock,
+    /// Connections by database and user.
+    pub(crate) quotas: QuotaBook,
+    server_ids: AtomicU32,
+}
+
+impl Shared {
+    /// For this configuration.
+    pub(crate) fn new(config: Arc<Config>) -> Self {
+        let templates = Templates::default();
+        Self {
+            config: ArcSwap::new(config),
+            chain: Prelude::new(&templates),
+            templates,
+            parsers: Semaphore::new(PARSERS),
+            settings_book: SettingsBook::default(),
+            counters: Counters::default(),
+            result_memory: Arc::default(),
+            keyring: Arc::default(),
+            credentials: CredentialStore::default(),
+            template_names: Arc::default(),
+            busy_poll: BusyPoll::default(),
+            clock: CoarseClock::default(),
+            quotas: QuotaBook::default(),
+            server_ids: AtomicU32::new(0),
+        }
+    }
+
+    /// The configuration in force; a reload may replace it at any time.
+    pub fn config(&self) -> Guard<Arc<Config>> {
+        self.config.load()
+    }
+
+    pub(crate) fn set_config(&self, config: Arc<Config>) {
+        self.config.store(config);
+    }
+
+    /// The number of a new server connection.
+    pub(crate) fn next_server_id(&self) -> u32 {
+        self.server_ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Parses a long text outside of the event loop.
+    pub async fn parse(self: &Arc<Self>, unparsed: Unparsed) {
+        let Ok(_turn) = self.parsers.acquire().await else {
+            return;
+        };
+        let (shared, text) = (Arc::clone(self), unparsed.clone());
+        let parsed = tokio::task::spawn_blocking(move || shared.templates.parse(&text));
+        if let Err(error) = parsed.await {
+            tracing::warn!(%error, "a text could not be parsed");
+            self.templates.give_up(&unparsed);
+        }
+    }
+}

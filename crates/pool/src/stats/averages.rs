@@ -1,0 +1,95 @@
+//! Averages over the last one to two periods (`stats_period`), as PgBouncer has them: a mark is set when a period begins, and
+//! what has come since the mark before the last is divided by the time since then.
+
+use super::Stats;
+use super::counter::micros;
+use super::marks::Marks;
+use super::totals::Totals;
+use super::totals::{PER, Per};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A period is no shorter than this, whatever the configuration says.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
+/// When they began; the same for all pools.
+#[derive(Debug)]
+pub struct Periods(Mutex<Stamps>);
+
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    older: Instant,
+    newer: Instant,
+}
+
+impl Periods {
+    /// The first one begins.
+    pub fn new(now: Instant) -> Self {
+        Self(Mutex::new(Stamps {
+            older: now,
+            newer: now,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stamps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// If the period is over, another one begins. Returns the averages of the one that is over.
+    pub fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
+        let mut stamps = self.lock();
+        let passed = now.saturating_duration_since(stamps.newer);
+        if passed < period.max(PERIOD_MIN) {
+            return None;
+        }
+        let mut came = Totals::default();
+        stamps.older = std::mem::replace(&mut stamps.newer, now);
+        for pool in pools {
+            let totals = pool.totals();
+            let mut marks = pool.lock_marks();
+            came += totals.since(&marks.newer);
+            marks.older = std::mem::replace(&mut marks.newer, totals);
+        }
+        Some(average(&came, passed))
+    }
+
+    /// The averages of these pools together.
+    pub fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
+        // Held, so that no period begins between one pool and the next.
+        let stamps = self.lock();
+        let (mut all, mut earlier) = (Totals::default(), Totals::default());
+        for pool in pools {
+            all += pool.totals();
+            earlier += pool.lock_marks().older;
+        }
+        average(
+            &all.since(&earlier),
+            now.saturating_duration_since(stamps.older),
+        )
+    }
+}
+
+impl Stats {
+    fn lock_marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came in a time, as averages.
+pub(super) fn average(came: &Totals, within: Duration) -> Totals {
+    let mut average = *came;
+    for (value, per) in average.values.iter_mut().zip(PER) {
+        *value = match per {
+            Per::Second => per_second(*value, within),
+            Per::Transaction => value.checked_div(came.transactions()).unwrap_or(0),
+            Per::Query => value.checked_div(came.queries()).unwrap_or(0),
+            Per::Wait => value.checked_div(came.waits).unwrap_or(0),
+        };
+    }
+    average
+}
+
+fn per_second(count: u64, within: Duration) -> u64 {
+    let rate = u128::from(count) * 1_000_000 / u128::from(micros(within).max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,104 @@
+//! Errors by SQLSTATE: a bounded table without a lock. A code that finds no place is counted with the others.
+
+use super::counter::load;
+use paceline_wire::backend::{self, tag};
+use paceline_wire::{Frames, frame};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// SQLSTATEs that one pool tells apart.
+pub const CODES_MAX: usize = 32;
+
+/// What stands for all further ones.
+pub(super) const OTHER_CODES: &str = "other";
+
+/// Five characters (PostgreSQL documentation, appendix A).
+pub type SqlState = [u8; 5];
+
+/// A code and how often it came; the code never changes once it is there.
+#[derive(Debug, Default)]
+struct Slot {
+    /// As a number; 0: free.
+    code: AtomicU64,
+    count: AtomicU64,
+}
+
+/// Where errors are counted.
+#[derive(Debug, Default)]
+pub(super) struct ErrorCounts {
+    places: [Slot; CODES_MAX],
+    others: AtomicU64,
+}
+
+impl ErrorCounts {
+    pub(super) fn count(&self, state: SqlState) {
+        let code = number(state);
+        let place = self.places.iter().find(|place| place.is_for(code));
+        let count = place.map_or(&self.others, |place| &place.count);
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Vec<(String, u64)> {
+        let known = self.places.iter().map(|place| {
+            let code = load(&place.code).to_be_bytes();
+            let text = code.get(3..).unwrap_or_default();
+            let name = String::from_utf8_lossy(text).into_owned();
+            (name, load(&place.count))
+        });
+        let others = (OTHER_CODES.to_owned(), load(&self.others));
+        let all = known.chain([others]);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl Slot {
+    /// Is it this code's, or has it become so just now?
+    fn is_for(&self, code: u64) -> bool {
+        let relaxed = Ordering::Relaxed;
+        match load(&self.code) {
+            0 => match self.code.compare_exchange(0, code, relaxed, relaxed) {
+                Ok(_) => true,
+                Err(taken) => taken == code,
+            },
+            taken => taken == code,
+        }
+    }
+}
+
+fn number(state: SqlState) -> u64 {
+    let bytes = state.iter();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The SQLSTATE in the body of an `ErrorResponse`. `None`: nothing that could be one.
+fn in_body(body: &[u8]) -> Option<SqlState> {
+    let state: SqlState = backend::error_field(body, b'C')?
+        .as_bytes()
+        .try_into()
+        .ok()?;
+    state.iter().all(u8::is_ascii_alphanumeric).then_some(state)
+}
+
+/// The SQLSTATE of the first error in whole messages.
+pub fn first_state(messages: &[u8]) -> Option<SqlState> {
+    let mut frames = Frames::new(messages);
+    let error = frames.find(|frame| frame.tag == tag::ERROR_RESPONSE)?;
+    in_body(error.body())
+}
+
+/// What the first error in whole messages says.
+pub fn first_words(messages: &[u8]) -> Option<&str> {
+    let mut frames = Frames::new(messages);
+    let error = frames.find(|frame| frame.tag == tag::ERROR_RESPONSE)?;
+    backend::error_field(error.body(), b'M')
+}
+
+/// The SQLSTATE of an answer that an error ends. Rows are not looked at: whether it ends with one shows in the bytes in front of
+/// its `ReadyForQuery`, where an error has the zero of its last field and one more.
+pub fn state_of(answer: &[u8]) -> Option<SqlState> {
+    let ready_len = frame::HEADER_LEN + 1;
+    let before = answer.get(..answer.len().checked_sub(ready_len)?)?;
+    match before.ends_with(&[0, 0]) || answer.first() == Some(&tag::ERROR_RESPONSE) {
+        true => first_state(answer),
+        false => None,
+    }
+}

@@ -1,0 +1,224 @@
+//! A client at the door: it has said its name, and is asked for a proof. Messages go to and fro here; what was stored of the
+//! client's password came from elsewhere.
+
+use super::mock::Mock;
+use super::peer::LoginPeer;
+use super::refusal::Refusal;
+use bytes::{Bytes, BytesMut};
+use paceline_config::Secret as Password;
+use paceline_net::Stream;
+use paceline_pool::credentials::{Credential, Deriver, Secret, random};
+use paceline_wire::frame::{self, HEADER_LEN, Header};
+use paceline_wire::scram::server::{AwaitProof, mechanisms};
+use paceline_wire::scram::{self, Verifier};
+use paceline_wire::{ErrorResponse, WireError, backend, frontend, md5};
+use subtle::ConstantTimeEq;
+
+/// Bytes of a message that proves something, with its type byte, which PostgreSQL does not count (`PG_MAX_AUTH_TOKEN_LENGTH`).
+const PROOF_BYTES_MAX: usize = 1 + 65_535;
+
+/// A client that is asked for a proof.
+pub(super) struct AuthExchange<'a> {
+    pub(super) stream: &'a Stream,
+    /// What it has said and nobody has read.
+    pub(super) input: &'a mut BytesMut,
+    pub(super) peer: &'a LoginPeer,
+    /// Who it says it is.
+    pub(super) user: &'a str,
+    pub(super) mock: &'a Mock,
+    pub(super) deriver: &'a Deriver,
+}
+
+/// How the secrets of users are kept, most of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SecretForm {
+    /// To be compared with a password at once.
+    ForComparison,
+    /// As SCRAM verifiers: a password must be stretched first.
+    ForScram,
+}
+
+/// What a SCRAM exchange is about.
+enum Stake {
+    /// The keys that the client proves to have are those of its password on the server.
+    Keys,
+    /// The password is known.
+    Password(Password),
+    /// Whatever the client proves, it is not let in.
+    Lost,
+}
+
+impl AuthExchange<'_> {
+    /// The client's password must be hashed with a salt.
+    pub(super) async fn md5(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
+        let salt = random::<4>()?;
+        let mut request = BytesMut::new();
+        backend::write_md5_request(&mut request, salt);
+        let body = self.ask(&mut request).await?;
+        let given = password_in(&body)?;
+        let stored = match secret {
+            Some(Secret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
+            Some(Secret::Md5(stored)) => stored.reveal().to_owned(),
+            // Time is taken all the same.
+            _ => md5::stored(self.user, &salt),
+        };
+        let credential = secret.map(Credential::of).unwrap_or_default();
+        let right = same(md5::answer(&stored, salt).as_bytes(), given);
+        match right && credential != Credential::None {
+            true => Ok(credential),
+            false => Err(self.wrong_password()),
+        }
+    }
+
+    /// The client must send its password. Whoever cannot get in is taken for one of `others`, and takes as long.
+    pub(super) async fn plain(
+        &mut self,
+        secret: Option<&Secret>,
+        others: SecretForm,
+    ) -> Result<Credential, Refusal> {
+        if !self.peer.is_encrypted() && !self.peer.peer.is_local() {
+            let message = "a password is not taken over an unencrypted connection";
+            let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
+            return Err(ErrorResponse::fatal("28000", message)
+                .with_hint(hint)
+                .into());
+        }
+        let mut request = BytesMut::new();
+        backend::write_cleartext_request(&mut request);
+        let body = self.ask(&mut request).await?;
+        let given = password_in(&body)?;
+        let right = match secret {
+            Some(Secret::Plain(password)) => same(password.reveal().as_bytes(), given),
+            Some(Secret::Md5(stored)) => same(
+                stored.reveal().as_bytes(),
+                md5::stored(self.user, given).as_bytes(),
+            ),
+            Some(Secret::Scram(verifier)) => return self.plain_against(verifier, given).await,
+            Some(Secret::None) | None => {
+                if others == SecretForm::ForScram {
+                    let verifier = self.mock.verifier(self.user)?;
+                    self.plain_against(&verifier, given).await?;
+                }
+                false
+            }
+        };
+        match right {
+            true => Ok(secret.map(Credential::of).unwrap_or_default()),
+            false => Err(self.wrong_password()),
+        }
+    }
+
+    /// Compares a password with what is stored for SCRAM; its keys are good for the server, too.
+    async fn plain_against(
+        &self,
+        verifier: &Verifier,
+        given: &[u8],
+    ) -> Result<Credential, Refusal> {
+        let keys = self
+            .deriver
+            .keys_of_guess(given, verifier.stretch())
+            .await?;
+        if !verifier.is_of(&keys) {
+            return Err(self.wrong_password());
+        }
+        self.deriver.keep(given, verifier.stretch(), &keys)?;
+        Ok(Credential::Keys(keys))
+    }
+
+    /// The client must prove that it knows its password, and is proved that we do.
+    pub(super) async fn scram(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
+        let (verifier, stake) = self.stake(secret).await?;
+        let end_point = self.peer.end_point.as_deref();
+        let mut request = BytesMut::new();
+        backend::write_sasl_request(&mut request, mechanisms(end_point.is_some()));
+        let body = self.ask(&mut request).await?;
+        let (mechanism, first) =
+            frontend::read_sasl_initial(&body).map_err(|error| broken(&error))?;
+        let nonce = scram::nonce(random()?);
+        let begun = AwaitProof::challenge(mechanism, first, verifier, &nonce, end_point);
+        let (awaits, challenge) = begun.map_err(|error| broken(&error))?;
+        backend::write_sasl_continue(&mut request, challenge.as_bytes());
+        let body = self.ask(&mut request).await?;
+        let (keys, signature) = match awaits.verify(&body) {
+            Ok(proved) => proved,
+            Err(WireError::Proof) => return Err(self.wrong_password()),
+            Err(error) => return Err(broken(&error)),
+        };
+        let credential = match stake {
+            Stake::Keys => Credential::Keys(keys),
+            Stake::Password(password) => Credential::Password(password),
+            Stake::Lost => return Err(self.wrong_password()),
+        };
+        backend::write_sasl_final(&mut request, signature.as_bytes());
+        self.stream.write_all(&mut request).await?;
+        Ok(credential)
+    }
+
+    async fn stake(&self, secret: Option<&Secret>) -> Result<(Verifier, Stake), Refusal> {
+        Ok(match secret {
+            Some(Secret::Scram(verifier)) => (verifier.clone(), Stake::Keys),
+            Some(Secret::Plain(password)) => {
+                let stretch = self.mock.stretch(self.user)?;
+                let keys = self
+                    .deriver
+                    .keys(password.reveal().as_bytes(), &stretch)
+                    .await?;
+                (keys.verifier(stretch), Stake::Password(password.clone()))
+            }
+            Some(Secret::Md5(_) | Secret::None) | None => {
+                (self.mock.verifier(self.user)?, Stake::Lost)
+            }
+        })
+    }
+
+    /// Sends a request and returns the body of the message that answers it.
+    async fn ask(&mut self, request: &mut BytesMut) -> Result<Bytes, Refusal> {
+        self.stream.write_all(request).await?;
+        loop {
+            if let Some(header) = Header::read(self.input).map_err(|error| broken(&error))? {
+                check(header)?;
+            }
+            if let Ok(Some((_, message))) = frame::split_message(self.input) {
+                return Ok(message.slice(HEADER_LEN..));
+            }
+            self.stream.read_some(self.input).await?;
+        }
+    }
+
+    /// What a client is told that does not know the password, and one that is nobody.
+    fn wrong_password(&self) -> Refusal {
+        let message = format!("password authentication failed for user \"{}\"", self.user);
+        ErrorResponse::fatal("28P01", message).into()
+    }
+}
+
+fn check(header: Header) -> Result<(), Refusal> {
+    if header.tag != frontend::tag::PASSWORD {
+        let message = format!(
+            "expected password response, got message type {}",
+            header.tag
+        );
+        return Err(ErrorResponse::fatal("08P01", message).into());
+    }
+    if header.len > PROOF_BYTES_MAX {
+        return Err(ErrorResponse::fatal("08P01", "password too long").into());
+    }
+    Ok(())
+}
+
+fn password_in(body: &[u8]) -> Result<&[u8], Refusal> {
+    match frontend::read_password_text(body) {
+        Ok([]) => Err(ErrorResponse::fatal("28P01", "empty password returned by client").into()),
+        Ok(password) => Ok(password),
+        Err(error) => Err(broken(&error)),
+    }
+}
+
+fn broken(error: &WireError) -> Refusal {
+    ErrorResponse::fatal("08P01", error.to_string()).into()
+}
+
+/// Takes as long when they differ, wherever they do.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.ct_eq(other).into()
+}

@@ -1,0 +1,63 @@
+//! What a connection itself tells of the client at its other end, before the client says anything: where it comes from,
+//! whether somebody on the way could listen, and which names vouch for it.
+
+use paceline_net::{Peer, Stream};
+
+/// A client whose name is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoginPeer {
+    /// Where it connects from.
+    pub(crate) peer: Peer,
+    /// Whether the connection is encrypted.
+    pub(super) encrypted: bool,
+    /// The names in its certificate, if it has shown one that was checked.
+    pub(super) certified_names: Vec<String>,
+    /// What SCRAM can be bound to (`tls-server-end-point`).
+    pub(super) end_point: Option<Vec<u8>>,
+}
+
+impl LoginPeer {
+    /// The client of this stream.
+    pub(crate) fn of(stream: &Stream) -> Self {
+        Self {
+            peer: stream.peer(),
+            encrypted: stream.is_encrypted(),
+            certified_names: stream.certified_names().to_vec(),
+            end_point: stream.channel_binding().map(<[u8]>::to_vec),
+        }
+    }
+
+    /// Whether its connection is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+}
+
+/// The name of the system's user with this number; `None` where `/etc/passwd` has none.
+pub(super) async fn system_user(uid: u32) -> Option<String> {
+    let passwd = tokio::task::spawn_blocking(|| std::fs::read_to_string("/etc/passwd")).await;
+    name_of(uid, &passwd.ok()?.ok()?).map(str::to_owned)
+}
+
+fn name_of(uid: u32, passwd: &str) -> Option<&str> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u32 = fields.nth(1)?.parse().ok()?;
+        (number == uid).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_the_system_are_found_by_their_number() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\nbroken\n# no one\nrider:x:1000:1000::/:/bin/sh\n";
+        assert_eq!(name_of(1000, passwd), Some("rider"));
+        assert_eq!(name_of(0, passwd), Some("root"));
+        assert_eq!(name_of(1, passwd), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! The idle time of a client without a server connection, limited by `client_idle_timeout` and `idle_session_timeout`. Without a
+//! limit there is no timer; else the client has one timer as long as it is connected.
+
+use super::end::End;
+use bytes::Bytes;
+use paceline_pool::messages;
+use paceline_wire::ErrorResponse;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// A limit of the idle time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IdleLimit {
+    pub(super) time: Duration,
+    /// Whether this is `idle_session_timeout`.
+    pub(super) is_session: bool,
+}
+
+impl IdleLimit {
+    /// The end of the connection when the limit is reached.
+    pub(super) fn end(self) -> End {
+        End::Told(match self.is_session {
+            true => idle_session(),
+            false => messages::timed_out("client_idle_timeout"),
+        })
+    }
+}
+
+/// PostgreSQL's error for a session that is idle for longer than `idle_session_timeout`.
+pub(super) fn idle_session() -> Bytes {
+    messages::fatal(&ErrorResponse::fatal(
+        "57P05",
+        "terminating connection due to idle-session timeout",
+    ))
+}
+
+/// The timer of one client.
+pub(super) struct IdleTimer {
+    limit: Duration,
+    since: Instant,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl IdleTimer {
+    /// The client is idle from now on.
+    pub(super) fn begin(timer: &mut Option<Box<Self>>, limit: Duration) {
+        let now = Instant::now();
+        match timer {
+            _ if limit.is_zero() => *timer = None,
+            Some(timer) => timer.begin_again(limit, now),
+            None => {
+                *timer = Some(Box::new(Self {
+                    limit,
+                    since: now,
+                    alarm: Box::pin(tokio::time::sleep(limit)),
+                }));
+            }
+        }
+    }
+
+    fn begin_again(&mut self, limit: Duration, now: Instant) {
+        (self.limit, self.since) = (limit, now);
+        // An alarm that is too early is set again when it fires.
+        if now + limit < self.alarm.deadline() {
+            self.alarm.as_mut().reset(now + limit);
+        }
+    }
+
+    /// Returns when the limit is reached; never without a timer.
+    pub(super) async fn is_too_long(timer: &mut Option<Box<Self>>) {
+        let Some(timer) = timer else {
+            return std::future::pending().await;
+        };
+        loop {
+            timer.alarm.as_mut().await;
+            let end = timer.since + timer.limit;
+            if Instant::now() >= end {
+                return;
+            }
+            timer.alarm.as_mut().reset(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{advance, timeout};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// How long the client may be idle; `None` for more than an hour.
+    async fn lasts(timer: &mut Option<Box<IdleTimer>>) -> Option<Duration> {
+        let begin = Instant::now();
+        let end = timeout(LONG, IdleTimer::is_too_long(timer)).await;
+        end.ok().map(|()| begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_message_begins_the_idle_time_anew() {
+        let mut timer = None;
+        for _ in 0..3 {
+            IdleTimer::begin(&mut timer, MINUTE);
+            advance(MINUTE / 2).await;
+        }
+        IdleTimer::begin(&mut timer, MINUTE);
+        let lasts = lasts(&mut timer).await.unwrap();
+        assert!(
+            lasts >= MINUTE && lasts < MINUTE + Duration::from_millis(10),
+            "{lasts:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_limit_counts_from_the_next_message() {
+        let mut timer = None;
+        IdleTimer::begin(&mut timer, MINUTE);
+        IdleTimer::begin(&mut timer, MINUTE / 4);
+        let shorter = lasts(&mut timer).await.unwrap();
+        assert!(shorter < MINUTE / 3, "{shorter:?}");
+        IdleTimer::begin(&mut timer, Duration::ZERO);
+        assert_eq!(lasts(&mut timer).await, None);
+    }
+}

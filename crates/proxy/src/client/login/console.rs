@@ -1,0 +1,126 @@
+//! Who may use the console, and for what.
+
+use crate::auth::{self, LoginTarget, Refusal};
+use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};
+use crate::proxy::Proxy;
+use bytes::BytesMut;
+use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};
+use paceline_net::Stream;
+use paceline_wire::ErrorResponse;
+use std::sync::Arc;
+
+/// Lets a user in that proves who it is. The account that Paceline runs as needs no other proof than the system's. Rules
+/// and lookups know the console as `pgbouncer`, whichever of its names the client has used.
+///
+/// # Errors
+/// The user is not allowed to come in.
+pub(crate) async fn enter(
+    proxy: &Arc<Proxy>,
+    stream: &Stream,
+    input: &mut BytesMut,
+    user: &str,
+) -> Result<ConsoleGrant, Refusal> {
+    let access = match is_own(stream, user) {
+        true => Some(ConsoleAccess::Admin),
+        false => {
+            let target = LoginTarget {
+                database: PGBOUNCER,
+                replication: None,
+            };
+            // With `auth_type = any` it is the user of some server; here the client's own name is meant.
+            auth::authenticate(&proxy.auth, &proxy.pools, stream, input, target, user).await?;
+            allowed(&proxy.config(), user, stream.peer().is_local())
+        }
+    };
+    let access = access.ok_or_else(|| {
+        ErrorResponse::fatal("08P01", "not allowed")
+            .with_hint("Name the user in admin_users or stats_users in Paceline's configuration.")
+    })?;
+    let grant = proxy
+        .console_keys
+        .register(own_peer_id(&proxy.shared), access);
+    Ok(grant.ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?)
+}
+
+/// It comes from the account that Paceline runs as, and says so.
+fn is_own(stream: &Stream, user: &str) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    matches!(user, PGBOUNCER | PACELINE) && stream.peer().user() == Some(own)
+}
+
+/// What others may do. Where nobody is named and nobody is asked for a proof, whoever has come from this machine may look.
+/// With `auth_type = any` names mean nothing: nobody does more than look by one.
+pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<ConsoleAccess> {
+    let operation = &config.paceline.operation;
+    let (admins, others) = (&operation.admin_users, &operation.stats_users);
+    let named = |users: &[String]| users.iter().any(|name| name == user);
+    let nobody_is = admins.is_empty() && others.is_empty();
+    let may_look = match config.paceline.login.auth_type {
+        AuthType::Any => is_local || named(admins) || named(others),
+        _ if named(admins) => return Some(ConsoleAccess::Admin),
+        AuthType::Trust => named(others) || (nobody_is && is_local),
+        _ => named(others),
+    };
+    may_look.then_some(ConsoleAccess::Stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cancel::CancelKey;
+
+    #[test]
+    fn named_users_may_use_the_console() {
+        let mut config = Config::for_upstream("postgres://db").unwrap();
+        let may = |config: &Config, user: &str| allowed(config, user, true);
+        assert_eq!(may(&config, "anybody"), Some(ConsoleAccess::Stats));
+        assert_eq!(allowed(&config, "anybody", false), None);
+        config.set("admin_users=ann, amy").unwrap();
+        config.set("stats_users=stan").unwrap();
+        assert_eq!(may(&config, "amy"), Some(ConsoleAccess::Admin));
+        assert_eq!(may(&config, "stan"), Some(ConsoleAccess::Stats));
+        assert_eq!(may(&config, "anybody"), None);
+        assert_eq!(may(&config, "pgbouncer"), None);
+    }
+
+    #[test]
+    fn with_auth_type_any_no_name_makes_an_admin() {
+        let mut config = Config::for_upstream("postgres://db").unwrap();
+        config.set("auth_type=any").unwrap();
+        config.set("admin_users=ann").unwrap();
+        for user in ["ann", "anybody"] {
+            assert_eq!(
+                allowed(&config, user, true),
+                Some(ConsoleAccess::Stats),
+                "{user}"
+            );
+        }
+        assert_eq!(allowed(&config, "ann", false), Some(ConsoleAccess::Stats));
+        assert_eq!(allowed(&config, "anybody", false), None);
+    }
+
+    /// Only with the whole key, and only during the session.
+    #[tokio::test]
+    async fn a_cancel_request_ends_a_wait_in_the_console() {
+        let config = Config::for_upstream("postgres://db").unwrap();
+        let proxy = Proxy::new(config);
+        let grant = proxy
+            .console_keys
+            .register(0, ConsoleAccess::Admin)
+            .unwrap();
+        let (process, secret) = (grant.process, grant.secret);
+        let key = |process, secret| CancelKey { process, secret };
+        let cancelled = Arc::clone(&grant.cancelled);
+        let mut first = std::pin::pin!(cancelled.notified());
+        assert!(!proxy.console_keys.cancel(key(process, secret ^ 1)));
+        assert!(!proxy.console_keys.cancel(key(process ^ 1, secret)));
+        assert!(!first.as_mut().enable());
+        assert!(proxy.console_keys.cancel(key(process, secret)));
+        assert!(first.as_mut().enable());
+        let mut later = std::pin::pin!(cancelled.notified());
+        assert!(!later.as_mut().enable());
+        drop(grant);
+        assert!(!proxy.console_keys.cancel(key(process, secret)));
+        assert!(!later.as_mut().enable());
+    }
+}

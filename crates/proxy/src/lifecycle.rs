@@ -1,0 +1,23 @@
+//! The phases of the process.
+
+use tokio::sync::watch;
+
+/// A phase of the process. The process never returns to an earlier one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Accepts and serves clients.
+    #[default]
+    Serving,
+    /// Stops accepting connections; existing clients are served normally.
+    WaitingForClients,
+    /// Transactions end; idle clients are disconnected.
+    WaitingForServers,
+    /// Ends now.
+    Ending,
+}
+
+/// Returns when the process is in this phase or a later one.
+pub async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
+    // The proxy keeps the sender.
+    let _ = now.wait_for(|now| *now >= phase).await;
+}
