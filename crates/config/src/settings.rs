@@ -91,8 +91,8 @@ settings! {
     timeouts: Timeouts, "Timeouts";
     /// Session state that follows its client from server to server.
     state: State, "Session state";
-    /// Statements that travel together.
-    grouping: Grouping, "Travelling together";
+    /// Which statements Paceline groups.
+    grouping: Grouping, "Grouping";
     /// The log.
     logging: Logging, "The log";
     /// How the process runs.

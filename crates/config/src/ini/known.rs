@@ -71,9 +71,8 @@ const fn refused(
 
 const SYSTEM: &str = "sockets keep the settings of the operating system";
 const BUFFERS: &str = "Paceline chooses its buffers itself";
-const DNS: &str = "host names are looked up by the operating system for every new connection";
-const CIPHERS: &str =
-    "TLS offers only suites that are secure today; which ones is not configurable";
+const DNS: &str = "the operating system resolves host names for every new connection";
+const CIPHERS: &str = "Paceline offers only secure cipher suites, and they are not configurable";
 
 /// All keys of `[pgbouncer]`, in the order of PgBouncer's documentation.
 pub(crate) static KNOWN: &[Known] = &[
@@ -105,7 +104,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "server_round_robin",
         "0",
         Sort::Switch,
-        "the connection that was used last is used next",
+        "Paceline uses the connection next that was used last",
     ),
     same("track_extra_parameters", "IntervalStyle", Sort::Text),
     same("ignore_startup_parameters", "", Sort::Text),
@@ -121,7 +120,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "application_name_add_host",
         "0",
         Sort::Switch,
-        "application_name stays as the client says it",
+        "Paceline does not change application_name",
     ),
     ignored(
         "conffile",
@@ -166,7 +165,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "",
         Sort::Text,
         &[""],
-        "LDAP is not there; choose another auth_type, or let an HBA file say who comes in how",
+        "Paceline has no LDAP; choose another auth_type, or list the methods in auth_hba_file",
     ),
     // Log
     same("syslog", "0", Sort::Switch),
@@ -186,7 +185,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "server_reset_query_always",
         "0",
         Sort::Switch,
-        "nothing of a client is left behind, and a client keeps what it has set",
+        "Paceline tracks session state and resets a connection when necessary",
     ),
     same("server_check_delay", "30", Sort::Seconds),
     same("server_check_query", "<empty>", Sort::Text),
@@ -194,7 +193,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "server_fast_close",
         "0",
         Sort::Switch,
-        "a connection is replaced when its transaction is over",
+        "a connection is replaced when its transaction has ended",
     ),
     same("server_lifetime", "3600", Sort::Seconds),
     same("server_idle_timeout", "600", Sort::Seconds),
@@ -202,7 +201,12 @@ pub(crate) static KNOWN: &[Known] = &[
     same("server_login_retry", "15", Sort::Seconds),
     same("client_login_timeout", "60", Sort::Seconds),
     same("autodb_idle_timeout", "3600", Sort::Seconds),
-    ignored("pool_idle_timeout", "0", Sort::Seconds, "pools are kept"),
+    ignored(
+        "pool_idle_timeout",
+        "0",
+        Sort::Seconds,
+        "Paceline keeps pools",
+    ),
     ignored("dns_max_ttl", "15", Sort::Seconds, DNS),
     ignored("dns_nxdomain_ttl", "15", Sort::Seconds, DNS),
     ignored("dns_zone_check_period", "0", Sort::Seconds, DNS),
@@ -245,7 +249,7 @@ pub(crate) static KNOWN: &[Known] = &[
         "max_packet_size",
         "2147483647",
         Sort::Number,
-        "messages are as long as PostgreSQL's may be",
+        "Paceline has PostgreSQL's limit",
     ),
     same("listen_backlog", "128", Sort::Number),
     ignored("sbuf_loopcnt", "5", Sort::Number, BUFFERS),

@@ -65,14 +65,14 @@ pub(crate) static OF_DATABASES: &[Parameter] = &[
     parameter(
         "load_balance_hosts",
         Sort::Text,
-        Mapping::Ignored("the first host of a list is used"),
+        Mapping::Ignored("Paceline uses the first host of a list"),
     ),
     parameter(
         "target_session_attrs",
         Sort::Text,
         Mapping::Refused {
             unless: &["any"],
-            why: "servers are not asked whether they take writes; name the host that is meant, and remove the key",
+            why: "Paceline does not check whether a server accepts writes; name one host, and remove the key",
         },
     ),
     number("max_db_connections"),

@@ -227,7 +227,7 @@ fn what_safety_rests_on_is_refused() {
         ("auth_type = pam", "p.ini:4: auth_type: "),
         (
             "auth_ldap_options = x",
-            "p.ini:4: auth_ldap_options: LDAP is not there",
+            "p.ini:4: auth_ldap_options: Paceline has no LDAP",
         ),
         (
             "listen_addr = a.example",

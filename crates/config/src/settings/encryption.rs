@@ -143,43 +143,43 @@ impl Encryption {
                 "client_tls_key_file",
                 client.key_file,
                 AbsolutePath::File,
-                "Private key by which clients know Paceline, PEM; \"\" for none"
+                "Private key with which Paceline identifies itself to clients, PEM; \"\" for none"
             ),
             key!(
                 "client_tls_cert_file",
                 client.cert_file,
                 AbsolutePath::File,
-                "Certificate that goes with that key, and those of the authorities between, PEM; \"\" for none"
+                "Certificate for that key, and the intermediate certificates, PEM; \"\" for none"
             ),
             key!(
                 "client_tls_ca_file",
                 client.ca_file,
                 AbsolutePath::File,
-                "Authorities that certificates of clients must come from, PEM; \"\" for none"
+                "Authorities that must have signed the certificates of clients, PEM; \"\" for none"
             ),
             key!(
                 "client_tls_protocols",
                 client.protocols,
                 TlsVersions,
-                "Versions of TLS for clients; there are 1.2 and 1.3"
+                "Versions of TLS for clients; Paceline has 1.2 and 1.3"
             ),
             key!(
                 "client_tls_ciphers",
                 ciphers,
                 CipherNames,
-                "Ciphers for clients; there are strong ones only, and no choice among them"
+                "Ciphers for clients; Paceline has strong ciphers only, and no choice among them"
             ),
             key!(
                 "server_tls_sslmode",
                 server.sslmode,
                 choice::<SslMode>(),
-                "Whether connections to servers use TLS, and what of the server's certificate is checked"
+                "Whether connections to servers use TLS, and how the server's certificate is verified"
             ),
             key!(
                 "server_tls_ca_file",
                 server.ca_file,
                 AbsolutePath::File,
-                "Authorities that certificates of servers must come from, PEM; \"\" for none"
+                "Authorities that must have signed the certificates of servers, PEM; \"\" for none"
             ),
             key!(
                 "server_tls_key_file",
@@ -191,19 +191,19 @@ impl Encryption {
                 "server_tls_cert_file",
                 server.cert_file,
                 AbsolutePath::File,
-                "Certificate that goes with that key, PEM; \"\" for none"
+                "Certificate for that key, PEM; \"\" for none"
             ),
             key!(
                 "server_tls_protocols",
                 server.protocols,
                 TlsVersions,
-                "Versions of TLS for servers; there are 1.2 and 1.3"
+                "Versions of TLS for servers; Paceline has 1.2 and 1.3"
             ),
             key!(
                 "server_tls_ciphers",
                 ciphers,
                 CipherNames,
-                "Ciphers for servers; there are strong ones only, and no choice among them"
+                "Ciphers for servers; Paceline has strong ciphers only, and no choice among them"
             ),
         ]
     }

@@ -1,27 +1,27 @@
-//! Statements that travel together.
+//! Which statements Paceline groups.
 
 use super::form::{Switch, count, time};
 use super::key::{OF_A_DATABASE, section};
 use crate::duration::BareUnit;
 use std::time::Duration;
 
-/// The longest time that a unit may be held back on purpose.
+/// The longest time for which a request that could start may wait for others.
 const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 section! {
-    /// Statements that travel together.
+    /// Which statements Paceline groups.
     pub struct Grouping {
-        /// Statements with a hint may travel together
+        /// Paceline may group statements that carry a hint
         hotspot: bool = true, Switch;
-        /// Autocommit statements without a hint may travel together, too
+        /// Paceline may also group autocommit statements without a hint
         hotspot_for_autocommit: bool = false, Switch, overridden(OF_A_DATABASE);
-        /// How long a unit that could leave is held back for company; 0 never holds back
+        /// How long a request that could start waits for others to join its group; 0 starts it at once
         hotspot_update_max_wait_time: Duration = Duration::ZERO, time(BareUnit::Microseconds, HOLD_BACK_MAX);
-        /// true: updates of one row become one row version; false: they only share a commit
+        /// true: updates of one row in a group become one row version; false: they only share a commit
         hotspot_lock_type: bool = true, Switch;
-        /// Reads that have to wait may share a round trip (short ones) or one run (the very same question)
+        /// Reads that have to wait may share a round trip (short reads) or one execution (identical reads)
         pipeline: bool = true, Switch;
-        /// Largest number of units in a group; of upserts of several rows, about so many rows
-        group_size_max: usize = 1024, count("units", 2..=10_000);
+        /// Maximum number of requests in a group; for upserts of several rows the limit applies to the total number of rows
+        group_size_max: usize = 1024, count("requests", 2..=10_000);
     }
 }

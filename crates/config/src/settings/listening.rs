@@ -11,19 +11,19 @@ pub(crate) const PEER_ID_MAX: usize = 16_383;
 section! {
     /// Where clients and monitoring connect.
     pub struct Listening {
-        /// Where clients connect; beyond loopback only if auth_type asks for proof; port 0 lets the system choose
+        /// Address for clients; beyond loopback only if auth_type requires a proof; port 0 lets the system choose
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 6432)), Listen, needs_restart();
-        /// Folder in which clients find the Unix socket .s.PGSQL.PORT; "" for no Unix socket
+        /// Folder of the Unix socket .s.PGSQL.PORT; "" for no Unix socket
         unix_socket_dir: Option<PathBuf> = None, AbsolutePath::Folder, needs_restart();
         /// Permissions of the Unix socket: who may connect there
         unix_socket_mode: u32 = 0o777, Permissions, needs_restart();
-        /// Connections that wait to be accepted; the system may allow fewer
+        /// Maximum number of connections that wait to be accepted; the system may allow fewer
         listen_backlog: usize = 4_096, count("connections", 1..=65_535), needs_restart();
-        /// Several processes may listen at the same address; the newest has the Unix socket and the pidfile
+        /// Whether several processes may listen at the same address; the newest owns the Unix socket and the pidfile
         so_reuseport: bool = false, Switch, needs_restart();
-        /// What the peers in [peers] call this process, so that cancel requests find it; 0 is none
+        /// The id of this process in [peers], by which cancel requests reach it; 0 is none
         peer_id: usize = 0, count("number", 0..=PEER_ID_MAX);
-        /// Where /metrics, /health and /ready are served, to anybody who can connect; "" for nowhere
+        /// Address of /metrics, /health and /ready, without a password; "" turns them off
         metrics_listen: Option<SocketAddr> = None, Address, needs_restart();
     }
 }

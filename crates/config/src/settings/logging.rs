@@ -41,9 +41,9 @@ words! {
 section! {
     /// The log.
     pub struct Logging {
-        /// File to which the log is written beside standard error; RELOAD and SIGHUP open it anew; "" for none
+        /// File to which the log is written, beside standard error; RELOAD and SIGHUP open it again; "" for none
         logfile: Option<PathBuf> = None, AbsolutePath::File;
-        /// Write the log to the system's log (/dev/log), too
+        /// Whether the log also goes to the system's log (/dev/log)
         syslog: bool = false, Switch;
         /// The name of the process in the system's log
         syslog_ident: String = "paceline".to_owned(), Text;
@@ -57,8 +57,7 @@ section! {
         log_pooler_errors: bool = true, Switch;
         /// Log statistics of all databases every stats_period
         log_stats: bool = true, Switch;
-        /// How much is logged: 0 is the level info, 1 debug, 2 and more trace; --log-level and PACELINE_LOG go before
-        /// it
+        /// Log level: 0 is info, 1 debug, 2 and more trace; --log-level and PACELINE_LOG take precedence
         verbose: usize = 0, count("level", 0..=VERBOSE_MAX);
     }
 }

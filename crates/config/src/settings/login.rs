@@ -12,9 +12,9 @@ const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN N
 section! {
     /// How clients prove their identity.
     pub struct Login {
-        /// What a client must show to log in; see docs/login.md
+        /// What a client must prove to log in; see docs/login.md
         auth_type: AuthType = AuthType::Trust, choice::<AuthType>();
-        /// Whether auth_type trust and any serve clients of other machines, too, who then need no password
+        /// Whether auth_type trust and any also accept clients of other machines, which then need no password
         auth_trust_remote: bool = false, Switch;
         /// File of users and their secrets, PgBouncer's userlist.txt; "" for none
         auth_file: Option<PathBuf> = None, AbsolutePath::File;
@@ -24,12 +24,12 @@ section! {
         auth_ident_file: Option<PathBuf> = None, AbsolutePath::File;
         /// The user as whom Paceline queries the server for secrets that auth_file does not contain; "" disables this
         auth_user: String = String::new(), Text;
-        /// How auth_user asks for the user $1: one row, its name and its secret; name schemas, the search_path is
-        /// pg_catalog
+        /// The query by which auth_user looks up the user $1; returns one row with the name and the secret. Write
+        /// schemas: the search_path is pg_catalog
         auth_query: String = AUTH_QUERY.to_owned(), Text;
-        /// The database, as clients name it, in which auth_user asks; "" for the client's own
+        /// The database, as clients name it, in which auth_query runs; "" for the client's own
         auth_dbname: String = String::new(), Text;
-        /// A client that has not logged in after this time is disconnected; 0 waits for ever
+        /// A client that has not logged in after this time is disconnected; 0 is no limit
         client_login_timeout: Duration = Duration::from_secs(60), timeout();
         /// Text of a NOTICE that each client gets when it has logged in; "" for none
         login_notify_message: String = String::new(), Text;

@@ -12,23 +12,23 @@ const BUSY_POLL_MAX: Duration = Duration::from_millis(1);
 section! {
     /// How the process runs.
     pub struct Operation {
-        /// How long a shutdown waits, for transactions or for clients; 0 does not wait
+        /// How long a shutdown waits for transactions or for clients; 0 does not wait
         shutdown_timeout: Duration = Duration::from_secs(10), timeout();
         /// File that holds the process id while Paceline runs; "" for none
         pidfile: Option<PathBuf> = None, AbsolutePath::File, needs_restart();
-        /// The system's user as whom the process runs, if root starts it. This user must be able to read the files
-        /// that the configuration names, and to write logfile and pidfile; "" for the one who starts it
+        /// The operating system user as which the process runs if root starts it; must be able to read the files that
+        /// the configuration names, and to write logfile and pidfile; "" does not change the user
         user: String = String::new(), Text, needs_restart();
         /// Threads that serve client and server sockets
         worker_threads: usize = 1, count("threads", 1..=256), needs_restart();
-        /// How long a thread without work asks for further messages before it sleeps, while that pays and nobody
-        /// stands in line; 0 sleeps at once
+        /// How long an idle thread polls for messages before it sleeps, if messages arrive that fast and no request
+        /// waits in the line; 0 sleeps at once
         busy_poll: Duration = Duration::from_micros(100), time(BareUnit::Microseconds, BUSY_POLL_MAX);
-        /// Who may do everything in the admin console, separated by commas
+        /// Users who may run every command of the admin console, separated by commas
         admin_users: Vec<String> = Vec::new(), Names;
-        /// Who may use the SHOW commands of the admin console, separated by commas
+        /// Users who may run the SHOW commands of the admin console, separated by commas
         stats_users: Vec<String> = Vec::new(), Names;
-        /// How often the averages in the admin console begin anew; less than 1 is 1
+        /// Period of the averages in the admin console and in the log; less than 1 is 1
         stats_period: Duration = Duration::from_secs(60), timeout();
     }
 }

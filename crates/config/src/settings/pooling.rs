@@ -35,38 +35,38 @@ words! {
 section! {
     /// The number of connections, and how clients share them.
     pub struct Pooling {
-        /// How long a client keeps its server connection: until it leaves, its transaction ends, or its statement
+        /// How long a client keeps its server connection: until it disconnects, its transaction ends, or its statement
         /// ends
         pool_mode: PoolMode = PoolMode::Transaction, choice::<PoolMode>(), overridden(EVERYWHERE);
-        /// What a server connection runs after a client's session (pool_mode session) before another client gets it;
-        /// "" runs nothing
+        /// Query that a server connection runs after a client's session (pool_mode session), before another client gets
+        /// it; "" runs nothing
         server_reset_query: String = "DISCARD ALL".to_owned(), Text;
-        /// Query that an idle server connection must answer before it serves again; "" for none, <empty> for a query
+        /// Query that checks an idle server connection before it serves a client; "" for none, <empty> for a query
         /// without a statement
         server_check_query: String = EMPTY_QUERY.to_owned(), Text;
-        /// Time for which a server connection may be idle and then serve without a check (server_check_query); 0 is a
-        /// check before each use. A connection that was opened or checked within the last second is not checked
+        /// Idle time after which a server connection is checked (server_check_query) before it serves a client; 0 checks
+        /// it before each use. A connection that was opened or checked within the last second is not checked
         server_check_delay: Duration = Duration::from_secs(30), timeout();
-        /// Most server connections that one pool (a database and a user) opens
+        /// Maximum number of server connections of one pool (a database and a user)
         default_pool_size: usize = 20, connections(POOL_SIZE),
             overridden(EVERYWHERE), named_there("pool_size", "default_pool_size");
-        /// Server connections that a pool keeps open while it has clients; never more than its size
+        /// Server connections that a pool keeps open while it has clients; at most its size
         min_pool_size: usize = 0, connections(POOL_PART), overridden(OF_A_DATABASE);
-        /// Further server connections that a pool opens for clients that wait longer than reserve_pool_timeout; 0 is
+        /// Additional server connections that a pool may open if clients wait longer than reserve_pool_timeout; 0 is
         /// none
         reserve_pool_size: usize = 0, connections(POOL_PART),
             overridden(EVERYWHERE), named_there("reserve_pool_size", "reserve_pool");
-        /// How long a client waits before its pool takes a connection from the reserve; 0 never does
+        /// How long a client waits before its pool opens a connection of the reserve; 0 never does
         reserve_pool_timeout: Duration = Duration::from_secs(5), timeout();
-        /// Most client connections at a time, all databases together
+        /// Maximum number of client connections, over all databases
         max_client_conn: usize = 10_000, connections(1..=1_000_000);
-        /// Most server connections of one database, all its pools together; 0 is no limit
+        /// Maximum number of server connections of one database, over all its pools; 0 is no limit
         max_db_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES);
-        /// Most server connections of one user on the server, all its pools together; 0 is no limit
+        /// Maximum number of server connections of one server user, over all its pools; 0 is no limit
         max_user_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL);
-        /// Most clients of one database; 0 is no limit
+        /// Maximum number of clients of one database; 0 is no limit
         max_db_client_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES);
-        /// Most clients of one user, all databases together; 0 is no limit
+        /// Maximum number of clients of one user, over all databases; 0 is no limit
         max_user_client_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL);
     }
 }

@@ -7,22 +7,22 @@ use crate::words::words;
 section! {
     /// Session state that follows its client from server to server.
     pub struct State {
-        /// What becomes of session state that cannot follow its client: lost, lost with a warning, refused, or the
-        /// client keeps its server connection until it lets go
+        /// What happens to session state that cannot follow its client: it is lost (track), lost with a warning (warn),
+        /// the statement is rejected (error), or the client keeps its server connection until the state is gone (pin)
         session_state: SessionState = SessionState::Pin, choice::<SessionState>(), overridden(EVERYWHERE);
-        /// How clients of transaction and statement pooling LISTEN: as session state (session_state), or by one
-        /// server connection for all of a database
+        /// How clients LISTEN in transaction and statement pooling: as session state (session_state), or through one
+        /// server connection for all clients of a database (shared)
         listen_mode: ListenMode = ListenMode::Session, choice::<ListenMode>(), overridden(EVERYWHERE);
-        /// What becomes of clients that listen by a shared connection when that is lost: disconnected with an error,
-        /// or a warning in the log and a new connection
+        /// What happens to clients that listen through a shared connection if it is lost: they are disconnected
+        /// (error), or the log has a warning and a new connection listens (log)
         listen_lost: ListenLost = ListenLost::Error, choice::<ListenLost>();
-        /// Settings that follow their client even where a function or a DO block sets them; those that PostgreSQL
-        /// reports do anyway
+        /// Settings that follow their client even if a function or a DO block sets them; those that PostgreSQL reports
+        /// always do
         track_extra_parameters: Vec<String> = vec!["IntervalStyle".to_owned()], Names;
-        /// Startup parameters that are not passed on to PostgreSQL; options stands for all in it that PgBouncer does
-        /// not track
+        /// Start-up parameters that are not passed on to PostgreSQL; options means all in it that PgBouncer does not
+        /// track
         ignore_startup_parameters: Vec<String> = Vec::new(), Names;
-        /// Most prepared statements kept on one server connection; the least recently used goes first
+        /// Maximum number of prepared statements on one server connection; the least recently used is closed first
         max_prepared_statements: usize = 200, count("statements", 1..=100_000);
     }
 }

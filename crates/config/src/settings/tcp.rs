@@ -19,8 +19,7 @@ section! {
         keepidle as "tcp_keepidle": Duration = Duration::ZERO, time(BareUnit::Seconds, KEEPALIVE_MAX);
         /// Time between two keepalive probes, in whole seconds; 0 uses the system default
         keepintvl as "tcp_keepintvl": Duration = Duration::ZERO, time(BareUnit::Seconds, KEEPALIVE_MAX);
-        /// A connection whose other end does not acknowledge what was sent for this time is ended; 0 leaves it to the
-        /// system
+        /// A connection whose peer does not acknowledge sent data for this time is closed; 0 uses the system default
         user_timeout as "tcp_user_timeout": Duration = Duration::ZERO, time(BareUnit::Milliseconds, Duration::from_secs(24 * 3600));
     }
 }

@@ -1,9 +1,10 @@
 //! Tidiness of the sources, as an ordinary test: a module says what it is, a file holds one concept, nothing is left for
-//! later. [`cycles`] checks that imports have one direction.
+//! later. [`cycles`] checks that imports have one direction, [`links`] that the links of the documents lead somewhere.
 
 mod cycles;
 mod graph;
 mod imports;
+mod links;
 
 use std::path::{Path, PathBuf};
 
