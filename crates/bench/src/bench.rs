@@ -7,17 +7,15 @@ mod unreachable;
 use crate::connection::{Connection, Failure};
 use crate::groups;
 use crate::interrupt::{Interrupt, TimeLimit};
-use crate::load::{self, Arrivals, LoadOptions, Measured, RunStatus};
+use crate::load::{self, Arrivals, LoadOptions, RunStatus};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{
-    self, CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult,
-};
+use crate::record::{self, CheckResult, Conditions, OpenLoop, Ran, Record, RunResult};
 use crate::script::{self, Script};
 use crate::server_stats::StatsReadings;
 use crate::statement::Protocol;
 use crate::target::Target;
-use crate::work::{Prepared, Work};
-use crate::workload::{Outcome, Scenario, Sizes, schema};
+use crate::work::Work;
+use crate::workload::{AnyWorkload, Outcome, Scenario, Sizes, schema};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -233,16 +231,16 @@ async fn execute<'a>(
 ) -> Result<Option<Ran>, Failure> {
     unreachable.refuse(run.target)?;
     observer.on_stage(run, Stage::Preparing);
-    let work = tokio::select! {
-        work = prepare(plan, run, server, unreachable) => work?,
+    let workload = tokio::select! {
+        workload = prepare(plan, run, server, unreachable) => workload?,
         () = interrupt.requested() => return Ok(None),
     };
 
     let status = Arc::new(RunStatus::new(interrupt.clone()));
-    let load = plan.load(run.clients, &work);
+    let load = plan.load(run.clients, &*workload);
     let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
     let measured = tokio::select! {
-        measured = load::run(work.clients(), run.target, &load, &status) => measured?,
+        measured = load::run(Arc::clone(&workload), run.target, &load, &status) => measured?,
         () = report(observer, run, &status) => unreachable!("report never returns"),
         () = readings.watch(run.target, &status, &load) => unreachable!("watch never returns"),
         () = groups::watch(run.target, &status, &mut samples) => unreachable!("watch never returns"),
@@ -253,17 +251,20 @@ async fn execute<'a>(
     let cost = async { Ok(readings.cost(run.target, &status).await) };
     let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
     observer.on_stage(run, Stage::Checking);
-    let check = check(&work, run.target, measured.outcome, interrupt).await;
-    // Scripts use other tables than those that were counted.
-    let own = run.choice.work.is_on_own_schema();
-    cost.dead_rows = cost.dead_rows.filter(|_| own);
+    let mut checked = None;
+    if run.choice.work.is_on_own_schema() {
+        checked = Some(check(&*workload, run.target, measured.outcome, interrupt).await);
+    } else {
+        // Scripts use other tables than those that were counted.
+        cost.dead_rows = None;
+    }
     Ok(Some(Ran {
         seconds: measured.lasted.as_secs_f64(),
         units: measured.done,
         rate: measured.rate(),
-        latency: Latency::of(&measured),
-        errors: errors(&measured),
-        check,
+        latency: measured.latency(),
+        errors: measured.errors,
+        check: checked,
         cost,
         groups: samples,
         interrupted: interrupt.is_set(),
@@ -281,14 +282,14 @@ async fn prepare<'a>(
     run: &Run<'a>,
     server: &mut ServerFacts,
     unreachable: &mut UnreachableTargets<'a>,
-) -> Result<Prepared, Failure> {
+) -> Result<Arc<dyn AnyWorkload>, Failure> {
     let opened = Connection::open(run.target).await;
     let mut conn = opened.inspect_err(|failure| unreachable.note(run.target, failure))?;
     *server = ServerFacts::of(&mut conn).await?;
     wait_for_old_sessions(&mut conn).await;
-    let work = run.choice.work.prepare(&plan.sizes, &mut conn).await?;
+    let workload = run.choice.work.prepare(&plan.sizes, &mut conn).await?;
     conn.close().await;
-    Ok(work)
+    Ok(workload)
 }
 
 /// Waits while sessions of an earlier run are ending: thousands of them use the processor during the next run.
@@ -311,16 +312,13 @@ async fn wait_for_old_sessions(conn: &mut Connection) {
 }
 
 /// Compares the tables with the answers that clients received. If the connection is lost, tries once more. A check that
-/// cannot be made does not hold. Returns `None` for a script, whose expected result is unknown.
+/// cannot be made does not hold.
 async fn check(
-    work: &Prepared,
+    workload: &dyn AnyWorkload,
     target: &Target,
     outcome: Outcome,
     interrupt: &Interrupt,
-) -> Option<CheckResult> {
-    let Prepared::Workload(workload) = work else {
-        return None;
-    };
+) -> CheckResult {
     let attempt = async || {
         let mut conn = Connection::open(target).await?;
         let check = workload.check(&mut conn, outcome).await?;
@@ -336,21 +334,11 @@ async fn check(
             done => done,
         }
     };
-    let (holds, says) = match CHECK.with(interrupt, attempts).await {
-        Ok(check) => (check.holds, check.says),
-        Err(failure) => (false, format!("it could not be made: {failure}")),
-    };
-    Some(CheckResult { holds, says })
-}
-
-fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {
-    let errors = measured.errors.iter();
-    errors
-        .map(|(kind, (count, first))| {
-            let (count, first) = (*count, first.clone());
-            (kind.clone(), Errors { count, first })
-        })
-        .collect()
+    let checked = CHECK.with(interrupt, attempts).await;
+    checked.unwrap_or_else(|failure| CheckResult {
+        holds: false,
+        says: format!("it could not be made: {failure}"),
+    })
 }
 
 /// Reports the progress to `observer`. Never returns.
@@ -385,11 +373,7 @@ async fn clean_up(plan: &Plan, unreachable: &UnreachableTargets<'_>, interrupt: 
         let work = async {
             unreachable.refuse(target)?;
             let mut conn = Connection::open(target).await?;
-            if plan.keep_tables {
-                schema::leave(&mut conn).await?
-            } else {
-                schema::drop(&mut conn).await?
-            }
+            schema::leave(&mut conn, plan.keep_tables).await?;
             conn.close().await;
             Ok(())
         };
@@ -404,16 +388,15 @@ impl Plan {
         all.copied().max().unwrap_or_default()
     }
 
-    fn load(&self, clients: usize, work: &Prepared) -> LoadOptions {
+    fn load(&self, clients: usize, workload: &dyn AnyWorkload) -> LoadOptions {
         LoadOptions {
             clients,
             threads: self.threads,
-            shared_connections: work.shared_connections(),
             warmup: self.warmup,
             duration: self.duration,
             arrivals: match self.rate {
                 Some(rate) => Arrivals::Open {
-                    rate: rate / work.active_clients(clients).max(1) as f64,
+                    rate: rate / workload.active_clients(clients).max(1) as f64,
                 },
                 None => Arrivals::Closed { think: self.think },
             },

@@ -3,19 +3,18 @@
 
 mod echo;
 
-use crate::connection::{Connection, Failure};
+use crate::connection::Failure;
 use crate::descriptors;
 use crate::interrupt::Interrupt;
-use crate::load::{self, Arrivals, LoadOptions, MakeClient, RunStatus};
+use crate::load::{self, Arrivals, LoadOptions, RunStatus};
 use crate::session::Session;
 use crate::show;
 use crate::statement::{Protocol, Statement, Value};
 use crate::target::Target;
-use crate::workload::{Client, Pending, Turn};
+use crate::workload::{Client, Turn, Workload};
 use anyhow::Context;
 use echo::Echo;
 use rand::RngExt;
-use rand::rngs::StdRng;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +86,6 @@ async fn measure(
     let load = LoadOptions {
         clients,
         threads: calibration.threads,
-        shared_connections: None,
         warmup: calibration.warmup.unwrap_or(WARMUP),
         duration: calibration.duration.unwrap_or(DURATION),
         arrivals: Arrivals::Closed {
@@ -95,18 +93,15 @@ async fn measure(
         },
         seed: calibration.seed,
     };
-    let statement = Statement::new(0, SQL, calibration.protocol);
-    let caller: Arc<MakeClient> = Arc::new(move |_, rng| {
-        let statement = statement.clone();
-        Box::new(Caller { statement, rng })
-    });
+    let caller = Arc::new(Caller(Statement::new(0, SQL, calibration.protocol)));
     let status = Arc::new(RunStatus::new(Interrupt::default()));
     let measured = load::run(caller, target, &load, &status).await?;
+    let latency = measured.latency();
     Ok(Ceiling {
         clients,
         rate: measured.rate(),
-        p50: measured.latency.value_at_quantile(0.5),
-        p99: measured.latency.value_at_quantile(0.99),
+        p50: latency.p50,
+        p99: latency.p99,
     })
 }
 
@@ -133,22 +128,19 @@ pub fn ceilings(ceilings: &[Ceiling]) -> String {
     out
 }
 
-/// A client that sends the statement and counts the answers.
-struct Caller {
-    statement: Statement,
-    rng: StdRng,
-}
+/// Clients send the statement and count the answers.
+struct Caller(Statement);
 
-impl Client for Caller {
-    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let values = [Value::Int(self.rng.random_range(1..=100_000))];
-            let conn: &mut Connection = session.connection().await?;
-            let answer = conn.run(&self.statement, &values, |_| ()).await?;
-            Ok(match answer.affected {
-                1 => Turn::Done,
-                _ => Turn::Idle,
-            })
+impl Workload for Caller {
+    type Memory = ();
+
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn, Failure> {
+        let values = [Value::Int(client.rng.random_range(1..=100_000))];
+        let conn = session.connection().await?;
+        let answer = conn.run(&self.0, &values, |_| ()).await?;
+        Ok(match answer.affected {
+            1 => Turn::Done,
+            _ => Turn::Idle,
         })
     }
 }

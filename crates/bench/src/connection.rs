@@ -9,6 +9,7 @@ mod tests;
 use crate::statement::{Statement, Value};
 use crate::target::Target;
 use bytes::BytesMut;
+use fixedbitset::FixedBitSet;
 use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frame::HEADER_LEN;
@@ -52,6 +53,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The same as an error of the target, found by the lab itself.
+    pub(crate) fn refused(sqlstate: &str, message: impl Into<String>) -> Self {
+        Self::Refused {
+            sqlstate: sqlstate.to_owned(),
+            message: message.into(),
+        }
+    }
+
     /// The name in counts of errors: the SQLSTATE or a word.
     pub fn kind(&self) -> &str {
         match self {
@@ -71,6 +80,11 @@ impl Failure {
             Self::NotAdmitted { .. } | Self::Unreachable(_) => false,
             Self::Lost(_) => true,
         }
+    }
+
+    /// Whether the client could not connect.
+    pub(crate) fn is_at_login(&self) -> bool {
+        matches!(self, Self::NotAdmitted { .. } | Self::Unreachable(_))
     }
 
     /// Whether a new connection may succeed soon: this one was lost, or the server was full or starting.
@@ -120,8 +134,8 @@ pub(crate) struct Connection {
     out: BytesMut,
     /// The beginning of an incomplete message.
     input: BytesMut,
-    /// By number of the statement: whether this connection has prepared it.
-    prepared: Vec<bool>,
+    /// The numbers of the statements that this connection has prepared.
+    prepared: FixedBitSet,
     status: Status,
 }
 
@@ -143,7 +157,7 @@ impl Connection {
             stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
             out: BytesMut::new(),
             input: BytesMut::new(),
-            prepared: Vec::new(),
+            prepared: FixedBitSet::new(),
             status: Status::Idle,
         };
         let parameters = [
@@ -251,16 +265,21 @@ impl Connection {
         broken.map_or(Ok((columns, rows)), |error: WireError| Err(error.into()))
     }
 
+    /// Runs a query string whose rows do not matter.
+    pub(crate) async fn execute(&mut self, sql: &str) -> Result<(), Failure> {
+        self.table(sql).await.map(drop)
+    }
+
+    /// Runs a query and returns the first value of its first row.
+    pub(crate) async fn value(&mut self, sql: &str) -> Result<Option<String>, Failure> {
+        let row = self.query(sql).await?.into_iter().next();
+        Ok(row.and_then(|row| row.into_iter().next()?))
+    }
+
     /// Runs a query that returns one number.
     pub(crate) async fn number(&mut self, sql: &str) -> Result<i64, Failure> {
-        let rows = self.query(sql).await?;
-        let value = rows
-            .first()
-            .and_then(|row| row.first()?.as_deref()?.parse().ok());
-        value.ok_or_else(|| Failure::Refused {
-            sqlstate: "22023".to_owned(),
-            message: format!("no number came for: {sql}"),
-        })
+        let number = self.value(sql).await?.and_then(|text| text.parse().ok());
+        number.ok_or_else(|| Failure::refused("22023", format!("no number came for: {sql}")))
     }
 
     /// Runs `statement` once. Passes the body of each row to `on_row` (see [`backend::row_values`]).
@@ -270,7 +289,7 @@ impl Connection {
         values: &[Value<'_>],
         mut on_row: impl FnMut(&[u8]),
     ) -> Result<Answer, Failure> {
-        let known = self.prepared.get(statement.number) == Some(&true);
+        let known = self.prepared.contains(statement.number);
         statement.write(values, known, &mut self.out);
         let (mut answer, mut parsed) = (Answer::default(), false);
         let mut on_frame = |frame: Frame<'_>| {
@@ -290,17 +309,9 @@ impl Connection {
         let done = self.exchange(&mut on_frame).await;
         // The statement remains prepared even if its execution fails.
         if parsed && statement.is_kept() {
-            self.note_prepared(statement.number);
+            self.prepared.grow_and_insert(statement.number);
         }
         done.map(|_| answer)
-    }
-
-    fn note_prepared(&mut self, number: usize) {
-        let len = self.prepared.len().max(number + 1);
-        self.prepared.resize(len, false);
-        if let Some(known) = self.prepared.get_mut(number) {
-            *known = true;
-        }
     }
 
     /// Terminates the connection as a client does, without waiting for the target.
@@ -383,15 +394,8 @@ fn complete<'a>(input: &mut BytesMut, mut bytes: &'a [u8]) -> Result<&'a [u8], W
 }
 
 fn refusal(body: &[u8]) -> Failure {
-    let field = |code| {
-        backend::error_field(body, code)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    Failure::Refused {
-        sqlstate: field(b'C'),
-        message: field(b'M'),
-    }
+    let field = |code| backend::error_field(body, code).unwrap_or_default();
+    Failure::refused(field(b'C'), field(b'M'))
 }
 
 fn text(value: Option<&[u8]>) -> Option<String> {

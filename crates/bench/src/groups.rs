@@ -2,21 +2,12 @@
 
 use crate::connection::{Connection, Failure};
 use crate::load::RunStatus;
+use crate::record::GroupSample;
 use crate::target::Target;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(250);
-
-/// The mean size of groups in an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct GroupSample {
-    /// Seconds since the run began.
-    pub second: f64,
-    /// Mean number of units per group since the previous sample.
-    pub mean: f64,
-}
 
 /// Number of grouped units, and of groups, since Paceline started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

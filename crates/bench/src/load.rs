@@ -4,18 +4,17 @@
 mod arrivals;
 mod measured;
 mod options;
-mod status;
 #[cfg(test)]
 mod tests;
 mod workers;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use measured::Measured;
-pub(crate) use options::{LoadOptions, MakeClient};
-pub(crate) use status::RunStatus;
+pub(crate) use options::{LoadOptions, RunStatus};
 
 use crate::connection::Failure;
 use crate::target::Target;
+use crate::workload::AnyWorkload;
 use options::Start;
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,27 +27,26 @@ use workers::Worker;
 /// # Errors
 /// A client cannot connect; no client has done any work then.
 pub(crate) async fn run(
-    clients: Arc<MakeClient>,
+    workload: Arc<dyn AnyWorkload>,
     target: &Arc<Target>,
     options: &LoadOptions,
     status: &Arc<RunStatus>,
 ) -> Result<Measured, Failure> {
     let (start, started) = watch::channel(Start::Wait);
-    let threads = options.threads();
+    let shared_connections = workload.shared_connections();
+    let threads = options.threads(shared_connections);
     let mut results = Vec::new();
     let mut ready = Vec::new();
     for thread in 0..threads {
         let (at_start, is_ready) = oneshot::channel();
         let (done, measured) = oneshot::channel();
         let worker = Worker {
-            clients: Arc::clone(&clients),
+            workload: Arc::clone(&workload),
             target: Arc::clone(target),
             options: options.clone(),
             status: Arc::clone(status),
             numbers: (thread..options.clients).step_by(threads).collect(),
-            shared: options
-                .shared_connections
-                .map(|all| all.saturating_sub(thread).div_ceil(threads)),
+            shared: shared_connections.map(|all| all.saturating_sub(thread).div_ceil(threads)),
             started: started.clone(),
         };
         std::thread::spawn(move || {

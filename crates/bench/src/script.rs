@@ -80,11 +80,13 @@ impl Script {
     /// The error of the first statement that fails; no further statement runs.
     pub async fn run_once(self: &Arc<Self>, target: &Arc<Target>) -> Result<(), Failure> {
         let mut session = Session::new(Arc::clone(target), None);
-        let program = Arc::new(Program::new(self, Protocol::Simple));
-        let mut client = program.client(0, StdRng::seed_from_u64(0));
-        let done = client.turn(&mut session).await;
+        let program = Program::new(self, Protocol::Simple);
+        let mut rng = StdRng::seed_from_u64(0);
+        let done = program
+            .run(&mut self.variables(0), &mut rng, &mut session)
+            .await;
         session.close().await;
-        done.map(drop)
+        done
     }
 }
 

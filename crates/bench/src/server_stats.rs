@@ -4,8 +4,8 @@
 
 use crate::connection::Connection;
 use crate::load::{LoadOptions, RunStatus};
+use crate::record::Cost;
 use crate::target::Target;
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,17 +13,6 @@ use std::time::Duration;
 const START_INTERVAL: Duration = Duration::from_millis(5);
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
-
-/// Cost per unit of work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Bytes of write-ahead log, including those of other activity on the server.
-    pub wal_bytes: Option<f64>,
-    /// Row versions of the lab's tables that became dead by updates and deletes.
-    pub dead_rows: Option<f64>,
-    /// Microseconds of processor time on the machine of the target, without those of the load itself.
-    pub cpu_micros: Option<f64>,
-}
 
 /// Values of the counters.
 #[derive(Debug, Clone, Copy, Default)]

@@ -22,10 +22,7 @@ pub(crate) struct Pool {
 }
 
 /// A connection in use, and its permit if it belongs to a pool.
-struct Checkout {
-    conn: Connection,
-    _permit: Option<OwnedSemaphorePermit>,
-}
+type Checkout = (Connection, Option<OwnedSemaphorePermit>);
 
 impl Session {
     pub(crate) fn new(target: Arc<Target>, pool: Option<Rc<Pool>>) -> Self {
@@ -42,7 +39,7 @@ impl Session {
             Some(checkout) => checkout,
             None => self.check_out().await?,
         };
-        Ok(&mut self.checkout.insert(checkout).conn)
+        Ok(&mut self.checkout.insert(checkout).0)
     }
 
     async fn check_out(&self) -> Result<Checkout, Failure> {
@@ -58,31 +55,26 @@ impl Session {
             Some(conn) => conn,
             None => Connection::open(&self.target).await?,
         };
-        Ok(Checkout {
-            conn,
-            _permit: permit,
-        })
+        Ok((conn, permit))
     }
 
     /// Returns a pooled connection to the pool; call it between turns.
     pub(crate) fn release(&mut self) {
         let Some(pool) = &self.pool else { return };
-        if let Some(checkout) = self.checkout.take() {
-            pool.idle.borrow_mut().push(checkout.conn);
-        }
+        let checkout = self.checkout.take();
+        pool.idle
+            .borrow_mut()
+            .extend(checkout.map(|(conn, _)| conn));
     }
 
     /// Prepares the session for the next turn after a failure: rolls back an open transaction and drops a lost connection.
     pub(crate) async fn recover(&mut self, from: &Failure) {
-        let Some(Checkout { conn, .. }) = &mut self.checkout else {
+        let Some((conn, _)) = &mut self.checkout else {
             return;
         };
-        let is_lost = match from {
-            Failure::Lost(_) | Failure::Unreachable(_) | Failure::NotAdmitted { .. } => true,
-            Failure::Refused { .. } => {
-                from.is_in_doubt() || conn.in_transaction() && conn.query("ROLLBACK").await.is_err()
-            }
-        };
+        let is_lost = from.is_in_doubt()
+            || from.is_at_login()
+            || conn.in_transaction() && conn.execute("ROLLBACK").await.is_err();
         if is_lost {
             self.checkout = None;
         }
@@ -90,15 +82,15 @@ impl Session {
 
     /// Terminates the connection without waiting until the target has closed it.
     pub(crate) async fn terminate(&mut self) {
-        if let Some(checkout) = self.checkout.take() {
-            checkout.conn.terminate().await;
+        if let Some((conn, _)) = self.checkout.take() {
+            conn.terminate().await;
         }
     }
 
     /// Closes the connection and waits until the target has closed it.
     pub(crate) async fn close(&mut self) {
-        if let Some(checkout) = self.checkout.take() {
-            checkout.conn.close().await;
+        if let Some((conn, _)) = self.checkout.take() {
+            conn.close().await;
         }
     }
 }

@@ -2,8 +2,7 @@
 //! show only these.
 
 use crate::circumstances;
-use crate::groups::GroupSample;
-use crate::record::{Errors, Latency, OpenLoop, Ran, Record};
+use crate::record::{Errors, GroupSample, Latency, OpenLoop, Ran, Record};
 use crate::script;
 use crate::workload::{SCENARIOS, Scenario};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use super::checks::Checks;
 use super::contents::{Contents, Part, VariantRows};
 use super::lines::{Lines, Series};
 use super::scale::Scale;
-use crate::groups::GroupSample;
+use crate::record::GroupSample;
 use crate::show;
 use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};

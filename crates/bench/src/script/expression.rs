@@ -113,7 +113,7 @@ impl Draw {
             Self::Evenly => return Ok(rng.random_range(from..=to)),
             Self::Zipfian(exponent) => {
                 let law = PowerLaw::new(numbers.unsigned_abs(), exponent);
-                return Ok(from + law.map_or(0, |law| law.draw(rng) - 1));
+                return Ok(from + law.draw(rng) - 1);
             }
             Self::Gaussian(deviations) => gaussian(deviations, rng),
             Self::Exponential(parameter) => exponential(parameter, rng),

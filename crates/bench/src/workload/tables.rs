@@ -16,23 +16,22 @@ pub(super) async fn exists_as(
     definition: &str,
 ) -> Result<bool, Failure> {
     let found = conn
-        .query(&format!(
+        .value(&format!(
             "SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c \
              WHERE c.oid = pg_catalog.to_regclass('{SCHEMA}.{table}')"
         ))
         .await?;
-    let found = found.first().and_then(|row| row.first()?.as_deref());
-    if found == Some(definition) {
-        return Ok(true);
+    let exists = found.as_deref() == Some(definition);
+    if !exists {
+        drop_table(conn, table).await?;
     }
-    drop_table(conn, table).await?;
-    Ok(false)
+    Ok(exists)
 }
 
 /// Drops `table` if it exists.
 pub(super) async fn drop_table(conn: &mut Connection, table: &str) -> Result<(), Failure> {
     let sql = format!("{FOR_DDL}; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE");
-    conn.query(&sql).await.map(drop)
+    conn.execute(&sql).await
 }
 
 /// Records, as the comment of `table`, that it is complete and how it was created. Call it after inserting the rows.
@@ -43,5 +42,5 @@ pub(super) async fn record_definition(
 ) -> Result<(), Failure> {
     let definition = definition.replace('\'', "''");
     let sql = format!("COMMENT ON TABLE {SCHEMA}.{table} IS '{definition}'");
-    conn.query(&sql).await.map(drop)
+    conn.execute(&sql).await
 }

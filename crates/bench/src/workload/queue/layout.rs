@@ -92,9 +92,12 @@ impl Layout {
         }
     }
 
-    /// The shard or partition of the consumer with this number.
-    pub(super) fn shard(consumer: usize) -> u64 {
-        consumer as u64 % SHARDS
+    /// Number of shards or partitions; consumers are divided among them.
+    pub(super) fn shards(self) -> u64 {
+        match self {
+            Self::Sharded | Self::Partitioned => SHARDS,
+            _ => 1,
+        }
     }
 
     /// The table from which consumers of `shard` take orders.
