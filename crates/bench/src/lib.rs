@@ -18,6 +18,7 @@ mod groups;
 mod interrupt;
 mod load;
 mod machine;
+mod ordered;
 mod power_law;
 mod progress;
 mod record;

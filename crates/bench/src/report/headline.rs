@@ -4,16 +4,8 @@
 use super::checks::Checks;
 use super::contents::{Contents, Part, VariantRows};
 use crate::show;
-use crate::summary::{Cell, Figures, Row, Spread};
+use crate::summary::{Cell, Row, Spread};
 use maud::{Markup, html};
-
-/// A column of the card: its title and its figure.
-type Measure = (&'static str, fn(&Figures) -> Option<Spread>);
-
-const WAITS: [Measure; 2] = [
-    ("half took at most", |figures| figures.p50),
-    ("99 of 100 took at most", |figures| figures.p99),
-];
 
 /// A lower ratio is called slower.
 const SLOWER: f64 = 0.95;
@@ -35,7 +27,7 @@ fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
         .and_then(|variant| Some((variant, *variant.rows.last()?)));
     html! {
         article.card.broken[checks.broken > 0] {
-            h2 { a href=(format!("#{}", part.anchor())) { (part.title) } }
+            h2 { a href=(format!("#{}", part.anchor)) { (part.title) } }
             p.about { (part.about) }
             @if checks.broken > 0 {
                 p.loud { "Check failed" }
@@ -57,27 +49,23 @@ fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
     let Some(base) = row.cells.first() else {
         return html! {};
     };
-    let mut others = row.cells.clone();
-    others.retain(|cell| {
-        cell.figures.is_some() && (cell.target != base.target || row.cells.len() == 1)
-    });
-    let rate = |cell: &Cell| {
-        cell.figures
-            .as_ref()
-            .map(|figures| figures.rate.median.round())
-    };
+    let is_compared = row.cells.len() > 1;
+    let others = row
+        .cells
+        .iter()
+        .filter(|cell| cell.target != base.target || !is_compared);
     html! {
         div.ratios {
-            @for cell in &others {
+            @for (cell, rate) in others.filter_map(|cell| Some((cell, rate(cell)?))) {
                 p class=(contents.colour(&cell.target)) {
-                    @match row.times(cell).filter(|_| row.cells.len() > 1) {
+                    @match row.times(cell).filter(|_| is_compared) {
                         Some(times) => {
                             span.times { (show::times(times)) }
                             "as many " (part.unit) " per second with " strong { (cell.target) } " as with " (base.target)
                             @if times < SLOWER { ": " b { "slower" } }
                         }
                         None => {
-                            span.times { (rate(cell).map(show::number).unwrap_or_default()) }
+                            span.times { (rate) }
                             (part.unit) " per second with " strong { (cell.target) }
                             @if base.figures.is_none() { "; " (base.target) " did not run" }
                         }
@@ -88,15 +76,24 @@ fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
     }
 }
 
+fn rate(cell: &Cell) -> Option<String> {
+    let figures = cell.figures.as_ref()?;
+    Some(show::number(figures.rate.median.round()))
+}
+
 /// A row per target, with column titles in plain words.
 fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
+    let wait = |spread: Option<Spread>| {
+        spread.map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))
+    };
     html! {
         table.plain {
             thead {
                 tr {
                     th scope="col" { span.unseen { "target" } }
                     th scope="col" { (part.unit) " per second" }
-                    @for (says, _) in WAITS { th scope="col" { (says) } }
+                    th scope="col" { "half took at most" }
+                    th scope="col" { "99 of 100 took at most" }
                 }
             }
             tbody {
@@ -106,7 +103,8 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
                         @match &cell.figures {
                             Some(figures) => {
                                 td { (show::number(figures.rate.median.round())) }
-                                @for (_, of) in WAITS { td { (of(figures).map_or_else(|| "–".to_owned(), |spread| show::duration(spread.median))) } }
+                                td { (wait(figures.p50)) }
+                                td { (wait(figures.p99)) }
                             }
                             None => td.unknown colspan="3" { "did not run" },
                         }

@@ -1,43 +1,38 @@
 //! The section of a scenario: for each variant its rates, latencies, group sizes and the cost of a unit of work.
 
-use super::bars::{Bars, Column, Line};
+use super::bars::{self, Measure};
 use super::checks::Checks;
 use super::contents::{Contents, Part, VariantRows};
-use super::lines::{Lines, Series};
+use super::lines::{Axis, Lines, Series};
 use super::scale::Scale;
-use crate::record::GroupSample;
+use crate::ordered::distinct;
 use crate::show;
-use crate::summary::{Cell, Figures, Row, Spread};
+use crate::summary::{Row, Spread};
 use maud::{Markup, html};
 
-/// Computes a figure of a run; `None` if unknown.
-type Figure<'a> = &'a dyn Fn(&Figures) -> Option<Spread>;
-/// Like [`Figure`], without captured variables.
-type Measure = fn(&Figures) -> Option<Spread>;
-
-/// The latencies to draw.
-const LATENCIES: [(&str, Measure); 3] = [
-    ("p50", |figures| figures.p50),
-    ("p99", |figures| figures.p99),
-    ("p999", |figures| figures.p999),
+const LATENCIES: [Measure; 3] = [
+    ("p50", show::duration, |figures| figures.p50),
+    ("p99", show::duration, |figures| figures.p99),
+    ("p999", show::duration, |figures| figures.p999),
 ];
 
-/// A cost: name, format, figure.
-type Cost = (&'static str, fn(f64) -> String, fn(&Figures) -> Option<f64>);
-
 /// The costs of a unit of work on the server.
-const COSTS: [Cost; 3] = [
+const COSTS: [Measure; 3] = [
     ("processor time", show::duration, |figures| {
-        figures.cpu_micros
+        figures.cpu_micros.map(Spread::exact)
     }),
-    ("WAL", show::bytes, |figures| figures.wal_bytes),
-    ("dead rows", show::number, |figures| figures.dead_rows),
+    ("WAL", show::bytes, |figures| {
+        figures.wal_bytes.map(Spread::exact)
+    }),
+    ("dead rows", show::number, |figures| {
+        figures.dead_rows.map(Spread::exact)
+    }),
 ];
 
 /// Draws the section.
 pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     html! {
-        section.scenario id=(part.anchor()) {
+        section.scenario id=(part.anchor) {
             h2 { (part.title) }
             @if !part.about.is_empty() { p.about { (part.about) } }
             @for variant in &part.variants {
@@ -61,19 +56,13 @@ pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
 
 /// Draws charts by number of clients.
 fn charts(contents: &Contents<'_>, part: &Part<'_>, variant: &VariantRows<'_>) -> Markup {
-    let latencies = LATENCIES.map(|(_, of)| of);
-    let chart = |title: String, show: fn(f64) -> String, of: Figure<'_>, others: &[Measure]| {
-        by_clients(contents, variant, title, (show, of), others)
-    };
+    let rate: Measure = ("", show::number, |figures| Some(figures.rate));
+    let chart = |title, of, others: &[Measure]| by_clients(contents, variant, title, of, others);
     html! {
-        (chart(format!("{} per second", part.unit), show::number, &|figures| Some(figures.rate), &[]))
-        @for (name, of) in LATENCIES {
-            (chart(format!("latency {name}"), show::duration, &of, &latencies))
-        }
+        (chart(format!("{} per second", part.unit), rate, &[]))
+        @for of in LATENCIES { (chart(format!("latency {}", of.0), of, &LATENCIES)) }
         (groups(contents, variant))
-        @for (name, show, of) in COSTS {
-            (chart(format!("{name} per unit"), show, &|figures| Spread::of(vec![of(figures)?]), &[]))
-        }
+        @for of in COSTS { (chart(format!("{} per unit", of.0), of, &[])) }
     }
 }
 
@@ -84,136 +73,99 @@ fn tables(
     variant: &VariantRows<'_>,
     row: &Row,
 ) -> Markup {
-    let latencies = LATENCIES.map(|(name, _)| -> Column { (name, show::duration) });
-    let rate: Column = ("per second", |rate| show::number(rate.round()));
-    let speed = Bars {
-        title: format!("{} per second, and how long they took", part.unit),
-        columns: std::iter::once(rate).chain(latencies).collect(),
-        lines: lines_of(contents, row, |figures| {
-            let latencies = LATENCIES.map(|(_, of)| of(figures).map(|spread| spread.median));
-            std::iter::once(Some(figures.rate.median))
-                .chain(latencies)
-                .collect()
-        }),
-    };
-    let costs = Bars {
-        title: "cost per unit".to_owned(),
-        columns: COSTS.map(|(name, show, _)| (name, show)).to_vec(),
-        lines: lines_of(contents, row, |figures| {
-            COSTS.map(|(_, _, of)| of(figures)).to_vec()
-        }),
-    };
+    let rate: Measure = (
+        "per second",
+        |rate| show::number(rate.round()),
+        |figures| Some(figures.rate),
+    );
+    let [p50, p99, p999] = LATENCIES;
+    let title = format!("{} per second, and how long they took", part.unit);
     html! {
-        div.panel.full { (speed.draw()) }
+        div.panel.full { (bars::table(contents, row, &title, &[rate, p50, p99, p999])) }
         (groups(contents, variant))
-        @if costs.has_figures() { div.panel.wide { (costs.draw()) } }
+        @if bars::has_figures(row, &COSTS) {
+            div.panel.wide { (bars::table(contents, row, "cost per unit", &COSTS)) }
+        }
     }
 }
 
-/// Draws `of` on a scale that also fits all of `others`.
+/// Draws a figure on a scale that also fits all of `others`.
 fn by_clients(
     contents: &Contents<'_>,
     variant: &VariantRows<'_>,
     title: String,
-    (show_y, of): (fn(f64) -> String, Figure<'_>),
+    (_, show, of): Measure,
     others: &[Measure],
 ) -> Markup {
     let cells = variant.rows.iter().flat_map(|row| &row.cells);
     let figures = cells.filter_map(|cell| cell.figures.as_ref());
     let spreads = figures.flat_map(|figures| {
-        others
-            .iter()
-            .filter_map(move |of| of(figures))
-            .chain(of(figures))
+        let others = others.iter().filter_map(|(_, _, of)| of(figures));
+        others.chain(of(figures))
     });
     let values: Vec<f64> = spreads
         .flat_map(|spread| [spread.min, spread.max])
         .collect();
     let clients: Vec<f64> = variant.rows.iter().map(|row| row.clients as f64).collect();
     let scales = Scale::of(values.iter().copied()).zip(Scale::through(&clients));
-    let Some((y, x)) = scales else {
-        return html! {};
-    };
-    let point =
-        |(clients, cell): (usize, &Cell)| (clients as f64, cell.figures.as_ref().and_then(of));
     let series = variant
         .by_target()
         .into_iter()
         .map(|(target, cells)| Series {
             name: target.to_owned(),
             colour: contents.colour(target),
-            points: cells.into_iter().map(point).collect(),
+            points: cells
+                .into_iter()
+                .map(|(clients, cell)| (clients as f64, cell.figures.as_ref().and_then(of)))
+                .collect(),
         });
-    let chart = Lines {
+    let chart = |(y, x)| Lines {
         title,
         note: "by number of clients",
-        x: (x, clients),
-        show_x: show::number,
+        x: Axis::new(x, clients, show::number),
         unit_x: "clients",
-        y,
-        show_y,
+        y: Axis::of(y, show),
         series: series.collect(),
     };
-    html! { div.panel { (chart.draw()) } }
+    html! { @if let Some(chart) = scales.map(chart) { div.panel { (chart.draw()) } } }
 }
 
 /// Draws the sizes of groups over the time of a run, a line per target and number of clients.
 fn groups(contents: &Contents<'_>, variant: &VariantRows<'_>) -> Markup {
-    let mut seen: Vec<(&str, usize, &[GroupSample])> = Vec::new();
+    let mut seen = Vec::new();
     for (target, cells) in variant.by_target() {
         for (clients, cell) in cells {
-            let samples = cell.figures.iter().map(|figures| figures.groups.as_slice());
-            seen.extend(
-                samples
-                    .filter(|groups| !groups.is_empty())
-                    .map(|groups| (target, clients, groups)),
-            );
+            let samples = cell.figures.iter().map(|figures| &figures.groups);
+            let samples = samples.filter(|samples| !samples.is_empty());
+            seen.extend(samples.map(|samples| (target, clients, samples)));
         }
     }
-    let samples = || seen.iter().flat_map(|(_, _, groups)| groups.iter());
+    let samples = || seen.iter().flat_map(|(_, _, samples)| samples.iter());
     let Some(y) = Scale::of(samples().map(|sample| sample.mean)) else {
         return html! {};
     };
-    let is_one_target = seen
-        .iter()
-        .all(|(target, ..)| seen.first().is_some_and(|(first, ..)| first == target));
+    let is_one_target = distinct(seen.iter().map(|(target, ..)| target)).len() == 1;
     let end = samples().map(|sample| sample.second).fold(0.0, f64::max);
-    let x = Scale::until(end);
-    let series = seen.iter().map(|(target, clients, groups)| Series {
+    let series = seen.iter().map(|(target, clients, samples)| Series {
         name: if is_one_target {
             show::clients(*clients)
         } else {
             format!("{} {target}", show::count(*clients as u64))
         },
         colour: contents.colour(target),
-        points: groups
+        points: samples
             .iter()
-            .map(|sample| (sample.second, Spread::of(vec![sample.mean])))
+            .map(|sample| (sample.second, Some(Spread::exact(sample.mean))))
             .collect(),
     });
+    let seconds = |second| format!("{} s", show::number(second));
     let chart = Lines {
         title: "units per group".to_owned(),
         note: "over the time of a run",
-        x: (x, x.ticks()),
-        show_x: |second| format!("{} s", show::number(second)),
+        x: Axis::of(Scale::until(end), seconds),
         unit_x: "in",
-        y,
-        show_y: show::number,
+        y: Axis::of(y, show::number),
         series: series.collect(),
     };
     html! { div.panel { (chart.draw()) } }
-}
-
-/// A table row per target.
-fn lines_of<'a>(
-    contents: &Contents<'_>,
-    row: &'a Row,
-    of: impl Fn(&Figures) -> Vec<Option<f64>>,
-) -> Vec<Line<'a>> {
-    let line = |cell: &'a Cell| Line {
-        name: &cell.target,
-        colour: contents.colour(&cell.target),
-        figures: cell.figures.as_ref().map_or_else(Vec::new, &of),
-    };
-    row.cells.iter().map(line).collect()
 }
