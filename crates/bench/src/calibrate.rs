@@ -3,7 +3,7 @@
 
 mod echo;
 
-use crate::connection::Failure;
+use crate::connection::Result;
 use crate::descriptors;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Arrivals, LoadOptions, RunStatus};
@@ -82,7 +82,7 @@ async fn measure(
     calibration: &Calibration,
     clients: usize,
     target: &Arc<Target>,
-) -> Result<Ceiling, Failure> {
+) -> Result<Ceiling> {
     let load = LoadOptions {
         clients,
         threads: calibration.threads,
@@ -134,7 +134,7 @@ struct Caller(Statement);
 impl Workload for Caller {
     type Memory = ();
 
-    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn, Failure> {
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
         let values = [Value::Int(client.rng.random_range(1..=100_000))];
         let conn = session.connection().await?;
         let answer = conn.run(&self.0, &values, |_| ()).await?;

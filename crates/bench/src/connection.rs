@@ -25,6 +25,9 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// Limit for a login; a busy server may take long.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 
+/// The result of communication with a target.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Why a statement has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
@@ -141,7 +144,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects and logs in.
-    pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
+    pub(crate) async fn open(target: &Target) -> Result<Self> {
         match tokio::time::timeout(CONNECT_LIMIT, Self::open_without_limit(target)).await {
             Ok(opened) => opened.map_err(Failure::at_login),
             Err(_) => Err(Failure::Unreachable(format!(
@@ -151,7 +154,7 @@ impl Connection {
         }
     }
 
-    async fn open_without_limit(target: &Target) -> Result<Self, Failure> {
+    async fn open_without_limit(target: &Target) -> Result<Self> {
         let stream = Stream::connect(target).await;
         let mut conn = Self {
             stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
@@ -174,7 +177,7 @@ impl Connection {
         Ok(conn)
     }
 
-    async fn log_in(&mut self, target: &Target) -> Result<(), Failure> {
+    async fn log_in(&mut self, target: &Target) -> Result<()> {
         let password = target.password.as_deref();
         let credential = password.map_or(Credential::None, Credential::Password);
         let mut random = [0; scram::NONCE_LEN];
@@ -205,10 +208,7 @@ impl Connection {
     /// Sends the contents of `out` and passes every message to `on_frame`. Stops when `on_frame` returns true
     /// (`Ok(false)`) or when the target is ready (`Ok(true)`). Returns an error of the target when the target is ready
     /// again or has closed the connection.
-    async fn exchange(
-        &mut self,
-        on_frame: &mut impl FnMut(Frame<'_>) -> bool,
-    ) -> Result<bool, Failure> {
+    async fn exchange(&mut self, on_frame: &mut impl FnMut(Frame<'_>) -> bool) -> Result<bool> {
         let written = self.stream.write_all(&mut self.out).await;
         written.map_err(|error| Failure::lost(&error))?;
         let Self {
@@ -239,12 +239,12 @@ impl Connection {
     }
 
     /// Runs a query string and returns the rows of its last statement that returns rows.
-    pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows, Failure> {
+    pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows> {
         Ok(self.table(sql).await?.1)
     }
 
     /// Like [`Self::query`], but also returns the names of the columns.
-    pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows), Failure> {
+    pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows)> {
         frontend::write_query(&mut self.out, sql);
         let (mut columns, mut rows, mut broken) = (Vec::new(), Rows::new(), None);
         let mut on_frame = |frame: Frame<'_>| {
@@ -266,18 +266,18 @@ impl Connection {
     }
 
     /// Runs a query string whose rows do not matter.
-    pub(crate) async fn execute(&mut self, sql: &str) -> Result<(), Failure> {
+    pub(crate) async fn execute(&mut self, sql: &str) -> Result<()> {
         self.table(sql).await.map(drop)
     }
 
     /// Runs a query and returns the first value of its first row.
-    pub(crate) async fn value(&mut self, sql: &str) -> Result<Option<String>, Failure> {
+    pub(crate) async fn value(&mut self, sql: &str) -> Result<Option<String>> {
         let row = self.query(sql).await?.into_iter().next();
         Ok(row.and_then(|row| row.into_iter().next()?))
     }
 
     /// Runs a query that returns one number.
-    pub(crate) async fn number(&mut self, sql: &str) -> Result<i64, Failure> {
+    pub(crate) async fn number(&mut self, sql: &str) -> Result<i64> {
         let number = self.value(sql).await?.and_then(|text| text.parse().ok());
         number.ok_or_else(|| Failure::refused("22023", format!("no number came for: {sql}")))
     }
@@ -288,7 +288,7 @@ impl Connection {
         statement: &Statement,
         values: &[Value<'_>],
         mut on_row: impl FnMut(&[u8]),
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer> {
         let known = self.prepared.contains(statement.number);
         statement.write(values, known, &mut self.out);
         let (mut answer, mut parsed) = (Answer::default(), false);

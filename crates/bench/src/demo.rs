@@ -3,7 +3,7 @@
 
 mod database;
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::target::{Host, Target};
 use anyhow::{Context, bail};
 use paceline_postgres::{Options, Server};
@@ -83,7 +83,7 @@ impl Demo {
     ///
     /// # Errors
     /// PostgreSQL cannot create the database, or another database has its name.
-    pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>, Failure> {
+    pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>> {
         let mut targets = self.targets();
         if let Some(direct) = targets.first() {
             let mut conn = Connection::open(direct).await?;

@@ -12,7 +12,7 @@ pub(crate) use arrivals::Arrivals;
 pub(crate) use measured::Measured;
 pub(crate) use options::{LoadOptions, RunStatus};
 
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use crate::target::Target;
 use crate::workload::AnyWorkload;
 use options::Start;
@@ -31,7 +31,7 @@ pub(crate) async fn run(
     target: &Arc<Target>,
     options: &LoadOptions,
     status: &Arc<RunStatus>,
-) -> Result<Measured, Failure> {
+) -> Result<Measured> {
     let (start, started) = watch::channel(Start::Wait);
     let shared_connections = workload.shared_connections();
     let threads = options.threads(shared_connections);

@@ -1,6 +1,6 @@
 //! The machine and the server of a measurement. Figures are meaningless without them.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub struct ServerFacts {
 
 impl ServerFacts {
     /// Queries the server.
-    pub(crate) async fn of(conn: &mut Connection) -> Result<Self, Failure> {
+    pub(crate) async fn of(conn: &mut Connection) -> Result<Self> {
         let names = SETTINGS.join("', '");
         let rows = conn
             .query(&format!(

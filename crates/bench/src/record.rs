@@ -107,7 +107,7 @@ pub struct Ran {
 }
 
 /// Turns at a fixed rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Number of turns that were due within the measured time.
     pub offered: u64,

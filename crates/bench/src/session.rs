@@ -1,7 +1,7 @@
 //! The connection of a client to its target. It is opened on first use and again after it was lost. It belongs to the client
 //! alone or to a pool that the client shares with others.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::target::Target;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ impl Session {
     }
 
     /// Returns the connection. If the client has none, takes an idle one from the pool or opens a new one.
-    pub(crate) async fn connection(&mut self) -> Result<&mut Connection, Failure> {
+    pub(crate) async fn connection(&mut self) -> Result<&mut Connection> {
         let checkout = match self.checkout.take() {
             Some(checkout) => checkout,
             None => self.check_out().await?,
@@ -42,7 +42,7 @@ impl Session {
         Ok(&mut self.checkout.insert(checkout).0)
     }
 
-    async fn check_out(&self) -> Result<Checkout, Failure> {
+    async fn check_out(&self) -> Result<Checkout> {
         let (permit, idle) = match &self.pool {
             None => (None, None),
             Some(pool) => {

@@ -18,6 +18,17 @@ pub enum Protocol {
     Prepared,
 }
 
+impl Protocol {
+    /// The name on the command line and in records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Extended => "extended",
+            Self::Prepared => "prepared",
+        }
+    }
+}
+
 /// The value of a parameter; it is sent in text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {

@@ -1,7 +1,7 @@
 //! The work of the clients of a run: a variant of a scenario with its own tables and a check, or a script of a user
 //! without either.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::script::{Program, Script};
 use crate::workload::{AnyWorkload, Sizes, Variant, schema};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Work {
         &self,
         sizes: &Sizes,
         conn: &mut Connection,
-    ) -> Result<Arc<dyn AnyWorkload>, Failure> {
+    ) -> Result<Arc<dyn AnyWorkload>> {
         let mut workload: Box<dyn AnyWorkload> = match self {
             Self::Variant(variant) => {
                 schema::open(conn).await?;

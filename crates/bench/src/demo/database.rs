@@ -1,7 +1,7 @@
 //! The database of the demonstration in which scripts run. It is empty at the start, and the lab drops only a database
 //! that it created.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 
 pub(super) const NAME: &str = "paceline_script";
 /// The comment that marks a database that the lab created.
@@ -11,7 +11,7 @@ const MARK: &str = "made by paceline bench; dropped by it, too";
 ///
 /// # Errors
 /// Those of the server; a database of this name exists that the lab did not create.
-pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
+pub(super) async fn make_empty(conn: &mut Connection) -> Result<()> {
     if is_foreign(conn).await? {
         return Err(Failure::Refused {
             sqlstate: "42P04".to_owned(),
@@ -32,7 +32,7 @@ pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
 }
 
 /// Whether a database of this name exists without the mark.
-async fn is_foreign(conn: &mut Connection) -> Result<bool, Failure> {
+async fn is_foreign(conn: &mut Connection) -> Result<bool> {
     let sql = format!(
         "SELECT count(*) FROM pg_catalog.pg_database WHERE datname = '{NAME}' \
          AND pg_catalog.shobj_description(oid, 'pg_database') IS DISTINCT FROM '{MARK}'"

@@ -1,7 +1,7 @@
 //! The results of a load.
 
 use crate::connection::Failure;
-use crate::record::{Errors, Latency};
+use crate::record::{Errors, Latency, OpenLoop};
 use crate::workload::Outcome;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -19,10 +19,8 @@ pub(crate) struct Measured {
     pub(crate) done: u64,
     /// The measured time. It is shorter than requested if the run was stopped.
     pub(crate) lasted: Duration,
-    /// Number of turns that were due within the measured time.
-    pub(crate) offered: u64,
-    /// Number of turns at a fixed rate that were due but not answered when the measured time ended.
-    pub(crate) behind: u64,
+    /// Turns that were due within the measured time; only those at a fixed rate can be behind.
+    pub(crate) open_loop: OpenLoop,
     /// Latencies of the completed turns, and the ages of the turns that were behind, in microseconds.
     pub(super) histogram: Histogram<u64>,
     /// Failed turns by [`Failure::kind`], including the warm-up.
@@ -38,8 +36,7 @@ impl Measured {
         let histogram = Histogram::new_with_bounds(1, micros_max, DIGITS);
         Self {
             done: 0,
-            offered: 0,
-            behind: 0,
+            open_loop: OpenLoop::default(),
             lasted: Duration::ZERO,
             histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
             errors: BTreeMap::new(),
@@ -95,8 +92,7 @@ impl Measured {
     /// Adds the results of another thread.
     pub(super) fn add(&mut self, other: Measured) {
         self.done += other.done;
-        self.offered += other.offered;
-        self.behind += other.behind;
+        self.open_loop = self.open_loop + other.open_loop;
         self.lasted = self.lasted.max(other.lasted);
         // Fails only if the bounds differ.
         let _ = self.histogram.add(&other.histogram);

@@ -153,9 +153,9 @@ fn turns_that_were_due_without_an_answer_are_counted() {
     let measured = measure(Slow(turn), &load, &status);
     // The first turn ended too late, and the others never began.
     assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
-    assert!(measured.behind > 10, "{measured:?}");
-    assert_eq!(measured.offered, measured.behind);
-    assert_eq!(measured.histogram.len(), measured.behind);
+    assert!(measured.open_loop.behind > 10, "{measured:?}");
+    assert_eq!(measured.open_loop.offered, measured.open_loop.behind);
+    assert_eq!(measured.histogram.len(), measured.open_loop.behind);
     // The oldest turn has the age of the run, the youngest was due at its end.
     assert!(measured.histogram.max() > 25_000 && measured.histogram.min() < 25_000);
 }

@@ -3,7 +3,7 @@
 use super::arrivals::Schedule;
 use super::measured::Measured;
 use super::options::{LoadOptions, RunStatus, Start};
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use crate::interrupt::TimeLimit;
 use crate::session::{Pool, Session};
 use crate::target::Target;
@@ -42,7 +42,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Connects all clients, reports that to `at_start`, waits for the start signal and runs the clients to the end.
-    pub(super) fn run(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+    pub(super) fn run(self, at_start: oneshot::Sender<Result<()>>) -> Measured {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -56,7 +56,7 @@ impl Worker {
         }
     }
 
-    async fn work(mut self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+    async fn work(mut self, at_start: oneshot::Sender<Result<()>>) -> Measured {
         let pool = self.shared.map(|most| Rc::new(Pool::new(most)));
         let mut clients = Vec::with_capacity(self.numbers.len());
         let connected = tokio::select! {
@@ -106,11 +106,7 @@ impl Worker {
         measured
     }
 
-    async fn connect(
-        &self,
-        pool: Option<&Rc<Pool>>,
-        clients: &mut Vec<ClientTask>,
-    ) -> Result<(), Failure> {
+    async fn connect(&self, pool: Option<&Rc<Pool>>, clients: &mut Vec<ClientTask>) -> Result<()> {
         let permits = Rc::new(Semaphore::new(LOGINS_MAX));
         let connects_itself = self.workload.connects_itself();
         let mut tasks = JoinSet::new();
@@ -185,8 +181,8 @@ impl Window {
         }
         for schedule in schedules {
             while let Some(due) = schedule.borrow_mut().next_behind(end) {
-                measured.offered += u64::from(due >= self.begin);
-                measured.behind += 1;
+                measured.open_loop.offered += u64::from(due >= self.begin);
+                measured.open_loop.behind += 1;
                 measured.record_latency(end - due);
             }
         }
@@ -302,7 +298,7 @@ impl ClientTask {
             if now >= window.actual_end() {
                 break ClientEnd::OutOfTime;
             }
-            window.measured.borrow_mut().offered += u64::from(due >= window.begin);
+            window.measured.borrow_mut().open_loop.offered += u64::from(due >= window.begin);
             schedule.borrow_mut().answered(now);
         };
         self.session.close().await;

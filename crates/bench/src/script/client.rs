@@ -2,7 +2,7 @@
 
 use super::expression::Expression;
 use super::model::{Operand, Piece, Script, Step};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::session::Session;
 use crate::statement::{Protocol, Statement, Value};
 use crate::workload::{Client, Turn, Workload};
@@ -39,7 +39,7 @@ impl Program {
         variables: &mut [i64],
         rng: &mut StdRng,
         session: &mut Session,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let steps = self.script.steps.iter().zip(&self.statements);
         for (number, (step, statement)) in steps.enumerate() {
             match step {
@@ -70,7 +70,7 @@ impl Program {
         expression: &Expression,
         variables: &[i64],
         rng: &mut StdRng,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64> {
         match expression.value(variables, rng) {
             Ok(value) => Ok(value),
             Err(error) => {
@@ -87,11 +87,7 @@ impl Workload for Program {
     /// The variables of the script; `None` before the first turn.
     type Memory = Option<Vec<i64>>;
 
-    async fn turn(
-        &self,
-        client: &mut Client<Self::Memory>,
-        session: &mut Session,
-    ) -> Result<Turn, Failure> {
+    async fn turn(&self, client: &mut Client<Self::Memory>, session: &mut Session) -> Result<Turn> {
         let number = client.number;
         let new = || self.script.variables(number);
         let variables = client.memory.get_or_insert_with(new);
@@ -107,7 +103,7 @@ async fn send(
     pieces: &[Piece],
     statement: Option<&Statement>,
     variables: &[i64],
-) -> Result<(), Failure> {
+) -> Result<()> {
     let Some(statement) = statement else {
         let text = in_place(pieces, variables);
         let statement = Statement::new(number, text, Protocol::Simple);

@@ -98,7 +98,7 @@ impl<'a> Scanner<'a> {
         let (mut tokens, mut text) = (Vec::new(), String::new());
         loop {
             let line = self.line;
-            match lexeme(self.rest).map_err(|what| (line, what))? {
+            match lexeme(self.rest).map_err(|what| (line, what.to_owned()))? {
                 Lexeme::Verbatim(len) => text.push_str(self.take(len)),
                 Lexeme::Comment(len) => drop(self.take(len)),
                 Lexeme::Variable(name) => {
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-fn lexeme(rest: &str) -> Result<Lexeme<'_>, String> {
+fn lexeme(rest: &str) -> Result<Lexeme<'_>, &'static str> {
     let mut chars = rest.chars();
     let (Some(first), second) = (chars.next(), chars.next()) else {
         return Ok(Lexeme::End);
@@ -131,31 +131,35 @@ fn lexeme(rest: &str) -> Result<Lexeme<'_>, String> {
             None => 1,
         },
         ('/', Some('*')) => comment(rest).ok_or("a comment does not end")?,
-        ('\'', _) => quoted(rest, '\'', false).ok_or("a quoted text does not end")?,
-        ('"', _) => quoted(rest, '"', false).ok_or("a quoted name does not end")?,
-        ('E' | 'e', Some('\'')) => 1 + escaped(rest).ok_or("a quoted text does not end")?,
+        ('\'', _) => quoted(rest, 1, false).ok_or("a quoted text does not end")?,
+        ('"', _) => quoted(rest, 1, false).ok_or("a quoted name does not end")?,
+        ('E' | 'e', Some('\'')) => quoted(rest, 2, true).ok_or("a quoted text does not end")?,
         ('$', Some('0'..='9')) => {
-            return Err("a parameter has no value here; write a variable, :name".to_owned());
+            return Err("a parameter has no value here; write a variable, :name");
         }
-        ('$', _) => dollar_quoted(rest)?,
+        ('$', _) => dollar_quoted(rest).ok_or("a dollar-quoted text does not end")?,
         ('\\', _) => {
             return Err(
-                "a statement ends with ; before a command; \\gset and \\; are not understood"
-                    .to_owned(),
+                "a statement ends with ; before a command; \\gset and \\; are not understood",
             );
         }
-        _ => match word(rest) {
-            0 => first.len_utf8(),
-            len => len,
+        // A name, key word or number; it may contain a dollar sign.
+        _ => match prefix(rest, |c| c.is_alphanumeric() || c == '_' || c == '$') {
+            "" => first.len_utf8(),
+            word => word.len(),
         },
     };
     Ok(Lexeme::Verbatim(len))
 }
 
+fn prefix(rest: &str, is_part: fn(char) -> bool) -> &str {
+    let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
+}
+
 /// The name at the beginning, if there is one.
 pub(super) fn name(rest: &str) -> Option<&str> {
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-    let name = rest.get(..end.unwrap_or(rest.len()))?;
+    let name = prefix(rest, |c| c.is_alphanumeric() || c == '_');
     let first = name.chars().next()?;
     (!first.is_numeric()).then_some(name)
 }
@@ -164,28 +168,20 @@ fn to_line_end(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// Length in bytes of the name, key word or number at the beginning; it may contain a dollar sign.
-fn word(rest: &str) -> usize {
-    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    rest.find(|c| !inside(c)).unwrap_or(rest.len())
-}
-
-/// Length in bytes up to and including the closing quote. A doubled quote ends one text and begins the next.
-fn quoted(rest: &str, quote: char, escapes: bool) -> Option<usize> {
-    let mut chars = rest.char_indices().skip(1);
+/// Length in bytes up to and including the closing quote; the opening one is the last of the first `start` bytes. A doubled
+/// quote ends one text and begins the next.
+fn quoted(rest: &str, start: usize, escapes: bool) -> Option<usize> {
+    let (open, inner) = rest.split_at_checked(start)?;
+    let quote = open.chars().next_back()?;
+    let mut chars = inner.char_indices();
     while let Some((place, c)) = chars.next() {
         match c {
             '\\' if escapes => drop(chars.next()),
-            c if c == quote => return Some(place + 1),
+            c if c == quote => return Some(start + place + 1),
             _ => {}
         }
     }
     None
-}
-
-/// The same for a text after `E`.
-fn escaped(rest: &str) -> Option<usize> {
-    quoted(rest.get(1..)?, '\'', true)
 }
 
 /// Length in bytes of a comment, including nested comments.
@@ -203,20 +199,12 @@ fn comment(rest: &str) -> Option<usize> {
 }
 
 /// Length in bytes of `$tag$ … $tag$`; 1 for a single dollar sign.
-fn dollar_quoted(rest: &str) -> Result<usize, &'static str> {
-    let inner = rest.get(1..).unwrap_or_default();
+fn dollar_quoted(rest: &str) -> Option<usize> {
+    let inner = rest.get(1..)?;
     let tag = name(inner).unwrap_or_default();
-    let open = 1 + tag.len() + 1;
-    if inner
-        .get(tag.len()..)
-        .is_none_or(|behind| !behind.starts_with('$'))
-    {
-        return Ok(1);
+    if !inner.get(tag.len()..)?.starts_with('$') {
+        return Some(1);
     }
-    let quote = rest.get(..open).unwrap_or_default();
-    let body = rest.get(open..).unwrap_or_default();
-    let end = body
-        .find(quote)
-        .ok_or("a dollar-quoted text does not end")?;
-    Ok(open + end + open)
+    let (quote, body) = rest.split_at_checked(tag.len() + 2)?;
+    Some(body.find(quote)? + 2 * quote.len())
 }

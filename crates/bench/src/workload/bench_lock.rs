@@ -2,7 +2,7 @@
 //! process that holds the lock. A lock of the session would not outlive a transaction behind a pooler.
 
 use super::tables::SCHEMA;
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use rustix::io::Errno;
 use rustix::process::{self, Pid};
 
@@ -41,7 +41,7 @@ fn values(host: &str, pid: i32) -> String {
 ///
 /// # Errors
 /// Those of the target; another bench holds the lock.
-pub(super) async fn acquire(conn: &mut Connection) -> Result<(), Failure> {
+pub(super) async fn acquire(conn: &mut Connection) -> Result<()> {
     conn.execute(&format!(
         "CREATE TABLE IF NOT EXISTS {SCHEMA}.{TABLE} (host text NOT NULL, pid int NOT NULL, \
          since timestamptz NOT NULL DEFAULT clock_timestamp(), one bool PRIMARY KEY DEFAULT true CHECK (one))"
@@ -76,7 +76,7 @@ pub(super) async fn acquire(conn: &mut Connection) -> Result<(), Failure> {
 }
 
 /// Whether another bench, which has not ended, holds the lock.
-pub(super) async fn is_held_by_another(conn: &mut Connection) -> Result<bool, Failure> {
+pub(super) async fn is_held_by_another(conn: &mut Connection) -> Result<bool> {
     let exists = format!(
         "SELECT count(*) FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('{SCHEMA}.{TABLE}')"
     );
@@ -87,12 +87,12 @@ pub(super) async fn is_held_by_another(conn: &mut Connection) -> Result<bool, Fa
 }
 
 /// Releases the lock.
-pub(super) async fn release(conn: &mut Connection) -> Result<(), Failure> {
+pub(super) async fn release(conn: &mut Connection) -> Result<()> {
     let sql = format!("DROP TABLE IF EXISTS {SCHEMA}.{TABLE}");
     conn.execute(&sql).await
 }
 
-async fn find(conn: &mut Connection) -> Result<Option<Lock>, Failure> {
+async fn find(conn: &mut Connection) -> Result<Option<Lock>> {
     let sql = format!(
         "SELECT host, pid, date_trunc('second', since), since < pg_catalog.pg_postmaster_start_time() FROM {SCHEMA}.{TABLE}"
     );

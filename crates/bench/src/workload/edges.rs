@@ -10,7 +10,7 @@ use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
 use super::values::{array, row};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use crate::show;
@@ -94,7 +94,7 @@ impl Edges {
     }
 
     /// Creates new tables for each run: those of the last run are full of dead rows.
-    async fn make_tables(&self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn make_tables(&self, conn: &mut Connection) -> Result<()> {
         tables::drop_table(conn, "edge").await?;
         tables::drop_table(conn, "degree").await?;
         let was = self.writing.extra_column();
@@ -112,7 +112,7 @@ impl Edges {
         Ok(())
     }
 
-    async fn write(&self, conn: &mut Connection, rng: &mut StdRng) -> Result<(), Failure> {
+    async fn write(&self, conn: &mut Connection, rng: &mut StdRng) -> Result<()> {
         let (edge, write) = self.graph.write(rng);
         lock(&self.verifier).sent(edge, write);
         let answer = self.writing.run(conn, edge, write).await;
@@ -124,7 +124,7 @@ impl Edges {
 impl Workload for Edges {
     type Memory = ();
 
-    async fn prepare(&mut self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         self.make_tables(conn).await?;
         let mut edges = lock(&self.verifier).newest();
         edges.sort_unstable();
@@ -142,7 +142,7 @@ impl Workload for Edges {
         &self,
         Client { rng, .. }: &mut Client<()>,
         session: &mut Session,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let reads = self.reads.as_ref().filter(|_| rng.random());
         let conn = session.connection().await;
         let done = match (conn, reads) {
@@ -156,7 +156,7 @@ impl Workload for Edges {
         done.map(|()| Turn::Done)
     }
 
-    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult, Failure> {
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
         // Compares every edge with the answers that clients received.
         let sql = format!("SELECT id, target, unixnano, status FROM {SCHEMA}.edge");
         let all = Statement::new(0, sql, Protocol::Extended);
@@ -197,7 +197,7 @@ impl Workload for Edges {
 }
 
 /// Inserts edges. They are passed as four arrays, so that a pooler that parses texts has little work.
-async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Failure> {
+async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<()> {
     let sql = format!(
         "INSERT INTO {SCHEMA}.edge (id, target, unixnano, status) \
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::int[])"
@@ -215,7 +215,7 @@ async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Fail
 }
 
 /// Adds to `check` whether every degree equals the number of set edges.
-async fn check_degrees(conn: &mut Connection, check: &mut CheckResult) -> Result<(), Failure> {
+async fn check_degrees(conn: &mut Connection, check: &mut CheckResult) -> Result<()> {
     let set = format!(
         "(SELECT id, count(*) AS set FROM {SCHEMA}.edge WHERE status = 0 GROUP BY id) AS edges"
     );

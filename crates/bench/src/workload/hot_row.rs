@@ -6,7 +6,7 @@ use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
 use super::values;
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use crate::statement::{Protocol, Statement, Value};
@@ -63,7 +63,7 @@ impl HotRow {
 impl Workload for HotRow {
     type Memory = ();
 
-    async fn prepare(&mut self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         // The hot rows of the last run have left dead versions: each run starts with a new table.
         tables::drop_table(conn, "stock").await?;
         let articles = self.articles;
@@ -74,7 +74,7 @@ impl Workload for HotRow {
         .await
     }
 
-    async fn turn(&self, buyer: &mut Client<()>, session: &mut Session) -> Result<Turn, Failure> {
+    async fn turn(&self, buyer: &mut Client<()>, session: &mut Session) -> Result<Turn> {
         let article = buyer.rng.random_range(1..=i64::from(self.articles));
         let conn = session.connection().await?;
         let values = [Value::Int(article)];
@@ -95,7 +95,7 @@ impl Workload for HotRow {
         Ok(Turn::Done)
     }
 
-    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult, Failure> {
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
         let sql = format!("SELECT id, qty FROM {SCHEMA}.stock");
         let (stock, mut left) = (Statement::new(0, sql, Protocol::Simple), Vec::new());
         conn.run(&stock, &[], |row| left.extend(values::row(row)))

@@ -1,6 +1,6 @@
 //! What the bench and the load ask of a workload.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use rand::rngs::StdRng;
@@ -13,23 +13,15 @@ pub(crate) trait Workload: Send + Sync + 'static {
     type Memory: Default;
 
     /// Brings the tables into the state in which a run starts. Does no more than necessary.
-    async fn prepare(&mut self, _conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, _conn: &mut Connection) -> Result<()> {
         Ok(())
     }
 
     /// Does one unit of work for `client`.
-    async fn turn(
-        &self,
-        client: &mut Client<Self::Memory>,
-        session: &mut Session,
-    ) -> Result<Turn, Failure>;
+    async fn turn(&self, client: &mut Client<Self::Memory>, session: &mut Session) -> Result<Turn>;
 
     /// Compares the tables with the answers that clients received. The bench calls it only for scenarios.
-    async fn check(
-        &self,
-        _conn: &mut Connection,
-        _outcome: Outcome,
-    ) -> Result<CheckResult, Failure> {
+    async fn check(&self, _conn: &mut Connection, _outcome: Outcome) -> Result<CheckResult> {
         Ok(CheckResult::default())
     }
 
@@ -77,7 +69,7 @@ pub(crate) enum Turn {
 pub(crate) struct Outcome {
     /// Number of acknowledged turns.
     pub(crate) acknowledged: u64,
-    /// Number of turns with an unknown result ([`Failure::is_in_doubt`]).
+    /// Number of turns with an unknown result ([`is_in_doubt`](crate::connection::Failure::is_in_doubt)).
     pub(crate) unknown: u64,
 }
 
@@ -100,7 +92,7 @@ impl Outcome {
 }
 
 /// The result of a method of [`AnyWorkload`] or [`AnyClient`]. The future stays on the thread of the caller.
-pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// A [`Workload`] of any type.
 pub(crate) trait AnyWorkload: Send + Sync {

@@ -10,7 +10,7 @@ mod tests;
 
 use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::power_law::PowerLaw;
 use crate::record::CheckResult;
 use crate::session::Session;
@@ -84,11 +84,7 @@ impl KeyedRead {
     }
 
     /// Changes a random row. A change is not a unit of work; the verifier counts it.
-    async fn change(
-        &self,
-        client: &mut Client<()>,
-        session: &mut Session,
-    ) -> Result<Turn, Failure> {
+    async fn change(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
         let row = client.rng.random_range(1..=self.fares.rows());
         let conn = session.connection().await?;
         let answer = conn.run(&self.change, &[Value::Int(row)], |_| ()).await?;
@@ -98,7 +94,7 @@ impl KeyedRead {
 }
 
 /// The expected rows use the ISO date style.
-async fn expect_iso(conn: &mut Connection) -> Result<(), Failure> {
+async fn expect_iso(conn: &mut Connection) -> Result<()> {
     let style = conn.value("SHOW DateStyle").await?.unwrap_or_default();
     if style.starts_with("ISO") {
         return Ok(());
@@ -114,7 +110,7 @@ async fn expect_iso(conn: &mut Connection) -> Result<(), Failure> {
 impl Workload for KeyedRead {
     type Memory = ();
 
-    async fn prepare(&mut self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         expect_iso(conn).await?;
         self.fares.fill(conn).await?;
         let changes_before = self.fares.changes_made(conn).await?;
@@ -131,7 +127,7 @@ impl Workload for KeyedRead {
         Ok(())
     }
 
-    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn, Failure> {
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
         // The last of 16 clients changes rows, so that a single client reads.
         if self.fares.changes() && client.number % CHANGER_EVERY == CHANGER_EVERY - 1 {
             return self.change(client, session).await;
@@ -150,7 +146,7 @@ impl Workload for KeyedRead {
         Ok(Turn::Done)
     }
 
-    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult, Failure> {
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
         let mut check = lock(&self.verifier).check(outcome);
         if !self.fares.changes() {
             return Ok(check);

@@ -11,7 +11,7 @@ use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
 use super::values;
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use crate::statement::{Protocol, Statement, Value};
@@ -149,11 +149,7 @@ impl Queue {
 
     /// Takes orders. Returns their numbers, `None` for an invalid id. An error means that no order was taken, or that the
     /// result is in doubt.
-    async fn take(
-        &self,
-        conn: &mut Connection,
-        shard: &Shard,
-    ) -> Result<Vec<Option<u64>>, Failure> {
+    async fn take(&self, conn: &mut Connection, shard: &Shard) -> Result<Vec<Option<u64>>> {
         let mut orders = Vec::new();
         let number = |id: String| layout::number_of(id.as_bytes());
         let mut on_order = |row: &[u8]| orders.push(values::single(row).and_then(number));
@@ -185,7 +181,7 @@ impl Queue {
         &self,
         consumer: &mut Client<Progress>,
         session: &mut Session,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let conn = session.connection().await?;
         let shard = self.shards.get(consumer.number % self.shards.len());
         let Some(shard) = shard else {
@@ -214,7 +210,7 @@ impl Queue {
     }
 
     /// Reads the numbers of orders.
-    async fn read(&self, conn: &mut Connection, sql: String) -> Result<OrderSet, Failure> {
+    async fn read(&self, conn: &mut Connection, sql: String) -> Result<OrderSet> {
         let mut orders = OrderSet::new(self.orders);
         let statement = Statement::new(0, sql, Protocol::Simple);
         conn.run(&statement, &[], |row| orders.add(values::single(row)))
@@ -226,7 +222,7 @@ impl Queue {
 impl Workload for Queue {
     type Memory = Progress;
 
-    async fn prepare(&mut self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         // Takes leave dead rows and a bloated index: each run starts with new tables.
         for table in ["t_order_q", "t_order_u"] {
             tables::drop_table(conn, table).await?;
@@ -237,18 +233,14 @@ impl Workload for Queue {
             .await
     }
 
-    async fn turn(
-        &self,
-        consumer: &mut Client<Progress>,
-        session: &mut Session,
-    ) -> Result<Turn, Failure> {
+    async fn turn(&self, consumer: &mut Client<Progress>, session: &mut Session) -> Result<Turn> {
         let turn = self.try_turn(consumer, session).await;
         // The order that a failed take has picked returns to the head of the queue.
         lock(&self.verifier).failed |= turn.is_err();
         turn
     }
 
-    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult, Failure> {
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
         let waiting = self.read(conn, self.layout.waiting(self.seed)).await?;
         let taken = self.read(conn, self.layout.taken(self.seed)).await?;
         let limit = match self.take {

@@ -6,7 +6,7 @@ mod verifier;
 use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use crate::statement::{Statement, Value};
@@ -72,11 +72,7 @@ impl Storm {
     }
 
     /// Records an increment before and after `work` makes it.
-    async fn recorded(
-        &self,
-        added: u64,
-        work: impl Future<Output = Result<(), Failure>>,
-    ) -> Result<(), Failure> {
+    async fn recorded(&self, added: u64, work: impl Future<Output = Result<()>>) -> Result<()> {
         lock(&self.verifier).sent += added;
         let answer = work.await;
         lock(&self.verifier).answered(added, &answer);
@@ -84,12 +80,7 @@ impl Storm {
     }
 
     /// Executes both updates in one transaction that holds the advisory lock of the slot.
-    async fn transaction(
-        &self,
-        conn: &mut Connection,
-        id: Value<'_>,
-        slot: usize,
-    ) -> Result<(), Failure> {
+    async fn transaction(&self, conn: &mut Connection, id: Value<'_>, slot: usize) -> Result<()> {
         let slot = [Value::Int(slot as i64)];
         conn.execute("BEGIN").await?;
         conn.run(&self.advisory_lock, &slot, |_| ()).await?;
@@ -103,7 +94,7 @@ impl Storm {
 impl Workload for Storm {
     type Memory = ();
 
-    async fn prepare(&mut self, conn: &mut Connection) -> Result<(), Failure> {
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         // Updates leave free space in pages, which makes the updates of the next run cheaper: each run starts with a new
         // table.
         tables::drop_table(conn, "test_8000").await?;
@@ -117,7 +108,7 @@ impl Workload for Storm {
             .await
     }
 
-    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn, Failure> {
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
         if self.mode == Mode::Idle && client.number >= ACTIVE {
             return Ok(Turn::StayConnected);
         }
@@ -135,7 +126,7 @@ impl Workload for Storm {
         Ok(Turn::Done)
     }
 
-    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult, Failure> {
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
         let sql = format!("SELECT coalesce(sum(cnt), 0) FROM {SCHEMA}.test_8000");
         let added = conn.number(&sql).await?;
         let verifier = lock(&self.verifier);

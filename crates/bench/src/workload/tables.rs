@@ -1,6 +1,6 @@
 //! Tables in the schema of the lab, and the definitions from which they were created.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 
 /// The schema that contains every table of the lab.
 pub(super) const SCHEMA: &str = "paceline_lab";
@@ -14,7 +14,7 @@ pub(super) async fn exists_as(
     conn: &mut Connection,
     table: &str,
     definition: &str,
-) -> Result<bool, Failure> {
+) -> Result<bool> {
     let found = conn
         .value(&format!(
             "SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c \
@@ -29,7 +29,7 @@ pub(super) async fn exists_as(
 }
 
 /// Drops `table` if it exists.
-pub(super) async fn drop_table(conn: &mut Connection, table: &str) -> Result<(), Failure> {
+pub(super) async fn drop_table(conn: &mut Connection, table: &str) -> Result<()> {
     let sql = format!("{FOR_DDL}; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE");
     conn.execute(&sql).await
 }
@@ -39,7 +39,7 @@ pub(super) async fn record_definition(
     conn: &mut Connection,
     table: &str,
     definition: &str,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let definition = definition.replace('\'', "''");
     let sql = format!("COMMENT ON TABLE {SCHEMA}.{table} IS '{definition}'");
     conn.execute(&sql).await

@@ -2,7 +2,7 @@
 //! client.
 
 use super::graph::Graph;
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::statement::{Protocol, Statement, Value};
 use crate::workload::values::{array, row};
 use rand::RngExt;
@@ -48,7 +48,7 @@ impl Reads {
         conn: &mut Connection,
         graph: &Graph,
         rng: &mut StdRng,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let id = graph.id(rng);
         match rng.random_range(0..3) {
             0 => {
@@ -77,7 +77,7 @@ impl Reads {
         id: i64,
         values: &[Value<'_>],
         in_order: fn(i64, i64) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (mut right, mut before) = (true, i64::MAX);
         let look = |body: &[u8]| match row(body) {
             Some([of, value]) => {

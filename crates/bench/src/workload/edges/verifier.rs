@@ -1,6 +1,6 @@
 //! Verifies the table of edges: every edge must hold its newest acknowledged write. Has no access to the database.
 
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use crate::show;
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ impl Verifier {
     }
 
     /// Records the answer to a write. If the result is in doubt, the write remains open.
-    pub(super) fn answered(&mut self, edge: Edge, write: Write, answer: &Result<(), Failure>) {
+    pub(super) fn answered(&mut self, edge: Edge, write: Write, answer: &Result<()>) {
         if answer.as_ref().is_err_and(Failure::is_in_doubt) {
             return;
         }

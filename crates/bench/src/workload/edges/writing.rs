@@ -1,7 +1,7 @@
 //! The ways to write one end of an edge.
 
 use super::verifier::{Edge, Write};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::statement::{Protocol, Statement, Value};
 use crate::workload::values::row;
 
@@ -74,12 +74,7 @@ impl Writing {
         }
     }
 
-    pub(super) async fn run(
-        &self,
-        conn: &mut Connection,
-        edge: Edge,
-        write: Write,
-    ) -> Result<(), Failure> {
+    pub(super) async fn run(&self, conn: &mut Connection, edge: Edge, write: Write) -> Result<()> {
         let values = [edge.0, edge.1, write.unixnano, write.status].map(Value::Int);
         match self {
             Self::Five(statements) => transaction(conn, statements, values, write).await,
@@ -96,7 +91,7 @@ async fn transaction(
     [look, insert, touch, change, count, look_again]: &[Statement; 6],
     [id, target, unixnano, status]: [Value<'_>; 4],
     write: Write,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let key = [id, target];
     conn.execute("BEGIN").await?;
     let mut before = None;

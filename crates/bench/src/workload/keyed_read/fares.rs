@@ -1,6 +1,6 @@
 //! The tables: the same rows in four layouts.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::workload::tables::{self, SCHEMA};
 
 /// Rows per key, as in the source.
@@ -94,7 +94,7 @@ impl Fares {
     }
 
     /// Total number of changes in the table; 0 if clients change no rows.
-    pub(super) async fn changes_made(&self, conn: &mut Connection) -> Result<i64, Failure> {
+    pub(super) async fn changes_made(&self, conn: &mut Connection) -> Result<i64> {
         if !self.changes() {
             return Ok(0);
         }
@@ -106,7 +106,7 @@ impl Fares {
     }
 
     /// Creates the table unless it exists.
-    pub(super) async fn fill(&self, conn: &mut Connection) -> Result<(), Failure> {
+    pub(super) async fn fill(&self, conn: &mut Connection) -> Result<()> {
         let (table, definition) = (self.table(), self.definition());
         let exists = tables::exists_as(conn, table, &definition).await?;
         if exists && !self.changes() {

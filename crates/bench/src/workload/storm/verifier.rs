@@ -1,6 +1,6 @@
 //! Verifies the sum of the counters. Has no access to the database.
 
-use crate::connection::Failure;
+use crate::connection::Result;
 use crate::record::CheckResult;
 use crate::show;
 
@@ -15,7 +15,7 @@ pub(super) struct Verifier {
 
 impl Verifier {
     /// Records the answer to an increment. If the result is in doubt, the increment may have been executed.
-    pub(super) fn answered(&mut self, added: u64, answer: &Result<(), Failure>) {
+    pub(super) fn answered(&mut self, added: u64, answer: &Result<()>) {
         match answer {
             Ok(()) => self.acknowledged += added,
             Err(failure) if failure.is_in_doubt() => {}
@@ -53,6 +53,7 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Failure;
 
     #[test]
     fn the_sum_equals_the_acknowledged_increments() {
