@@ -5,7 +5,6 @@ use crate::show;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Add;
 
 /// The version of the format. Records of other versions are rejected.
 pub const VERSION: u32 = 1;
@@ -116,14 +115,10 @@ pub struct OpenLoop {
     pub behind: u64,
 }
 
-impl Add for OpenLoop {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            offered: self.offered + other.offered,
-            behind: self.behind + other.behind,
-        }
+impl OpenLoop {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.behind += other.behind;
     }
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn clients(number: usize) -> String {
 /// A duration in a suitable unit.
 pub(crate) fn duration(micros: f64) -> String {
     match micros {
-        size if size < 1_000.0 => format!("{} µs", number(size.round())),
-        size if size < 1_000_000.0 => format!("{} ms", number(three_digits(size / 1_000.0))),
-        size => format!("{} s", number(three_digits(size / 1_000_000.0))),
+        size if size < 1e3 => format!("{} µs", number(size.round())),
+        size if size < 1e6 => format!("{} ms", three_digits(size / 1e3)),
+        size => format!("{} s", three_digits(size / 1e6)),
     }
 }
 
@@ -68,8 +68,8 @@ pub(crate) fn times(ratio: f64) -> String {
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         size if size < 10_240.0 => format!("{} B", number(size.round())),
-        size if size < 10_485_760.0 => format!("{} KiB", number(three_digits(size / 1_024.0))),
-        size => format!("{} MiB", number(three_digits(size / 1_048_576.0))),
+        size if size < 10_485_760.0 => format!("{} KiB", three_digits(size / 1_024.0)),
+        size => format!("{} MiB", three_digits(size / 1_048_576.0)),
     }
 }
 
@@ -96,13 +96,13 @@ pub(crate) fn date(unix_days: i64) -> String {
     format!("{}-{month:02}-{day:02}", era * 400 + year)
 }
 
-fn three_digits(value: f64) -> f64 {
+fn three_digits(value: f64) -> String {
     let scale = match value.abs() {
         size if size >= 100.0 => 1.0,
         size if size >= 10.0 => 10.0,
         _ => 100.0,
     };
-    (value * scale).round() / scale
+    number((value * scale).round() / scale)
 }
 
 #[cfg(test)]

@@ -165,6 +165,11 @@ impl Row {
         known.find(|known| known.name == self.scenario)
     }
 
+    /// Name of the first target, with which the others are compared.
+    pub(crate) fn base(&self) -> &str {
+        self.cells.first().map_or("", |cell| &cell.target)
+    }
+
     /// Plural name of a unit of work.
     pub(crate) fn unit(&self) -> &'static str {
         self.definition().map_or("units", |known| known.unit)
@@ -222,7 +227,6 @@ impl Cell {
 
 impl Figures {
     fn of(ran: &[&Ran]) -> Option<Self> {
-        let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
         let latency = |of: fn(&Latency) -> u64| {
             let done = ran.iter().filter(|ran| ran.units > 0);
             Spread::of(done.map(|ran| of(&ran.latency) as f64).collect())
@@ -236,7 +240,14 @@ impl Figures {
             .collect();
         let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
         let check = broken.first().or(last.map(|check| &check.says));
-        let rate = all(|ran| ran.rate)?;
+        let rate = Spread::of(ran.iter().map(|ran| ran.rate).collect())?;
+        let turns = ran
+            .iter()
+            .filter_map(|ran| ran.open_loop)
+            .reduce(|mut all, one| {
+                all.add(one);
+                all
+            });
         Some(Self {
             rounds: ran.len(),
             rate,
@@ -256,10 +267,7 @@ impl Figures {
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
             ended_early: 0,
             open_loop: false,
-            turns: ran
-                .iter()
-                .filter_map(|ran| ran.open_loop)
-                .reduce(|a, b| a + b),
+            turns,
         })
     }
 

@@ -44,14 +44,13 @@ fn line([name, rate, p50, p99, times, group]: [&str; 6]) -> String {
 }
 
 fn write_row(out: &mut String, row: &Row) {
-    let base = row.cells.first().map_or("", |cell| cell.target.as_str());
     let clients = show::count(row.clients as u64);
     let heads = line([
         &format!("  {}, {clients} clients", row.label()),
         &format!("{}/s", row.unit()),
         "p50",
         "p99",
-        &format!("× {base}"),
+        &format!("× {}", row.base()),
         "group",
     ]);
     let _ = writeln!(out, "{heads}");

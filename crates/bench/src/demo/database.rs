@@ -13,12 +13,12 @@ const MARK: &str = "made by paceline bench; dropped by it, too";
 /// Those of the server; a database of this name exists that the lab did not create.
 pub(super) async fn make_empty(conn: &mut Connection) -> Result<()> {
     if is_foreign(conn).await? {
-        return Err(Failure::Refused {
-            sqlstate: "42P04".to_owned(),
-            message: format!(
+        return Err(Failure::refused(
+            "42P04",
+            format!(
                 "the database {NAME} exists, and paceline bench did not make it; rename it, or choose another --data-dir"
             ),
-        });
+        ));
     }
     // These statements cannot run in a transaction, and a query string with several statements is one.
     for sql in [
@@ -26,7 +26,7 @@ pub(super) async fn make_empty(conn: &mut Connection) -> Result<()> {
         format!("CREATE DATABASE {NAME}"),
         format!("COMMENT ON DATABASE {NAME} IS '{MARK}'"),
     ] {
-        conn.query(&sql).await?;
+        conn.execute(&sql).await?;
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ impl Measured {
     /// Adds the results of another thread.
     pub(super) fn add(&mut self, other: Measured) {
         self.done += other.done;
-        self.open_loop = self.open_loop + other.open_loop;
+        self.open_loop.add(other.open_loop);
         self.lasted = self.lasted.max(other.lasted);
         // Fails only if the bounds differ.
         let _ = self.histogram.add(&other.histogram);

@@ -2,9 +2,9 @@
 //! the first variant with its largest number of clients that ran, and no rate if a check failed.
 
 use super::checks::Checks;
-use super::contents::{Contents, Part, VariantRows};
+use super::contents::{Contents, Part};
 use crate::show;
-use crate::summary::{Cell, Row, Spread};
+use crate::summary::{Cell, Figures, Row, Spread};
 use maud::{Markup, html};
 
 /// A lower ratio is called slower.
@@ -37,7 +37,8 @@ fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
                 (before_and_after(contents, part, row))
                 (failures(row))
                 p.note { (show::clients(row.clients)) ", " (variant.name) @if !variant.about.is_empty() { ": " (variant.about) } }
-                (other_variants(part))
+                @let others = other_variants(part);
+                @if !others.0.is_empty() { p.note { (others) } }
             }
             p.check.good[checks.broken == 0 && checks.all > 0] { (checks.summary()) }
         }
@@ -46,14 +47,8 @@ fn card(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
 
 /// The ratio of each target's rate to that of the first target; the plain rates if the first target did not run.
 fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
-    let Some(base) = row.cells.first() else {
-        return html! {};
-    };
-    let is_compared = row.cells.len() > 1;
-    let others = row
-        .cells
-        .iter()
-        .filter(|cell| cell.target != base.target || !is_compared);
+    let (base, is_compared) = (row.cells.first(), row.cells.len() > 1);
+    let others = row.cells.iter().skip(usize::from(is_compared));
     html! {
         div.ratios {
             @for (cell, rate) in others.filter_map(|cell| Some((cell, rate(cell)?))) {
@@ -61,13 +56,13 @@ fn ratios(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Markup {
                     @match row.times(cell).filter(|_| is_compared) {
                         Some(times) => {
                             span.times { (show::times(times)) }
-                            "as many " (part.unit) " per second with " strong { (cell.target) } " as with " (base.target)
+                            "as many " (part.unit) " per second with " strong { (cell.target) } " as with " (row.base())
                             @if times < SLOWER { ": " b { "slower" } }
                         }
                         None => {
                             span.times { (rate) }
                             (part.unit) " per second with " strong { (cell.target) }
-                            @if base.figures.is_none() { "; " (base.target) " did not run" }
+                            @if base.is_some_and(|base| base.figures.is_none()) { "; " (row.base()) " did not run" }
                         }
                     }
                 }
@@ -92,21 +87,18 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
                 tr {
                     th scope="col" { span.unseen { "target" } }
                     th scope="col" { (part.unit) " per second" }
-                    th scope="col" { "half took at most" }
-                    th scope="col" { "99 of 100 took at most" }
+                    @for head in ["half took at most", "99 of 100 took at most"] { th scope="col" { (head) } }
                 }
             }
             tbody {
                 @for cell in &row.cells {
                     tr {
                         th scope="row" class=(contents.colour(&cell.target)) { (cell.target) }
-                        @match &cell.figures {
-                            Some(figures) => {
-                                td { (show::number(figures.rate.median.round())) }
-                                td { (wait(figures.p50)) }
-                                td { (wait(figures.p99)) }
-                            }
-                            None => td.unknown colspan="3" { "did not run" },
+                        @if let Some(figures) = &cell.figures {
+                            td { (show::number(figures.rate.median.round())) }
+                            @for spread in [figures.p50, figures.p99] { td { (wait(spread)) } }
+                        } @else {
+                            td.unknown colspan="3" { "did not run" }
                         }
                     }
                 }
@@ -117,34 +109,26 @@ fn before_and_after(contents: &Contents<'_>, part: &Part<'_>, row: &Row) -> Mark
 
 /// Numbers of failed turns; a rate can be high because they do not count.
 fn failures(row: &Row) -> Markup {
-    let failed = row.cells.iter().filter_map(|cell| {
-        let failed = cell.figures.as_ref()?.failed_turns();
-        (failed > 0).then(|| format!("{}: {} turns failed", cell.target, show::count(failed)))
-    });
-    html! { @for failed in failed { p.note { strong { (failed) } } } }
+    let failed = |cell: &Cell| cell.figures.as_ref().map_or(0, Figures::failed_turns);
+    let failed = row.cells.iter().map(|cell| (&cell.target, failed(cell)));
+    html! {
+        @for (target, failed) in failed.filter(|(_, failed)| *failed > 0) {
+            p.note { strong { (target) ": " (show::count(failed)) " turns failed" } }
+        }
+    }
 }
 
 /// The ratios of the last target in the other variants.
 fn other_variants(part: &Part<'_>) -> Markup {
-    let ratio = |variant: &VariantRows<'_>| {
+    let others = part.variants.iter().skip(1).filter_map(|variant| {
         let row = variant.rows.last()?;
         let last = row.cells.last().filter(|_| row.cells.len() > 1)?;
-        Some((
-            variant.name.to_owned(),
-            last.target.clone(),
-            row.times(last)?,
-        ))
-    };
-    let others: Vec<_> = part.variants.iter().skip(1).filter_map(ratio).collect();
+        Some((&variant.name, &last.target, row.times(last)?))
+    });
     html! {
-        @if let Some((_, target, _)) = others.first() {
-            p.note {
-                "Other variants, " (target) ": "
-                @for (place, (name, _, times)) in others.iter().enumerate() {
-                    @if place > 0 { ", " }
-                    (name) " " strong { (show::times(*times)) }
-                }
-            }
+        @for (place, (name, target, times)) in others.enumerate() {
+            @if place == 0 { "Other variants, " (target) ": " } @else { ", " }
+            (name) " " strong { (show::times(times)) }
         }
     }
 }

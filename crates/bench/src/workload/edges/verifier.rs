@@ -78,10 +78,11 @@ impl Verifier {
     /// Takes the recorded writes, to compare them with the rows of the table.
     pub(super) fn audit(&mut self) -> Audit {
         Audit {
-            recorded: std::mem::take(self),
-            rows: 0,
-            known: 0,
-            other: 0,
+            findings: Findings {
+                acknowledged: self.acknowledged,
+                ..Findings::default()
+            },
+            unseen: std::mem::take(&mut self.edges),
         }
     }
 }
@@ -101,16 +102,13 @@ impl EdgeWrites {
 /// The comparison with the rows of the table.
 #[derive(Debug)]
 pub(super) struct Audit {
-    recorded: Verifier,
-    rows: u64,
-    /// Rows of edges with an acknowledged write.
-    known: u64,
-    /// Rows with wrong contents.
-    other: u64,
+    /// The edges whose row has not been compared yet.
+    unseen: HashMap<Edge, EdgeWrites>,
+    findings: Findings,
 }
 
 /// The result of the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Findings {
     pub(super) rows: u64,
     pub(super) acknowledged: u64,
@@ -125,27 +123,19 @@ pub(super) struct Findings {
 impl Audit {
     /// Compares a row of the table; call it once per row.
     pub(super) fn row(&mut self, edge: Edge, found: Write) {
-        let writes = self.recorded.edges.get(&edge);
-        self.rows += 1;
-        self.known += u64::from(writes.is_some_and(|writes| writes.newest.is_some()));
-        self.other += u64::from(!writes.is_some_and(|writes| writes.allows(found)));
+        let writes = self.unseen.remove(&edge).unwrap_or_default();
+        self.findings.rows += 1;
+        self.findings.open += writes.open.len() as u64;
+        self.findings.other += u64::from(!writes.allows(found));
     }
 
     /// Ends the comparison after the last row.
-    pub(super) fn end(self) -> Findings {
-        let edges = self.recorded.edges.values();
-        let (mut written, mut open) = (0_u64, 0);
-        for writes in edges {
-            written += u64::from(writes.newest.is_some());
-            open += writes.open.len() as u64;
+    pub(super) fn end(mut self) -> Findings {
+        for writes in self.unseen.into_values() {
+            self.findings.open += writes.open.len() as u64;
+            self.findings.missing += u64::from(writes.newest.is_some());
         }
-        Findings {
-            rows: self.rows,
-            acknowledged: self.recorded.acknowledged,
-            open,
-            other: self.other,
-            missing: written.saturating_sub(self.known),
-        }
+        self.findings
     }
 }
 
@@ -158,7 +148,6 @@ impl Findings {
     /// The result in one sentence, with the figures.
     pub(super) fn says(&self) -> String {
         let count = show::count;
-        let (rows, acknowledged) = (count(self.rows), count(self.acknowledged));
         let open = match self.open {
             0 => String::new(),
             open => format!(
@@ -166,15 +155,14 @@ impl Findings {
                 count(open)
             ),
         };
-        let head = format!("{rows} edges after {acknowledged} writes");
-        if self.hold() {
-            return format!("{head}, each at its newest{open}");
-        }
-        format!(
-            "{head}: {} are not at their newest, {} are missing{open}",
-            count(self.other),
-            count(self.missing)
-        )
+        let result = if self.hold() {
+            ", each at its newest".to_owned()
+        } else {
+            let (other, missing) = (count(self.other), count(self.missing));
+            format!(": {other} are not at their newest, {missing} are missing")
+        };
+        let (rows, acknowledged) = (count(self.rows), count(self.acknowledged));
+        format!("{rows} edges after {acknowledged} writes{result}{open}")
     }
 }
 
