@@ -1,6 +1,7 @@
 //! The parameters of a load, and its state that other tasks read while it runs.
 
 use super::arrivals::Arrivals;
+use crate::connection::Failure;
 use crate::interrupt::Interrupt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,22 +32,13 @@ impl LoadOptions {
     }
 }
 
-/// The signal for which connected clients wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// Not all clients are connected yet.
-    Wait,
-    /// The clients begin; the time counts from this instant.
-    At(Instant),
-    /// The run does not start: a client could not connect, or the run was stopped.
-    Cancelled,
-}
-
 /// Counters of a load, and the signal that stops it.
 #[derive(Debug, Default)]
 pub(crate) struct RunStatus {
     /// When all clients were connected and began; unset before.
     pub(crate) started: OnceLock<Instant>,
+    /// Why the first client that could not connect could not; the run never begins then.
+    pub(crate) refused: OnceLock<Failure>,
     /// Number of connected clients.
     pub(crate) connected: AtomicUsize,
     /// Number of completed turns, including the warm-up.

@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::target::Host;
 use crate::workload::{Client, Turn, Workload};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Far longer than any test.
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -2,7 +2,7 @@
 
 use super::arrivals::Schedule;
 use super::measured::Measured;
-use super::options::{LoadOptions, RunStatus, Start};
+use super::options::{LoadOptions, RunStatus};
 use crate::connection::{Failure, Result};
 use crate::interrupt::TimeLimit;
 use crate::session::{Pool, Session};
@@ -12,10 +12,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 
 /// Maximum number of concurrent logins per thread: the listen queue of a server is short.
@@ -37,35 +37,48 @@ pub(super) struct Worker {
     pub(super) numbers: Vec<usize>,
     /// Number of connections that these clients share; `None` gives each its own.
     pub(super) shared: Option<usize>,
-    pub(super) started: watch::Receiver<Start>,
+    /// Holds back all threads until each has connected its clients.
+    pub(super) barrier: Arc<Barrier>,
 }
 
 impl Worker {
-    /// Connects all clients, reports that to `at_start`, waits for the start signal and runs the clients to the end.
-    pub(super) fn run(self, at_start: oneshot::Sender<Result<()>>) -> Measured {
+    /// Connects all clients, waits for the other threads and runs the clients to the end.
+    pub(super) fn run(self) -> Measured {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         match runtime {
-            Ok(runtime) => LocalSet::new().block_on(&runtime, self.work(at_start)),
+            Ok(runtime) => LocalSet::new().block_on(&runtime, self.work()),
             Err(error) => {
-                // The receiver is gone if the run was interrupted; here and below.
-                let _ = at_start.send(Err(Failure::Unreachable(error.to_string())));
+                self.start(Err(Failure::Unreachable(error.to_string())));
                 Measured::nothing()
             }
         }
     }
 
-    async fn work(mut self, at_start: oneshot::Sender<Result<()>>) -> Measured {
+    /// Returns when the run began. It does not begin if a client of any thread could not connect, or if it was stopped.
+    fn start(&self, connected: Result<()>) -> Option<Instant> {
+        let status = &self.status;
+        if let Err(failure) = connected {
+            // Only the first failure counts.
+            let _ = status.refused.set(failure);
+        }
+        let is_leader = self.barrier.wait().is_leader();
+        if is_leader && status.refused.get().is_none() && !status.stop.is_set() {
+            status.started.get_or_init(Instant::now);
+        }
+        self.barrier.wait();
+        status.started.get().copied()
+    }
+
+    async fn work(self) -> Measured {
         let pool = self.shared.map(|most| Rc::new(Pool::new(most)));
         let mut clients = Vec::with_capacity(self.numbers.len());
         let connected = tokio::select! {
             connected = self.connect(pool.as_ref(), &mut clients) => connected,
-            () = self.status.stop.requested() => return Measured::nothing(),
+            () = self.status.stop.requested() => Ok(()),
         };
-        let _ = at_start.send(connected);
-        let start = self.started.wait_for(|start| *start != Start::Wait).await;
-        let Ok(Start::At(start)) = start.map(|start| *start) else {
+        let Some(start) = self.start(connected) else {
             return Measured::nothing();
         };
         let begin = start + self.options.warmup;
