@@ -15,7 +15,6 @@ use crate::workload::{Client, Turn, Workload};
 use anyhow::Context;
 use echo::Echo;
 use rand::RngExt;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,23 +106,18 @@ async fn measure(
 
 /// Formats the results as a table.
 pub fn ceilings(ceilings: &[Ceiling]) -> String {
-    let mut out =
-        "The load generator against a server that answers at once and does no work\n".to_owned();
-    // Writing to a String does not fail.
-    let _ = writeln!(
-        out,
-        "{:>10}{:>14}{:>11}{:>11}",
-        "clients", "turns/s", "p50", "p99"
-    );
+    let line = |[clients, rate, p50, p99]: [&str; 4]| {
+        format!("{clients:>10}{rate:>14}{p50:>11}{p99:>11}\n")
+    };
+    let title = "The load generator against a server that answers at once and does no work\n";
+    let mut out = title.to_owned() + &line(["clients", "turns/s", "p50", "p99"]);
     for ceiling in ceilings {
-        let _ = writeln!(
-            out,
-            "{:>10}{:>14}{:>11}{:>11}",
-            show::count(ceiling.clients as u64),
-            show::number(ceiling.rate),
-            show::duration(ceiling.p50 as f64),
-            show::duration(ceiling.p99 as f64)
-        );
+        out += &line([
+            &show::count(ceiling.clients as u64),
+            &show::number(ceiling.rate),
+            &show::duration(ceiling.p50 as f64),
+            &show::duration(ceiling.p99 as f64),
+        ]);
     }
     out
 }

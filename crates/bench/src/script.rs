@@ -18,10 +18,10 @@ use crate::statement::Protocol;
 use crate::target::Target;
 use crate::workload::Scenario;
 use expression::Expression;
-use model::{Operand, Piece, Step};
+use model::{Operand, Step};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use scan::{Fault, Item, Scanner, Token};
+use scan::{Fault, Item, Scanner};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,10 +140,10 @@ impl Reader {
 
     fn read(&mut self, text: &str) -> Result<(), Fault> {
         let mut scanner = Scanner::new(text);
-        while let Some((line, item)) = scanner.next_item()? {
+        while let Some((line, item)) = scanner.next_item(&|name| self.operand(name))? {
             let step = match item {
                 Item::Command(command) => self.command(line, &command),
-                Item::Sql(tokens) => Ok(self.sql(tokens)?),
+                Item::Sql(pieces) => Ok(Step::Sql(pieces)),
             };
             self.script.steps.push(step.map_err(|what| (line, what))?);
         }
@@ -153,16 +153,13 @@ impl Reader {
         }
     }
 
-    fn sql(&self, tokens: Vec<Token>) -> Result<Step, Fault> {
-        let piece = |token| match token {
-            Token::Text(text) => Ok(Piece::Text(text)),
-            Token::Variable { line, name } => match self.names.get(&name) {
-                Some(operand) => Ok(Piece::Value(operand.clone())),
-                None => Err((line, unknown(&name))),
-            },
+    fn operand(&self, name: &str) -> Result<Operand, String> {
+        let unknown = || {
+            format!(
+                "nothing has set the variable {name}; \\set it further up, or add --define {name}=VALUE"
+            )
         };
-        let pieces: Result<_, _> = tokens.into_iter().map(piece).collect();
-        pieces.map(Step::Sql)
+        self.names.get(name).cloned().ok_or_else(unknown)
     }
 
     /// Parses a command after a backslash.
@@ -214,18 +211,9 @@ impl Reader {
     }
 
     fn expression(&self, text: &str) -> Result<Expression, String> {
-        expression::parse(text, &|name| match self.names.get(name) {
-            Some(Operand::Number(variable)) => Ok(*variable),
-            Some(Operand::Text(text)) => {
-                Err(format!("{name} is {text:?}, which is no whole number"))
-            }
-            None => Err(unknown(name)),
+        expression::parse(text, &|name| match self.operand(name)? {
+            Operand::Number(variable) => Ok(variable),
+            Operand::Text(text) => Err(format!("{name} is {text:?}, which is no whole number")),
         })
     }
-}
-
-fn unknown(name: &str) -> String {
-    format!(
-        "nothing has set the variable {name}; \\set it further up, or add --define {name}=VALUE"
-    )
 }

@@ -1,26 +1,21 @@
 //! The scanner: splits a script into commands after a backslash and SQL statements with variables. It knows where quotes
 //! and comments of PostgreSQL end; it does not otherwise parse SQL.
 
+use super::model::{Operand, Piece};
+
 /// An error and its line. The caller adds the name of the file.
 pub(super) type Fault = (usize, String);
 
 /// An item of a script.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// The text after a backslash, up to the end of the line.
     Command(String),
     /// A statement without its semicolon.
-    Sql(Vec<Token>),
+    Sql(Vec<Piece>),
 }
 
-/// A part of a statement.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// Text that is sent unchanged.
-    Text(String),
-    /// `:name`
-    Variable { line: usize, name: String },
-}
+/// The meaning of a variable's name, or why it has none.
+pub(super) type Names<'a> = dyn Fn(&str) -> Result<Operand, String> + 'a;
 
 /// Reads items from top to bottom.
 pub(super) struct Scanner<'a> {
@@ -54,7 +49,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns the next item and its line.
-    pub(super) fn next_item(&mut self) -> Result<Option<(usize, Item)>, Fault> {
+    pub(super) fn next_item(&mut self, names: &Names<'_>) -> Result<Option<(usize, Item)>, Fault> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();
             self.take(blank);
@@ -64,7 +59,7 @@ impl<'a> Scanner<'a> {
                 Some(';') => drop(self.take(1)),
                 Some('\\') => return Ok(Some((line, Item::Command(self.command())))),
                 Some(_) if self.rest.starts_with("--") => drop(self.take(to_line_end(self.rest))),
-                Some(_) => return Ok(Some((line, Item::Sql(self.sql()?)))),
+                Some(_) => return Ok(Some((line, Item::Sql(self.sql(names)?)))),
             }
         }
     }
@@ -94,23 +89,23 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn sql(&mut self) -> Result<Vec<Token>, Fault> {
-        let (mut tokens, mut text) = (Vec::new(), String::new());
+    fn sql(&mut self, names: &Names<'_>) -> Result<Vec<Piece>, Fault> {
+        let (mut pieces, mut text) = (Vec::new(), String::new());
         loop {
             let line = self.line;
-            match lexeme(self.rest).map_err(|what| (line, what.to_owned()))? {
+            let fault = |what: String| (line, what);
+            match lexeme(self.rest).map_err(|what| fault(what.to_owned()))? {
                 Lexeme::Verbatim(len) => text.push_str(self.take(len)),
                 Lexeme::Comment(len) => drop(self.take(len)),
                 Lexeme::Variable(name) => {
                     self.take(1 + name.len());
-                    tokens.push(Token::Text(std::mem::take(&mut text)));
-                    let name = name.to_owned();
-                    tokens.push(Token::Variable { line, name });
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(Piece::Value(names(name).map_err(fault)?));
                 }
                 Lexeme::End => {
                     self.take(1);
-                    tokens.push(Token::Text(text.trim_end().to_owned()));
-                    return Ok(tokens);
+                    pieces.push(Piece::Text(text.trim_end().to_owned()));
+                    return Ok(pieces);
                 }
             }
         }

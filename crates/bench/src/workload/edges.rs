@@ -93,25 +93,6 @@ impl Edges {
         }
     }
 
-    /// Creates new tables for each run: those of the last run are full of dead rows.
-    async fn make_tables(&self, conn: &mut Connection) -> Result<()> {
-        tables::drop_table(conn, "edge").await?;
-        tables::drop_table(conn, "degree").await?;
-        let was = self.writing.extra_column();
-        conn.execute(&format!(
-            "CREATE TABLE {SCHEMA}.edge (id bigint, target bigint, unixnano bigint NOT NULL, status int NOT NULL, \
-             {was}PRIMARY KEY (id, target)); \
-             CREATE TABLE {SCHEMA}.degree (id bigint PRIMARY KEY, degree bigint NOT NULL)"
-        ))
-        .await?;
-        if self.reads.is_some() {
-            // Index for the query of the newest page.
-            let sql = format!("CREATE INDEX edge_newest ON {SCHEMA}.edge (id, unixnano)");
-            conn.execute(&sql).await?;
-        }
-        Ok(())
-    }
-
     async fn write(&self, conn: &mut Connection, rng: &mut StdRng) -> Result<()> {
         let (edge, write) = self.graph.write(rng);
         lock(&self.verifier).sent(edge, write);
@@ -125,7 +106,20 @@ impl Workload for Edges {
     type Memory = ();
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
-        self.make_tables(conn).await?;
+        let was = self.writing.extra_column();
+        let edge = format!(
+            "CREATE TABLE {SCHEMA}.edge (id bigint, target bigint, unixnano bigint NOT NULL, status int NOT NULL, \
+             {was}PRIMARY KEY (id, target))"
+        );
+        let degree =
+            format!("CREATE TABLE {SCHEMA}.degree (id bigint PRIMARY KEY, degree bigint NOT NULL)");
+        tables::recreate(conn, "edge", &edge).await?;
+        tables::recreate(conn, "degree", &degree).await?;
+        if self.reads.is_some() {
+            // Index for the query of the newest page.
+            let sql = format!("CREATE INDEX edge_newest ON {SCHEMA}.edge (id, unixnano)");
+            conn.execute(&sql).await?;
+        }
         let mut edges = lock(&self.verifier).newest();
         edges.sort_unstable();
         for some in edges.chunks(FILL_ROWS) {

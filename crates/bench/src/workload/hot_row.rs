@@ -64,14 +64,12 @@ impl Workload for HotRow {
     type Memory = ();
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
-        // The hot rows of the last run have left dead versions: each run starts with a new table.
-        tables::drop_table(conn, "stock").await?;
         let articles = self.articles;
-        conn.execute(&format!(
+        let definition = format!(
             "CREATE TABLE {SCHEMA}.stock (id int PRIMARY KEY, qty bigint NOT NULL); \
              INSERT INTO {SCHEMA}.stock SELECT g, {STOCK} FROM generate_series(1, {articles}) g"
-        ))
-        .await
+        );
+        tables::recreate(conn, "stock", &definition).await
     }
 
     async fn turn(&self, buyer: &mut Client<()>, session: &mut Session) -> Result<Turn> {

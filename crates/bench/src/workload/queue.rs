@@ -223,14 +223,11 @@ impl Workload for Queue {
     type Memory = Progress;
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
-        // Takes leave dead rows and a bloated index: each run starts with new tables.
-        for table in ["t_order_q", "t_order_u"] {
-            tables::drop_table(conn, table).await?;
-        }
         let definition = self.layout.definition(self.orders, self.seed);
-        conn.execute(&definition).await?;
-        conn.execute(&format!("VACUUM (ANALYZE) {SCHEMA}.t_order_q"))
-            .await
+        tables::drop_table(conn, "t_order_u").await?;
+        tables::recreate(conn, "t_order_q", &definition).await?;
+        let vacuum = format!("VACUUM (ANALYZE) {SCHEMA}.t_order_q");
+        conn.execute(&vacuum).await
     }
 
     async fn turn(&self, consumer: &mut Client<Progress>, session: &mut Session) -> Result<Turn> {

@@ -95,17 +95,14 @@ impl Workload for Storm {
     type Memory = ();
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
-        // Updates leave free space in pages, which makes the updates of the next run cheaper: each run starts with a new
-        // table.
-        tables::drop_table(conn, "test_8000").await?;
         let rows = self.rows;
-        conn.execute(&format!(
+        let definition = format!(
             "CREATE TABLE {SCHEMA}.test_8000 (id int PRIMARY KEY, cnt int DEFAULT 0); \
              INSERT INTO {SCHEMA}.test_8000 (id) SELECT generate_series(1, {rows})"
-        ))
-        .await?;
-        conn.execute(&format!("VACUUM ANALYZE {SCHEMA}.test_8000"))
-            .await
+        );
+        tables::recreate(conn, "test_8000", &definition).await?;
+        let vacuum = format!("VACUUM ANALYZE {SCHEMA}.test_8000");
+        conn.execute(&vacuum).await
     }
 
     async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
