@@ -314,19 +314,17 @@ impl Connection {
         done.map(|_| answer)
     }
 
-    /// Terminates the connection as a client does, without waiting for the target.
-    pub(crate) async fn terminate(mut self) {
+    /// Terminates the connection as a client does, without waiting for the target. If the message cannot be sent, the target
+    /// sees the end of the connection.
+    pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         frontend::write_terminate(&mut self.out);
-        // If the message cannot be sent, the target sees the end of the connection.
-        let _ = self.stream.write_all(&mut self.out).await;
+        self.stream.write_all(&mut self.out).await
     }
 
     /// Terminates the connection and waits, within a limit, until the target has closed it.
     pub(crate) async fn close(mut self) {
-        frontend::write_terminate(&mut self.out);
         let goodbye = async {
-            // If the message cannot be sent, the target sees the end of the connection.
-            if self.stream.write_all(&mut self.out).await.is_ok() {
+            if self.terminate().await.is_ok() {
                 while self.stream.read(|_| ()).await.is_ok() {}
             }
         };

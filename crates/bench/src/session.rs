@@ -82,8 +82,8 @@ impl Session {
 
     /// Terminates the connection without waiting until the target has closed it.
     pub(crate) async fn terminate(&mut self) {
-        if let Some((conn, _)) = self.checkout.take() {
-            conn.terminate().await;
+        if let Some((mut conn, _)) = self.checkout.take() {
+            let _ = conn.terminate().await;
         }
     }
 

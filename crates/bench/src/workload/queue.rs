@@ -1,11 +1,11 @@
 //! Order queue: hundreds of consumers take orders from one table and file them in another (SCENARIOS 2). A unit is an
 //! acknowledged take that returned an order.
 
-mod check;
 mod layout;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod verifier;
 
 use super::interface::{Client, Outcome, Turn, Workload, lock};
 use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
@@ -15,11 +15,11 @@ use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
 use crate::statement::{Protocol, Statement, Value};
-use check::{OrderSet, Verifier};
 use layout::Layout;
 use statements::Pick;
 use std::sync::Mutex;
 use std::time::Duration;
+use verifier::{OrderSet, Verifier};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "queue",
