@@ -4,7 +4,7 @@
 mod database;
 
 use crate::connection::{Connection, Result};
-use crate::target::{Host, Target};
+use crate::target::Target;
 use anyhow::{Context, bail};
 use paceline_postgres::{Options, Server};
 use rustix::process::{Pid, Signal, kill_process};
@@ -65,16 +65,8 @@ impl Demo {
 
     /// PostgreSQL as a direct target, and through Paceline.
     pub fn targets(&self) -> Vec<Arc<Target>> {
-        let target = |name: &str, port| {
-            Arc::new(Target {
-                name: name.to_owned(),
-                host: Host::Tcp("127.0.0.1".to_owned()),
-                port,
-                user: self.server.superuser().to_owned(),
-                password: None,
-                database: "postgres".to_owned(),
-            })
-        };
+        let user = self.server.superuser();
+        let target = |name, port| Arc::new(Target::on_loopback(name, port, user, "postgres"));
         vec![
             target("direct", self.server.port()),
             target("paceline", self.paceline.address.port()),

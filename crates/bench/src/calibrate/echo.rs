@@ -1,6 +1,6 @@
 //! A server that speaks PostgreSQL's protocol and does no work. It answers every statement with `UPDATE 1`.
 
-use crate::target::{Host, Target};
+use crate::target::Target;
 use bytes::{Buf, BytesMut};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::tag;
@@ -58,14 +58,7 @@ impl Echo {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            name: "echo".to_owned(),
-            host: Host::Tcp(self.address.ip().to_string()),
-            port: self.address.port(),
-            user: "lab".to_owned(),
-            password: None,
-            database: "lab".to_owned(),
-        }
+        Target::on_loopback("echo", self.address.port(), "lab", "lab")
     }
 }
 

@@ -43,18 +43,11 @@ async fn is_foreign(conn: &mut Connection) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Host, Target};
+    use crate::target::Target;
     use paceline_postgres::{Options, Server};
 
     fn target(server: &Server, database: &str) -> Target {
-        Target {
-            name: "direct".to_owned(),
-            host: Host::Tcp("127.0.0.1".to_owned()),
-            port: server.port(),
-            user: server.superuser().to_owned(),
-            password: None,
-            database: database.to_owned(),
-        }
+        Target::on_loopback("direct", server.port(), server.superuser(), database)
     }
 
     /// Runs `sql` in the database and returns the number of user tables.

@@ -67,12 +67,8 @@ fn load() -> LoadOptions {
 
 fn measure(workload: impl Workload, load: &LoadOptions, status: &Arc<RunStatus>) -> Measured {
     let nowhere = Arc::new(Target {
-        name: "nowhere".to_owned(),
         host: Host::Unix("/nowhere".into()),
-        port: 1,
-        user: "nobody".to_owned(),
-        password: None,
-        database: "nothing".to_owned(),
+        ..Target::on_loopback("nowhere", 1, "nobody", "nothing")
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let run = run(Arc::new(workload), &nowhere, load, status);

@@ -132,7 +132,7 @@ impl Queue {
             };
             let statement = |(number, sql)| Statement::new(number, sql, sizes.protocol);
             Shard {
-                number: layout.is_sharded().then_some(number.cast_signed()),
+                number: (layout == Layout::Sharded).then_some(number.cast_signed()),
                 remaining: statement((0, statements::remaining(layout, number))),
                 take: (1..).zip(texts).map(statement).collect(),
             }
