@@ -2,26 +2,20 @@
 //! that other load on the machine affects all of them. Every second round runs the targets in reverse, so that no target
 //! always follows the same one. An [`Observer`] receives the progress and the records.
 
-mod unreachable;
-
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::groups;
 use crate::interrupt::{Interrupt, TimeLimit};
-use crate::load::{self, Arrivals, LoadOptions, Measured, RunStatus};
+use crate::load::{self, Arrivals, LoadOptions, RunStatus};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{
-    self, CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult,
-};
+use crate::record::{self, CheckResult, Conditions, Ran, Record, RunResult};
 use crate::script::{self, Script};
 use crate::server_stats::StatsReadings;
-use crate::statement::Protocol;
 use crate::target::Target;
-use crate::work::{Prepared, Work};
-use crate::workload::{Outcome, Scenario, Sizes, schema};
+use crate::work::Work;
+use crate::workload::{AnyWorkload, Outcome, Scenario, Sizes, schema};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use unreachable::UnreachableTargets;
 
 /// Interval between two reports of a run.
 const TICK: Duration = Duration::from_millis(200);
@@ -149,146 +143,151 @@ pub trait Observer {
 /// Executes `plan`. A run that fails is recorded as well; the other runs continue.
 pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observer) {
     let machine = Machine::this();
-    let runs = runs(plan);
-    let of = runs.len();
-    let mut unreachable = UnreachableTargets::default();
-    for (number, (choice, clients, round, target)) in (1..).zip(&runs) {
+    let mut bench = Bench {
+        plan,
+        interrupt,
+        observer,
+        unreachable: Vec::new(),
+    };
+    for run in plan.runs() {
         if interrupt.is_set() {
             break;
         }
-        let each = plan.warmup + plan.duration;
-        let run = Run {
-            choice,
-            target,
-            clients: *clients,
-            round: *round,
-            number,
-            of,
-            left: each * u32::try_from(of + 1 - number).unwrap_or(u32::MAX),
-        };
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
-        let ran = execute(
-            plan,
-            &run,
-            interrupt,
-            observer,
-            &mut server,
-            &mut unreachable,
-        )
-        .await;
-        let result = match ran {
+        let result = match bench.execute(&run, &mut server).await {
             Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
             Ok(None) => break,
             Err(failure) => RunResult::Failed {
                 why: failure.to_string(),
             },
         };
-        observer.on_end(&Record {
+        bench.observer.on_end(&Record {
             version: record::VERSION,
             at_unix_seconds: at.unwrap_or_default().as_secs(),
-            scenario: choice.scenario.name.to_owned(),
-            variant: choice.work.name().to_owned(),
-            target: target.name.clone(),
-            address: target.to_string(),
-            clients: *clients,
-            round: *round,
+            scenario: run.choice.scenario.name.to_owned(),
+            variant: run.choice.work.name().to_owned(),
+            target: run.target.name.clone(),
+            address: run.target.to_string(),
+            clients: run.clients,
+            round: run.round,
             conditions: plan.conditions(),
             result,
             machine: machine.clone(),
             server,
         });
     }
-    let on_own_schema = |choice: &Choice| choice.work.is_on_own_schema();
-    if plan.choices.iter().any(on_own_schema) {
-        clean_up(plan, &unreachable, interrupt).await;
+    let mut choices = plan.choices.iter();
+    if choices.any(|choice| choice.work.is_on_own_schema()) {
+        bench.clean_up().await;
     }
 }
 
-/// All runs, in the order in which they execute.
-fn runs(plan: &Plan) -> Vec<(&Choice, usize, usize, &Arc<Target>)> {
-    let mut runs = Vec::new();
-    for choice in &plan.choices {
-        for &clients in &choice.clients {
-            for round in 1..=plan.rounds {
-                let run = |target| (choice, clients, round, target);
-                match round % 2 {
-                    0 => runs.extend(plan.targets.iter().rev().map(run)),
-                    _ => runs.extend(plan.targets.iter().map(run)),
-                }
-            }
+/// A bench that is running.
+struct Bench<'a> {
+    plan: &'a Plan,
+    interrupt: &'a Interrupt,
+    observer: &'a mut dyn Observer,
+    /// Targets that could not be reached, with the reason. The bench does not try them again, because each attempt would wait
+    /// for the same timeout.
+    unreachable: Vec<(&'a Arc<Target>, String)>,
+}
+
+impl<'a> Bench<'a> {
+    /// Creates the tables, runs the load and checks the tables. Returns `None` if the run was interrupted before it began.
+    async fn execute(&mut self, run: &Run<'a>, server: &mut ServerFacts) -> Result<Option<Ran>> {
+        let (interrupt, target) = (self.interrupt, run.target);
+        self.observer.on_stage(run, Stage::Preparing);
+        let workload = tokio::select! {
+            workload = self.prepare(run, server) => workload?,
+            () = interrupt.requested() => return Ok(None),
+        };
+        let status = Arc::new(RunStatus::new(interrupt.clone()));
+        let load = self.plan.load(run.clients, &*workload);
+        let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
+        let watch = async {
+            tokio::join!(
+                report(self.observer, run, &status),
+                readings.watch(target, &status, &load),
+                groups::watch(target, &status, &mut samples),
+            )
+        };
+        let measured = tokio::select! {
+            measured = load::run(Arc::clone(&workload), target, &load, &status) => measured?,
+            _ = watch => unreachable!("report never returns"),
+        };
+        if status.started.get().is_none() {
+            return Ok(None);
+        }
+        let cost = async { Ok(readings.cost(target, &status).await) };
+        let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
+        self.observer.on_stage(run, Stage::Checking);
+        let mut checked = None;
+        if run.choice.work.is_on_own_schema() {
+            checked = Some(check(&*workload, target, measured.outcome, interrupt).await);
+        } else {
+            // Scripts use other tables than those that were counted.
+            cost.dead_rows = None;
+        }
+        Ok(Some(Ran {
+            seconds: measured.lasted.as_secs_f64(),
+            units: measured.done,
+            rate: measured.rate(),
+            latency: measured.latency(),
+            check: checked,
+            cost,
+            groups: samples,
+            interrupted: interrupt.is_set(),
+            open_loop: self.plan.rate.map(|_| measured.open_loop),
+            errors: measured.errors,
+        }))
+    }
+
+    /// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
+    /// close idle connections.
+    async fn prepare(
+        &mut self,
+        run: &Run<'a>,
+        server: &mut ServerFacts,
+    ) -> Result<Arc<dyn AnyWorkload>> {
+        self.expect_reachable(run.target)?;
+        let opened = Connection::open(run.target).await;
+        if let Err(Failure::Unreachable(why)) = &opened {
+            self.unreachable.push((run.target, why.clone()));
+        }
+        let mut conn = opened?;
+        *server = ServerFacts::of(&mut conn).await?;
+        wait_for_old_sessions(&mut conn).await;
+        let workload = run.choice.work.prepare(&self.plan.sizes, &mut conn).await?;
+        conn.close().await;
+        Ok(workload)
+    }
+
+    /// # Errors
+    /// `target` could not be reached in an earlier run.
+    fn expect_reachable(&self, target: &Arc<Target>) -> Result<()> {
+        let mut known = self.unreachable.iter();
+        match known.find(|(unreachable, _)| Arc::ptr_eq(unreachable, target)) {
+            None => Ok(()),
+            Some((_, why)) => Err(Failure::Unreachable(format!(
+                "{why}; that was in an earlier run, and not tried again"
+            ))),
         }
     }
-    runs
-}
 
-/// Creates the tables, runs the load and checks the tables. Returns `None` if the run was interrupted before it began.
-async fn execute<'a>(
-    plan: &Plan,
-    run: &Run<'a>,
-    interrupt: &Interrupt,
-    observer: &mut dyn Observer,
-    server: &mut ServerFacts,
-    unreachable: &mut UnreachableTargets<'a>,
-) -> Result<Option<Ran>, Failure> {
-    unreachable.refuse(run.target)?;
-    observer.on_stage(run, Stage::Preparing);
-    let work = tokio::select! {
-        work = prepare(plan, run, server, unreachable) => work?,
-        () = interrupt.requested() => return Ok(None),
-    };
-
-    let status = Arc::new(RunStatus::new(interrupt.clone()));
-    let load = plan.load(run.clients, &work);
-    let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
-    let measured = tokio::select! {
-        measured = load::run(work.clients(), run.target, &load, &status) => measured?,
-        () = report(observer, run, &status) => unreachable!("report never returns"),
-        () = readings.watch(run.target, &status, &load) => unreachable!("watch never returns"),
-        () = groups::watch(run.target, &status, &mut samples) => unreachable!("watch never returns"),
-    };
-    if status.started.get().is_none() {
-        return Ok(None);
+    /// Drops the schema, or leaves its tables for the next run. A target that does not answer keeps it until the next run.
+    async fn clean_up(&self) {
+        for target in &self.plan.targets {
+            let work = async {
+                self.expect_reachable(target)?;
+                let mut conn = Connection::open(target).await?;
+                schema::leave(&mut conn, self.plan.keep_tables).await?;
+                conn.close().await;
+                Ok(())
+            };
+            let _: Result<()> = CLEAN_UP.with(self.interrupt, work).await;
+        }
     }
-    let cost = async { Ok(readings.cost(run.target, &status).await) };
-    let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
-    observer.on_stage(run, Stage::Checking);
-    let check = check(&work, run.target, measured.outcome, interrupt).await;
-    // Scripts use other tables than those that were counted.
-    let own = run.choice.work.is_on_own_schema();
-    cost.dead_rows = cost.dead_rows.filter(|_| own);
-    Ok(Some(Ran {
-        seconds: measured.lasted.as_secs_f64(),
-        units: measured.done,
-        rate: measured.rate(),
-        latency: Latency::of(&measured),
-        errors: errors(&measured),
-        check,
-        cost,
-        groups: samples,
-        interrupted: interrupt.is_set(),
-        open_loop: plan.rate.map(|_| OpenLoop {
-            offered: measured.offered,
-            behind: measured.behind,
-        }),
-    }))
-}
-
-/// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
-/// close idle connections.
-async fn prepare<'a>(
-    plan: &Plan,
-    run: &Run<'a>,
-    server: &mut ServerFacts,
-    unreachable: &mut UnreachableTargets<'a>,
-) -> Result<Prepared, Failure> {
-    let opened = Connection::open(run.target).await;
-    let mut conn = opened.inspect_err(|failure| unreachable.note(run.target, failure))?;
-    *server = ServerFacts::of(&mut conn).await?;
-    wait_for_old_sessions(&mut conn).await;
-    let work = run.choice.work.prepare(&plan.sizes, &mut conn).await?;
-    conn.close().await;
-    Ok(work)
 }
 
 /// Waits while sessions of an earlier run are ending: thousands of them use the processor during the next run.
@@ -311,16 +310,13 @@ async fn wait_for_old_sessions(conn: &mut Connection) {
 }
 
 /// Compares the tables with the answers that clients received. If the connection is lost, tries once more. A check that
-/// cannot be made does not hold. Returns `None` for a script, whose expected result is unknown.
+/// cannot be made does not hold.
 async fn check(
-    work: &Prepared,
+    workload: &dyn AnyWorkload,
     target: &Target,
     outcome: Outcome,
     interrupt: &Interrupt,
-) -> Option<CheckResult> {
-    let Prepared::Workload(workload) = work else {
-        return None;
-    };
+) -> CheckResult {
     let attempt = async || {
         let mut conn = Connection::open(target).await?;
         let check = workload.check(&mut conn, outcome).await?;
@@ -336,21 +332,11 @@ async fn check(
             done => done,
         }
     };
-    let (holds, says) = match CHECK.with(interrupt, attempts).await {
-        Ok(check) => (check.holds, check.says),
-        Err(failure) => (false, format!("it could not be made: {failure}")),
-    };
-    Some(CheckResult { holds, says })
-}
-
-fn errors(measured: &Measured) -> std::collections::BTreeMap<String, Errors> {
-    let errors = measured.errors.iter();
-    errors
-        .map(|(kind, (count, first))| {
-            let (count, first) = (*count, first.clone());
-            (kind.clone(), Errors { count, first })
-        })
-        .collect()
+    let checked = CHECK.with(interrupt, attempts).await;
+    checked.unwrap_or_else(|failure| CheckResult {
+        holds: false,
+        says: format!("it could not be made: {failure}"),
+    })
 }
 
 /// Reports the progress to `observer`. Never returns.
@@ -379,24 +365,6 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, status: &RunStatus) 
     }
 }
 
-/// Drops the schema, or leaves its tables for the next run. A target that does not answer keeps it until the next run.
-async fn clean_up(plan: &Plan, unreachable: &UnreachableTargets<'_>, interrupt: &Interrupt) {
-    for target in &plan.targets {
-        let work = async {
-            unreachable.refuse(target)?;
-            let mut conn = Connection::open(target).await?;
-            if plan.keep_tables {
-                schema::leave(&mut conn).await?
-            } else {
-                schema::drop(&mut conn).await?
-            }
-            conn.close().await;
-            Ok(())
-        };
-        let _: Result<(), Failure> = CLEAN_UP.with(interrupt, work).await;
-    }
-}
-
 impl Plan {
     /// The number of clients of the largest run.
     pub fn most_clients(&self) -> usize {
@@ -404,16 +372,45 @@ impl Plan {
         all.copied().max().unwrap_or_default()
     }
 
-    fn load(&self, clients: usize, work: &Prepared) -> LoadOptions {
+    /// All runs, in the order in which they execute.
+    fn runs(&self) -> Vec<Run<'_>> {
+        let mut runs = Vec::new();
+        for choice in &self.choices {
+            let rounds = |&clients| (1..=self.rounds).map(move |round| (clients, round));
+            for (clients, round) in choice.clients.iter().flat_map(rounds) {
+                let run = |target| Run {
+                    choice,
+                    target,
+                    clients,
+                    round,
+                    number: 0,
+                    of: 0,
+                    left: Duration::ZERO,
+                };
+                match round % 2 {
+                    0 => runs.extend(self.targets.iter().rev().map(run)),
+                    _ => runs.extend(self.targets.iter().map(run)),
+                }
+            }
+        }
+        let of = runs.len();
+        for (number, run) in (1..).zip(&mut runs) {
+            let left = u32::try_from(of + 1 - number).unwrap_or(u32::MAX);
+            (run.number, run.of) = (number, of);
+            run.left = (self.warmup + self.duration) * left;
+        }
+        runs
+    }
+
+    fn load(&self, clients: usize, workload: &dyn AnyWorkload) -> LoadOptions {
         LoadOptions {
             clients,
             threads: self.threads,
-            shared_connections: work.shared_connections(),
             warmup: self.warmup,
             duration: self.duration,
             arrivals: match self.rate {
                 Some(rate) => Arrivals::Open {
-                    rate: rate / work.active_clients(clients).max(1) as f64,
+                    rate: rate / workload.active_clients(clients).max(1) as f64,
                 },
                 None => Arrivals::Closed { think: self.think },
             },
@@ -422,17 +419,12 @@ impl Plan {
     }
 
     fn conditions(&self) -> Conditions {
-        let protocol = match self.sizes.protocol {
-            Protocol::Simple => "simple",
-            Protocol::Extended => "extended",
-            Protocol::Prepared => "prepared",
-        };
         Conditions {
             warmup_seconds: self.warmup.as_secs_f64(),
             duration_seconds: self.duration.as_secs_f64(),
             rate: self.rate,
             think_seconds: self.think.as_secs_f64(),
-            protocol: protocol.to_owned(),
+            protocol: self.sizes.protocol.name().to_owned(),
             rows: self.sizes.rows,
             full: self.sizes.full,
             seed: self.sizes.seed,

@@ -3,20 +3,18 @@
 
 mod echo;
 
-use crate::connection::{Connection, Failure};
+use crate::connection::Result;
 use crate::descriptors;
 use crate::interrupt::Interrupt;
-use crate::load::{self, Arrivals, LoadOptions, MakeClient, RunStatus};
+use crate::load::{self, Arrivals, LoadOptions, RunStatus};
 use crate::session::Session;
 use crate::show;
 use crate::statement::{Protocol, Statement, Value};
 use crate::target::Target;
-use crate::workload::{Client, Pending, Turn};
+use crate::workload::{Client, Turn, Workload};
 use anyhow::Context;
 use echo::Echo;
 use rand::RngExt;
-use rand::rngs::StdRng;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,11 +81,10 @@ async fn measure(
     calibration: &Calibration,
     clients: usize,
     target: &Arc<Target>,
-) -> Result<Ceiling, Failure> {
+) -> Result<Ceiling> {
     let load = LoadOptions {
         clients,
         threads: calibration.threads,
-        shared_connections: None,
         warmup: calibration.warmup.unwrap_or(WARMUP),
         duration: calibration.duration.unwrap_or(DURATION),
         arrivals: Arrivals::Closed {
@@ -95,60 +92,49 @@ async fn measure(
         },
         seed: calibration.seed,
     };
-    let statement = Statement::new(0, SQL, calibration.protocol);
-    let caller: Arc<MakeClient> = Arc::new(move |_, rng| {
-        let statement = statement.clone();
-        Box::new(Caller { statement, rng })
-    });
+    let caller = Arc::new(Caller(Statement::new(0, SQL, calibration.protocol)));
     let status = Arc::new(RunStatus::new(Interrupt::default()));
     let measured = load::run(caller, target, &load, &status).await?;
+    let latency = measured.latency();
     Ok(Ceiling {
         clients,
         rate: measured.rate(),
-        p50: measured.latency.value_at_quantile(0.5),
-        p99: measured.latency.value_at_quantile(0.99),
+        p50: latency.p50,
+        p99: latency.p99,
     })
 }
 
 /// Formats the results as a table.
 pub fn ceilings(ceilings: &[Ceiling]) -> String {
-    let mut out =
-        "The load generator against a server that answers at once and does no work\n".to_owned();
-    // Writing to a String does not fail.
-    let _ = writeln!(
-        out,
-        "{:>10}{:>14}{:>11}{:>11}",
-        "clients", "turns/s", "p50", "p99"
-    );
+    let line = |[clients, rate, p50, p99]: [&str; 4]| {
+        format!("{clients:>10}{rate:>14}{p50:>11}{p99:>11}\n")
+    };
+    let title = "The load generator against a server that answers at once and does no work\n";
+    let mut out = title.to_owned() + &line(["clients", "turns/s", "p50", "p99"]);
     for ceiling in ceilings {
-        let _ = writeln!(
-            out,
-            "{:>10}{:>14}{:>11}{:>11}",
-            show::count(ceiling.clients as u64),
-            show::number(ceiling.rate),
-            show::duration(ceiling.p50 as f64),
-            show::duration(ceiling.p99 as f64)
-        );
+        out += &line([
+            &show::count(ceiling.clients as u64),
+            &show::number(ceiling.rate),
+            &show::duration(ceiling.p50 as f64),
+            &show::duration(ceiling.p99 as f64),
+        ]);
     }
     out
 }
 
-/// A client that sends the statement and counts the answers.
-struct Caller {
-    statement: Statement,
-    rng: StdRng,
-}
+/// Clients send the statement and count the answers.
+struct Caller(Statement);
 
-impl Client for Caller {
-    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let values = [Value::Int(self.rng.random_range(1..=100_000))];
-            let conn: &mut Connection = session.connection().await?;
-            let answer = conn.run(&self.statement, &values, |_| ()).await?;
-            Ok(match answer.affected {
-                1 => Turn::Done,
-                _ => Turn::Idle,
-            })
+impl Workload for Caller {
+    type Memory = ();
+
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
+        let values = [Value::Int(client.rng.random_range(1..=100_000))];
+        let conn = session.connection().await?;
+        let answer = conn.run(&self.0, &values, |_| ()).await?;
+        Ok(match answer.affected {
+            1 => Turn::Done,
+            _ => Turn::Idle,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The circumstances of a measurement: the machine, the server, the parameters of the run. Figures that were measured
 //! under different circumstances are hardly comparable.
 
+use crate::ordered::{by_key, distinct};
 use crate::record::{Conditions, Record};
 use crate::show;
 
@@ -31,19 +32,13 @@ pub(crate) struct Circumstance {
 
 /// The circumstances of all records.
 pub(crate) fn of(records: &[Record]) -> Vec<Circumstance> {
-    let mut all: Vec<Circumstance> = Vec::new();
-    for (kind, name, value) in records.iter().flat_map(of_one) {
-        match all.iter_mut().find(|known| known.is(kind, &name)) {
-            Some(known) if known.values.contains(&value) => {}
-            Some(known) => known.values.push(value),
-            None => all.push(Circumstance {
-                kind,
-                name,
-                values: vec![value],
-            }),
-        }
-    }
-    all
+    let all = by_key(records.iter().flat_map(of_one));
+    let circumstance = |((kind, name), values)| Circumstance {
+        kind,
+        name,
+        values: distinct(values),
+    };
+    all.into_iter().map(circumstance).collect()
 }
 
 impl Circumstance {
@@ -57,30 +52,31 @@ impl Circumstance {
     }
 }
 
-fn of_one(record: &Record) -> Vec<(Kind, String, String)> {
-    let machine = &record.machine;
+fn of_one(record: &Record) -> Vec<((Kind, String), String)> {
+    let (machine, server) = (&record.machine, &record.server);
     let memory = match machine.memory_mib {
         0 => String::new(),
         mib => format!("{} MiB", show::count(mib)),
     };
-    let of_machine = [
-        ("processor", machine.processor.clone()),
-        ("cores", machine.cores.to_string()),
-        ("memory", memory),
-        ("system", machine.system.clone()),
-    ];
-    let of_machine = of_machine.map(|(name, value)| (Kind::Machine, name.to_owned(), value));
-    let of_conditions = conditions(&record.conditions)
-        .map(|(name, value)| (Kind::Conditions, name.to_owned(), value));
-    let server = &record.server;
-    let version = ("PostgreSQL".to_owned(), server.version.clone());
-    let settings = server.settings.iter();
-    let settings = settings.map(|(name, value)| (format!("setting {name}"), value.clone()));
-    let of_server = std::iter::once(version).chain(settings);
-    let of_server = of_server.map(|(name, value)| (Kind::Server, name, value));
-    let all = of_machine.into_iter().chain(of_server).chain(of_conditions);
-    // An empty value is unknown: the system does not report it, or the server could not be reached.
-    all.filter(|(_, _, value)| !value.is_empty()).collect()
+    let mut all = Vec::new();
+    let mut add = |kind, name: &str, value: String| {
+        // An empty value is unknown: the system does not report it, or the server could not be reached.
+        if !value.is_empty() {
+            all.push(((kind, name.to_owned()), value));
+        }
+    };
+    add(Kind::Machine, "processor", machine.processor.clone());
+    add(Kind::Machine, "cores", machine.cores.to_string());
+    add(Kind::Machine, "memory", memory);
+    add(Kind::Machine, "system", machine.system.clone());
+    add(Kind::Server, "PostgreSQL", server.version.clone());
+    for (name, value) in &server.settings {
+        add(Kind::Server, &format!("setting {name}"), value.clone());
+    }
+    for (name, value) in conditions(&record.conditions) {
+        add(Kind::Conditions, name, value);
+    }
+    all
 }
 
 /// The parameters that separate rows: records that differ in one of them have no common median.

@@ -10,8 +10,8 @@
 use crate::circumstances;
 use crate::record::Record;
 use crate::show;
-use crate::summary::{Cell, Figures, Row, Spread, summarize};
-use std::fmt::{self, Display};
+use crate::summary::{Cell, Figures, Spread, cells, summarize};
+use std::fmt::{self, Display, Write as _};
 
 /// Medians that differ by at most this share of the older one count as equal.
 const NOISE: f64 = 0.05;
@@ -21,47 +21,14 @@ const ROUNDS_ENOUGH: usize = 4;
 /// The result of a comparison. As text: first warnings, then a line for every run that both files contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The circumstances that differ: name, value in the older file, value in the newer one.
-    differences: Vec<(String, String, String)>,
-    lines: Vec<Line>,
-    only_before: Vec<RunKey>,
-    only_after: Vec<RunKey>,
+    text: String,
+    is_slower: bool,
 }
 
-/// Scenario, variant, number of clients and target of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct RunKey {
-    scenario: String,
-    variant: String,
-    clients: usize,
-    target: String,
-}
-
-/// A run that both files contain.
-#[derive(Debug, Clone, PartialEq)]
-struct Line {
-    key: RunKey,
-    change: Change,
-}
-
-/// How a run has changed.
-#[derive(Debug, Clone, PartialEq)]
-enum Change {
-    /// The run has figures in both files.
-    Compared {
-        measure: Measure,
-        before: f64,
-        after: f64,
-        verdict: Verdict,
-        /// Failed turns per round, in the older and in the newer file.
-        failed: (f64, f64),
-    },
-    /// The run has figures in the older file only; contains the reason.
-    RunsOnlyBefore(String),
-    /// The run has figures in the newer file only.
-    RunsOnlyNow,
-    /// The run has figures in neither file.
-    NeverRan,
+/// How a run has changed, and whether it is worse now.
+struct Change {
+    text: String,
+    is_worse: bool,
 }
 
 /// The compared figure.
@@ -90,73 +57,92 @@ enum Verdict {
 /// Compares two files of records.
 pub fn compare(before: &[Record], after: &[Record]) -> Comparison {
     let (old, new) = (summarize(before), summarize(after));
-    let (old, new) = (keys(&old), keys(&new));
-    let mut comparison = Comparison {
-        differences: differences(before, after),
-        lines: Vec::new(),
-        only_before: Vec::new(),
-        only_after: Vec::new(),
+    let old: Vec<_> = cells(&old)
+        .map(|(row, cell)| (row.run(cell), cell))
+        .collect();
+    let new: Vec<_> = cells(&new)
+        .map(|(row, cell)| (row.run(cell), cell))
+        .collect();
+    let missing_in =
+        |runs: &[(String, &Cell)], run: &String| runs.iter().all(|(known, _)| known != run);
+    let changes = old.iter().filter_map(|(run, cell)| {
+        let (_, now) = new.iter().find(|(known, _)| known == run)?;
+        Some((run, Change::of(cell, now)))
+    });
+    let changes: Vec<_> = changes.collect();
+    let mut text = differences(before, after);
+    if changes.is_empty() {
+        text += "the files have no run in common\n";
+    }
+    let width = changes.iter().map(|(run, _)| run.chars().count()).max();
+    let width = width.unwrap_or_default();
+    for (run, change) in &changes {
+        // Writing to a String does not fail; here and below.
+        let _ = writeln!(text, "{run:<width$}  {}", change.text);
+    }
+    for (run, _) in old.iter().filter(|(run, _)| missing_in(&new, run)) {
+        let _ = writeln!(text, "only in the first file: {run}");
+    }
+    for (run, _) in new.iter().filter(|(run, _)| missing_in(&old, run)) {
+        let _ = writeln!(text, "only in the second file: {run}");
+    }
+    Comparison {
+        text,
+        is_slower: changes.iter().any(|(_, change)| change.is_worse),
+    }
+}
+
+/// A warning that names the circumstances that differ; empty if there are none.
+fn differences(before: &[Record], after: &[Record]) -> String {
+    let (old, new) = (circumstances::of(before), circumstances::of(after));
+    let text = |all: &[circumstances::Circumstance], one: &circumstances::Circumstance| {
+        let same = all.iter().find(|other| other.is(one.kind, &one.name));
+        same.map_or_else(|| "unknown".to_owned(), |same| same.text())
     };
-    for (key, cell) in &old {
-        match new.iter().find(|(known, _)| known == key) {
-            Some((_, now)) => comparison.lines.push(Line {
-                key: key.clone(),
-                change: Change::of(cell, now),
-            }),
-            None => comparison.only_before.push(key.clone()),
+    let is_added =
+        |one: &&circumstances::Circumstance| old.iter().all(|other| !other.is(one.kind, &one.name));
+    let mut lines = String::new();
+    for one in old.iter().chain(new.iter().filter(is_added)) {
+        let (before, after) = (text(&old, one), text(&new, one));
+        if before != after {
+            let _ = writeln!(lines, "  {}: {before} -> {after}", one.name);
         }
     }
-    let is_new = |key: &&RunKey| old.iter().all(|(known, _)| known != *key);
-    let only_after = new.iter().map(|(key, _)| key).filter(is_new);
-    comparison.only_after = only_after.cloned().collect();
-    comparison
-}
-
-fn keys(rows: &[Row]) -> Vec<(RunKey, &Cell)> {
-    let cells = rows
-        .iter()
-        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    let key = |row: &Row, cell: &Cell| RunKey {
-        scenario: row.scenario.clone(),
-        variant: row.label(),
-        clients: row.clients,
-        target: cell.target.clone(),
-    };
-    cells.map(|(row, cell)| (key(row, cell), cell)).collect()
-}
-
-fn differences(before: &[Record], after: &[Record]) -> Vec<(String, String, String)> {
-    let (old, new) = (circumstances::of(before), circumstances::of(after));
-    let same =
-        |one: &circumstances::Circumstance| new.iter().find(|other| other.is(one.kind, &one.name));
-    let changed = old.iter().filter_map(|one| {
-        let now = same(one).map_or_else(|| "unknown".to_owned(), |now| now.text());
-        (now != one.text()).then(|| (one.name.clone(), one.text(), now))
-    });
-    let added = new
-        .iter()
-        .filter(|one| old.iter().all(|other| !other.is(one.kind, &one.name)));
-    let added = added.map(|one| (one.name.clone(), "unknown".to_owned(), one.text()));
-    changed.chain(added).collect()
+    if lines.is_empty() {
+        return lines;
+    }
+    let warning = "WARNING: the files were made under different circumstances, so their figures say little about each other:";
+    format!("{warning}\n{lines}\n")
 }
 
 impl Comparison {
     /// Whether a run is worse in the newer file: it is slower beyond noise, has no figures any more, or its check does not
     /// hold.
     pub fn is_slower(&self) -> bool {
-        self.lines.iter().any(|line| line.change.is_worse())
+        self.is_slower
+    }
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 
 impl Change {
     fn of(before: &Cell, after: &Cell) -> Self {
-        match (&before.figures, &after.figures) {
-            (Some(before), Some(after)) => Self::between(before, after),
+        let text = match (&before.figures, &after.figures) {
+            (Some(before), Some(after)) => return Self::between(before, after),
             (Some(_), None) => {
-                Self::RunsOnlyBefore(after.failed.first().cloned().unwrap_or_default())
+                let why = after.failed.first().map_or("", String::as_str);
+                format!("RUNS NO MORE: {why}")
             }
-            (None, Some(_)) => Self::RunsOnlyNow,
-            (None, None) => Self::NeverRan,
+            (None, Some(_)) => "runs now, did not run before".to_owned(),
+            (None, None) => "did not run in either file".to_owned(),
+        };
+        Self {
+            text,
+            is_worse: before.figures.is_some(),
         }
     }
 
@@ -172,23 +158,22 @@ impl Change {
             _ if before.rounds < 2 || after.rounds < 2 => Verdict::CannotTell,
             _ => measure.judge(old, new, before.rounds.min(after.rounds)),
         };
+        let (old, new) = (old.median, new.median);
+        let ratio = match old {
+            old if old > 0.0 => format!("{} ×", show::fixed(new / old, 2)),
+            _ => String::new(),
+        };
+        let (shown, now) = (measure.show(old), measure.show(new));
+        let mut text = format!("{shown:>14} {now:>14} {ratio:>9}  {}", verdict.text());
         let failed = |figures: &Figures| figures.failed_turns() as f64 / figures.rounds as f64;
-        Self::Compared {
-            measure,
-            before: old.median,
-            after: new.median,
-            verdict,
-            failed: (failed(before), failed(after)),
+        let (before, after) = (failed(before), failed(after));
+        if before != after {
+            let (before, after) = (show::number(before), show::number(after));
+            let _ = write!(text, "; failed turns per round: {before} -> {after}");
         }
-    }
-
-    fn is_worse(&self) -> bool {
-        match self {
-            Self::Compared { verdict, .. } => {
-                matches!(verdict, Verdict::Slower | Verdict::CheckFails)
-            }
-            Self::RunsOnlyBefore(_) => true,
-            Self::RunsOnlyNow | Self::NeverRan => false,
+        Self {
+            text,
+            is_worse: matches!(verdict, Verdict::Slower | Verdict::CheckFails),
         }
     }
 }
@@ -218,101 +203,15 @@ impl Measure {
     }
 }
 
-impl Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.differences.is_empty() {
-            writeln!(
-                f,
-                "WARNING: the files were made under different circumstances, so their figures say little about each other:"
-            )?;
-            for (name, before, after) in &self.differences {
-                writeln!(f, "  {name}: {before} -> {after}")?;
-            }
-            writeln!(f)?;
-        }
-        if self.lines.is_empty() {
-            writeln!(f, "the files have no run in common")?;
-        }
-        let width = self
-            .lines
-            .iter()
-            .map(|line| line.key.to_string().chars().count())
-            .max();
-        for line in &self.lines {
-            let key = line.key.to_string();
-            writeln!(
-                f,
-                "{key:<width$}  {}",
-                line.change,
-                width = width.unwrap_or_default()
-            )?;
-        }
-        write_only(f, "only in the first file", &self.only_before)?;
-        write_only(f, "only in the second file", &self.only_after)
-    }
-}
-
-fn write_only(f: &mut fmt::Formatter<'_>, which: &str, keys: &[RunKey]) -> fmt::Result {
-    for key in keys {
-        writeln!(f, "{which}: {key}")?;
-    }
-    Ok(())
-}
-
-impl Display for RunKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let clients = show::clients(self.clients);
-        write!(
-            f,
-            "{} {}, {clients}, {}",
-            self.scenario, self.variant, self.target
-        )
-    }
-}
-
-impl Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Verdict {
+    fn text(self) -> &'static str {
         match self {
-            Self::Compared {
-                measure,
-                before,
-                after,
-                verdict,
-                failed,
-            } => {
-                let (old, new) = (measure.show(*before), measure.show(*after));
-                let ratio = if *before > 0.0 {
-                    format!("{} ×", show::fixed(after / before, 2))
-                } else {
-                    String::new()
-                };
-                write!(f, "{old:>14} {new:>14} {ratio:>9}  {verdict}")?;
-                match failed {
-                    (before, after) if before == after => Ok(()),
-                    (before, after) => write!(
-                        f,
-                        "; failed turns per round: {} -> {}",
-                        show::number(*before),
-                        show::number(*after)
-                    ),
-                }
-            }
-            Self::RunsOnlyBefore(why) => write!(f, "RUNS NO MORE: {why}"),
-            Self::RunsOnlyNow => write!(f, "runs now, did not run before"),
-            Self::NeverRan => write!(f, "did not run in either file"),
-        }
-    }
-}
-
-impl Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
             Self::Faster => "faster",
             Self::Slower => "SLOWER",
             Self::WithinNoise => "within noise",
             Self::CannotTell => "one round: cannot tell noise",
             Self::CheckFails => "CHECK FAILS in the second file",
             Self::CheckFailedBefore => "check failed in the first file, holds in the second",
-        })
+        }
     }
 }

@@ -9,6 +9,7 @@ mod tests;
 use crate::statement::{Statement, Value};
 use crate::target::Target;
 use bytes::BytesMut;
+use fixedbitset::FixedBitSet;
 use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frame::HEADER_LEN;
@@ -23,6 +24,9 @@ use stream::Stream;
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// Limit for a login; a busy server may take long.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The result of communication with a target.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Why a statement has no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -52,6 +56,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The same as an error of the target, found by the lab itself.
+    pub(crate) fn refused(sqlstate: &str, message: impl Into<String>) -> Self {
+        Self::Refused {
+            sqlstate: sqlstate.to_owned(),
+            message: message.into(),
+        }
+    }
+
     /// The name in counts of errors: the SQLSTATE or a word.
     pub fn kind(&self) -> &str {
         match self {
@@ -71,6 +83,11 @@ impl Failure {
             Self::NotAdmitted { .. } | Self::Unreachable(_) => false,
             Self::Lost(_) => true,
         }
+    }
+
+    /// Whether the client could not connect.
+    pub(crate) fn is_at_login(&self) -> bool {
+        matches!(self, Self::NotAdmitted { .. } | Self::Unreachable(_))
     }
 
     /// Whether a new connection may succeed soon: this one was lost, or the server was full or starting.
@@ -120,14 +137,14 @@ pub(crate) struct Connection {
     out: BytesMut,
     /// The beginning of an incomplete message.
     input: BytesMut,
-    /// By number of the statement: whether this connection has prepared it.
-    prepared: Vec<bool>,
+    /// The numbers of the statements that this connection has prepared.
+    prepared: FixedBitSet,
     status: Status,
 }
 
 impl Connection {
     /// Connects and logs in.
-    pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
+    pub(crate) async fn open(target: &Target) -> Result<Self> {
         match tokio::time::timeout(CONNECT_LIMIT, Self::open_without_limit(target)).await {
             Ok(opened) => opened.map_err(Failure::at_login),
             Err(_) => Err(Failure::Unreachable(format!(
@@ -137,13 +154,13 @@ impl Connection {
         }
     }
 
-    async fn open_without_limit(target: &Target) -> Result<Self, Failure> {
+    async fn open_without_limit(target: &Target) -> Result<Self> {
         let stream = Stream::connect(target).await;
         let mut conn = Self {
             stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
             out: BytesMut::new(),
             input: BytesMut::new(),
-            prepared: Vec::new(),
+            prepared: FixedBitSet::new(),
             status: Status::Idle,
         };
         let parameters = [
@@ -160,7 +177,7 @@ impl Connection {
         Ok(conn)
     }
 
-    async fn log_in(&mut self, target: &Target) -> Result<(), Failure> {
+    async fn log_in(&mut self, target: &Target) -> Result<()> {
         let password = target.password.as_deref();
         let credential = password.map_or(Credential::None, Credential::Password);
         let mut random = [0; scram::NONCE_LEN];
@@ -191,10 +208,7 @@ impl Connection {
     /// Sends the contents of `out` and passes every message to `on_frame`. Stops when `on_frame` returns true
     /// (`Ok(false)`) or when the target is ready (`Ok(true)`). Returns an error of the target when the target is ready
     /// again or has closed the connection.
-    async fn exchange(
-        &mut self,
-        on_frame: &mut impl FnMut(Frame<'_>) -> bool,
-    ) -> Result<bool, Failure> {
+    async fn exchange(&mut self, on_frame: &mut impl FnMut(Frame<'_>) -> bool) -> Result<bool> {
         let written = self.stream.write_all(&mut self.out).await;
         written.map_err(|error| Failure::lost(&error))?;
         let Self {
@@ -225,12 +239,12 @@ impl Connection {
     }
 
     /// Runs a query string and returns the rows of its last statement that returns rows.
-    pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows, Failure> {
+    pub(crate) async fn query(&mut self, sql: &str) -> Result<Rows> {
         Ok(self.table(sql).await?.1)
     }
 
     /// Like [`Self::query`], but also returns the names of the columns.
-    pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows), Failure> {
+    pub(crate) async fn table(&mut self, sql: &str) -> Result<(Vec<String>, Rows)> {
         frontend::write_query(&mut self.out, sql);
         let (mut columns, mut rows, mut broken) = (Vec::new(), Rows::new(), None);
         let mut on_frame = |frame: Frame<'_>| {
@@ -251,16 +265,21 @@ impl Connection {
         broken.map_or(Ok((columns, rows)), |error: WireError| Err(error.into()))
     }
 
+    /// Runs a query string whose rows do not matter.
+    pub(crate) async fn execute(&mut self, sql: &str) -> Result<()> {
+        self.table(sql).await.map(drop)
+    }
+
+    /// Runs a query and returns the first value of its first row.
+    pub(crate) async fn value(&mut self, sql: &str) -> Result<Option<String>> {
+        let row = self.query(sql).await?.into_iter().next();
+        Ok(row.and_then(|row| row.into_iter().next()?))
+    }
+
     /// Runs a query that returns one number.
-    pub(crate) async fn number(&mut self, sql: &str) -> Result<i64, Failure> {
-        let rows = self.query(sql).await?;
-        let value = rows
-            .first()
-            .and_then(|row| row.first()?.as_deref()?.parse().ok());
-        value.ok_or_else(|| Failure::Refused {
-            sqlstate: "22023".to_owned(),
-            message: format!("no number came for: {sql}"),
-        })
+    pub(crate) async fn number(&mut self, sql: &str) -> Result<i64> {
+        let number = self.value(sql).await?.and_then(|text| text.parse().ok());
+        number.ok_or_else(|| Failure::refused("22023", format!("no number came for: {sql}")))
     }
 
     /// Runs `statement` once. Passes the body of each row to `on_row` (see [`backend::row_values`]).
@@ -269,8 +288,8 @@ impl Connection {
         statement: &Statement,
         values: &[Value<'_>],
         mut on_row: impl FnMut(&[u8]),
-    ) -> Result<Answer, Failure> {
-        let known = self.prepared.get(statement.number) == Some(&true);
+    ) -> Result<Answer> {
+        let known = self.prepared.contains(statement.number);
         statement.write(values, known, &mut self.out);
         let (mut answer, mut parsed) = (Answer::default(), false);
         let mut on_frame = |frame: Frame<'_>| {
@@ -290,32 +309,22 @@ impl Connection {
         let done = self.exchange(&mut on_frame).await;
         // The statement remains prepared even if its execution fails.
         if parsed && statement.is_kept() {
-            self.note_prepared(statement.number);
+            self.prepared.grow_and_insert(statement.number);
         }
         done.map(|_| answer)
     }
 
-    fn note_prepared(&mut self, number: usize) {
-        let len = self.prepared.len().max(number + 1);
-        self.prepared.resize(len, false);
-        if let Some(known) = self.prepared.get_mut(number) {
-            *known = true;
-        }
-    }
-
-    /// Terminates the connection as a client does, without waiting for the target.
-    pub(crate) async fn terminate(mut self) {
+    /// Terminates the connection as a client does, without waiting for the target. If the message cannot be sent, the target
+    /// sees the end of the connection.
+    pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         frontend::write_terminate(&mut self.out);
-        // If the message cannot be sent, the target sees the end of the connection.
-        let _ = self.stream.write_all(&mut self.out).await;
+        self.stream.write_all(&mut self.out).await
     }
 
     /// Terminates the connection and waits, within a limit, until the target has closed it.
     pub(crate) async fn close(mut self) {
-        frontend::write_terminate(&mut self.out);
         let goodbye = async {
-            // If the message cannot be sent, the target sees the end of the connection.
-            if self.stream.write_all(&mut self.out).await.is_ok() {
+            if self.terminate().await.is_ok() {
                 while self.stream.read(|_| ()).await.is_ok() {}
             }
         };
@@ -383,15 +392,8 @@ fn complete<'a>(input: &mut BytesMut, mut bytes: &'a [u8]) -> Result<&'a [u8], W
 }
 
 fn refusal(body: &[u8]) -> Failure {
-    let field = |code| {
-        backend::error_field(body, code)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    Failure::Refused {
-        sqlstate: field(b'C'),
-        message: field(b'M'),
-    }
+    let field = |code| backend::error_field(body, code).unwrap_or_default();
+    Failure::refused(field(b'C'), field(b'M'))
 }
 
 fn text(value: Option<&[u8]>) -> Option<String> {

@@ -3,10 +3,11 @@
 
 mod database;
 
-use crate::connection::{Connection, Failure};
-use crate::target::{Host, Target};
+use crate::connection::{Connection, Result};
+use crate::target::Target;
 use anyhow::{Context, bail};
 use paceline_postgres::{Options, Server};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -50,12 +51,13 @@ impl Demo {
     /// # Errors
     /// PostgreSQL or Paceline does not start. No process is left running.
     pub fn start(data_dir: &Path, program: &Path, clients: usize) -> anyhow::Result<Self> {
+        let connections = CONNECTIONS.max(clients + CONNECTIONS_RESERVED).to_string();
+        let settings = SERVER_SETTINGS.into_iter();
+        let settings = settings.chain([("max_connections", connections.as_str())]);
         let mut options = Options::new(data_dir);
-        let settings = SERVER_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        options.settings.extend(settings);
-        let connections = CONNECTIONS.max(clients + CONNECTIONS_RESERVED);
-        let connections = ("max_connections".to_owned(), connections.to_string());
-        options.settings.push(connections);
+        options
+            .settings
+            .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let server = Server::start(options)?;
         let paceline = Paceline::start(program, &server)?;
         Ok(Self { paceline, server })
@@ -63,16 +65,8 @@ impl Demo {
 
     /// PostgreSQL as a direct target, and through Paceline.
     pub fn targets(&self) -> Vec<Arc<Target>> {
-        let target = |name: &str, port| {
-            Arc::new(Target {
-                name: name.to_owned(),
-                host: Host::Tcp("127.0.0.1".to_owned()),
-                port,
-                user: self.server.superuser().to_owned(),
-                password: None,
-                database: "postgres".to_owned(),
-            })
-        };
+        let user = self.server.superuser();
+        let target = |name, port| Arc::new(Target::on_loopback(name, port, user, "postgres"));
         vec![
             target("direct", self.server.port()),
             target("paceline", self.paceline.address.port()),
@@ -83,7 +77,7 @@ impl Demo {
     ///
     /// # Errors
     /// PostgreSQL cannot create the database, or another database has its name.
-    pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>, Failure> {
+    pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>> {
         let mut targets = self.targets();
         if let Some(direct) = targets.first() {
             let mut conn = Connection::open(direct).await?;
@@ -118,28 +112,30 @@ impl Paceline {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
         command.args(["--upstream", &server.url("")]);
-        for setting in PACELINE_SETTINGS {
-            command.args(["--set", setting]);
-        }
-        let child = command
-            // An interrupt at the terminal is for this process, which shuts down the others.
-            .process_group(0)
+        command.args(
+            PACELINE_SETTINGS
+                .iter()
+                .flat_map(|setting| ["--set", setting]),
+        );
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
+            .stderr(Stdio::piped());
+        // An interrupt at the terminal is for this process, which shuts down the others.
+        let child = command.process_group(0).spawn();
         let child = child.with_context(|| format!("cannot run {}", program.display()))?;
         let mut paceline = Self {
             child,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
-        let Some(stderr) = paceline.child.stderr.take() else {
-            bail!("Paceline's standard error is not to be had");
-        };
+        let stderr = paceline.child.stderr.take();
         let (sender, lines) = mpsc::channel();
         // The thread reads to the end, so that Paceline never blocks on a full pipe.
         thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let lines = stderr
+                .into_iter()
+                .flat_map(|stderr| BufReader::new(stderr).lines());
+            for line in lines.map_while(Result::ok) {
                 // Fails once `await_address` has returned.
                 let _ = sender.send(line);
             }
@@ -156,10 +152,8 @@ fn await_address(lines: &Receiver<String>) -> anyhow::Result<SocketAddr> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let Ok(line) = lines.recv_timeout(left) else {
-            bail!(
-                "Paceline does not listen; its output: {}",
-                output.join(" / ")
-            );
+            let output = output.join(" / ");
+            bail!("Paceline does not listen; its output: {output}");
         };
         let address = line.split_once("listening on ");
         match address.and_then(|(_, address)| address.split_whitespace().next()?.parse().ok()) {
@@ -171,12 +165,10 @@ fn await_address(lines: &Receiver<String>) -> anyhow::Result<SocketAddr> {
 
 impl Drop for Paceline {
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-        {
+        let pid = i32::try_from(self.child.id()).ok();
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
             // Fails if the process has already ended.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = kill_process(pid, Signal::TERM);
         }
         let deadline = Instant::now() + STOP_LIMIT;
         while Instant::now() < deadline {

@@ -1,6 +1,6 @@
 //! Interrupts, and limits for waiting: no target can block the bench indefinitely.
 
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -65,8 +65,8 @@ impl TimeLimit {
     pub(crate) async fn with<T>(
         self,
         interrupt: &Interrupt,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let begun = Instant::now();
         tokio::select! {
             biased;

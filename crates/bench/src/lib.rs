@@ -18,6 +18,7 @@ mod groups;
 mod interrupt;
 mod load;
 mod machine;
+mod ordered;
 mod power_law;
 mod progress;
 mod record;
@@ -40,16 +41,15 @@ pub use compare::{Comparison, compare};
 pub use connection::Failure;
 pub use demo::{Demo, PACELINE_SETTINGS};
 pub use descriptors::allow as allow_clients;
-pub use groups::GroupSample;
 pub use interrupt::Interrupt;
 pub use machine::{Machine, ServerFacts};
 pub use progress::Progress;
 pub use record::{
-    CheckResult, Conditions, Errors, Latency, OpenLoop, Ran, Record, RunResult, VERSION, read_lines,
+    CheckResult, Conditions, Cost, Errors, GroupSample, Latency, OpenLoop, Ran, Record, RunResult,
+    VERSION, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};
-pub use server_stats::Cost;
 pub use statement::Protocol;
 pub use summary::{Cell, Figures, Row, Spread, summarize};
 pub use table::{all_hold, table};

@@ -4,22 +4,19 @@
 mod arrivals;
 mod measured;
 mod options;
-mod status;
 #[cfg(test)]
 mod tests;
 mod workers;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use measured::Measured;
-pub(crate) use options::{LoadOptions, MakeClient};
-pub(crate) use status::RunStatus;
+pub(crate) use options::{LoadOptions, RunStatus};
 
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use crate::target::Target;
-use options::Start;
-use std::sync::Arc;
-use std::time::Instant;
-use tokio::sync::{oneshot, watch};
+use crate::workload::AnyWorkload;
+use std::sync::{Arc, Barrier};
+use tokio::sync::oneshot;
 use workers::Worker;
 
 /// Runs the load and waits, within a limit, for its last answer. The time counts from the moment when all clients are
@@ -28,49 +25,32 @@ use workers::Worker;
 /// # Errors
 /// A client cannot connect; no client has done any work then.
 pub(crate) async fn run(
-    clients: Arc<MakeClient>,
+    workload: Arc<dyn AnyWorkload>,
     target: &Arc<Target>,
     options: &LoadOptions,
     status: &Arc<RunStatus>,
-) -> Result<Measured, Failure> {
-    let (start, started) = watch::channel(Start::Wait);
-    let threads = options.threads();
+) -> Result<Measured> {
+    let shared_connections = workload.shared_connections();
+    let threads = options.threads(shared_connections);
+    let barrier = Arc::new(Barrier::new(threads));
     let mut results = Vec::new();
-    let mut ready = Vec::new();
     for thread in 0..threads {
-        let (at_start, is_ready) = oneshot::channel();
-        let (done, measured) = oneshot::channel();
         let worker = Worker {
-            clients: Arc::clone(&clients),
+            workload: Arc::clone(&workload),
             target: Arc::clone(target),
             options: options.clone(),
             status: Arc::clone(status),
             numbers: (thread..options.clients).step_by(threads).collect(),
-            shared: options
-                .shared_connections
-                .map(|all| all.saturating_sub(thread).div_ceil(threads)),
-            started: started.clone(),
+            shared: shared_connections.map(|all| all.saturating_sub(thread).div_ceil(threads)),
+            barrier: Arc::clone(&barrier),
         };
+        let (done, measured) = oneshot::channel();
         std::thread::spawn(move || {
             // The receiver is gone if this function was cancelled.
-            let _ = done.send(worker.run(at_start));
+            let _ = done.send(worker.run());
         });
-        ready.push(is_ready);
         results.push(measured);
     }
-    let mut refused = None;
-    for worker in ready {
-        if let Ok(Err(failure)) = worker.await {
-            refused.get_or_insert(failure);
-        }
-    }
-    // Workers that have ended ignore this message.
-    let is_cancelled = refused.is_some() || status.stop.is_set();
-    start.send_replace(if is_cancelled {
-        Start::Cancelled
-    } else {
-        Start::At(*status.started.get_or_init(Instant::now))
-    });
     let mut total = Measured::nothing();
     for result in results {
         match result.await {
@@ -78,5 +58,5 @@ pub(crate) async fn run(
             Err(_) => return Err(Failure::Lost("a thread of the load has ended".to_owned())),
         }
     }
-    refused.map_or(Ok(total), Err)
+    status.refused.get().cloned().map_or(Ok(total), Err)
 }

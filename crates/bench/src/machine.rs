@@ -1,6 +1,6 @@
 //! The machine and the server of a measurement. Figures are meaningless without them.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,25 +37,20 @@ impl Machine {
     /// The current machine.
     pub fn this() -> Self {
         let read = |file| std::fs::read_to_string(file).unwrap_or_default();
-        let value = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name));
-            let value = line.and_then(|line| line.split_once(':'));
-            value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+        let value = |file, name: &str| {
+            let text: String = read(file);
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            let found = lines.find(|(known, _)| known.trim_end() == name);
+            found.map_or_else(String::new, |(_, value)| value.trim().to_owned())
         };
-        let memory = value(&read("/proc/meminfo"), "MemTotal");
-        let kib = memory
-            .split(' ')
-            .next()
-            .and_then(|kib| kib.parse::<u64>().ok());
+        let memory = value("/proc/meminfo", "MemTotal");
+        let kib: Option<u64> = memory.split(' ').next().and_then(|kib| kib.parse().ok());
+        let release = read("/proc/sys/kernel/osrelease");
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            processor: value(&read("/proc/cpuinfo"), "model name"),
+            processor: value("/proc/cpuinfo", "model name"),
             memory_mib: kib.unwrap_or_default() / 1024,
-            system: format!(
-                "{} {}",
-                std::env::consts::OS,
-                read("/proc/sys/kernel/osrelease").trim()
-            ),
+            system: format!("{} {}", std::env::consts::OS, release.trim()),
         }
     }
 }
@@ -71,19 +66,18 @@ pub struct ServerFacts {
 
 impl ServerFacts {
     /// Queries the server.
-    pub(crate) async fn of(conn: &mut Connection) -> Result<Self, Failure> {
+    pub(crate) async fn of(conn: &mut Connection) -> Result<Self> {
         let names = SETTINGS.join("', '");
-        let rows = conn
-            .query(&format!(
-                "SELECT name, current_setting(name) FROM pg_catalog.pg_settings \
-                 WHERE name IN ('server_version', '{names}')"
-            ))
-            .await?;
+        let sql = format!(
+            "SELECT name, current_setting(name) FROM pg_catalog.pg_settings \
+             WHERE name IN ('server_version', '{names}')"
+        );
         let pair = |row: Vec<Option<String>>| {
             let mut values = row.into_iter().flatten();
             Some((values.next()?, values.next()?))
         };
-        let mut settings: BTreeMap<String, String> = rows.into_iter().filter_map(pair).collect();
+        let rows = conn.query(&sql).await?.into_iter();
+        let mut settings: BTreeMap<String, String> = rows.filter_map(pair).collect();
         Ok(Self {
             version: settings.remove("server_version").unwrap_or_default(),
             settings,

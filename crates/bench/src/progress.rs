@@ -1,7 +1,7 @@
 //! The progress on standard error: one line that is updated on a terminal, one line per run elsewhere.
 
 use crate::bench::{Observer, Run, Stage};
-use crate::record::{Ran, Record};
+use crate::record::Record;
 use crate::show;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -49,12 +49,11 @@ impl Observer for Progress<'_> {
 
 /// Formats `[3/10] hot-row hinted, 256 clients, paceline: 76,120 updates/s, 3.1 ms, 42 s left`.
 fn line(run: &Run<'_>, stage: Stage) -> String {
-    let scenario = run.choice.scenario;
     let head = format!(
         "[{}/{}] {} {}, {} clients, {}",
         run.number,
         run.of,
-        scenario.name,
+        run.choice.scenario.name,
         run.choice.work.name(),
         show::count(run.clients as u64),
         run.target.name
@@ -71,15 +70,14 @@ fn line(run: &Run<'_>, stage: Stage) -> String {
             failed,
             elapsed,
         } => {
+            let (rate, unit) = (show::number(rate.round()), run.choice.scenario.unit);
+            let latency = show::duration(latency.as_micros() as f64);
             let failed = match failed {
                 0 => String::new(),
                 failed => format!(", {} failed", show::count(failed)),
             };
             format!(
-                "{head}: {} {}/s, {}{failed}, {} s left",
-                show::number(rate.round()),
-                scenario.unit,
-                show::duration(latency.as_micros() as f64),
+                "{head}: {rate} {unit}/s, {latency}{failed}, {} s left",
                 left(elapsed)
             )
         }
@@ -92,25 +90,17 @@ fn result(record: &Record) -> String {
         "{} {}, {} clients, {}, round {}",
         record.scenario, record.variant, record.clients, record.target, record.round
     );
-    match record.figures() {
-        Err(why) => format!("{head}: did not run: {why}"),
-        Ok(ran) => format!(
-            "{head}: {}/s, p50 {}, p99 {}{}; {}",
-            show::number(ran.rate),
-            show::duration(ran.latency.p50 as f64),
-            show::duration(ran.latency.p99 as f64),
-            behind(ran),
-            match &ran.check {
-                Some(check) if check.holds => check.says.clone(),
-                Some(check) => format!("CHECK FAILED: {}", check.says),
-                None => "no check".to_owned(),
-            }
-        ),
-    }
-}
-
-/// The number of late turns at a fixed rate; empty for a closed loop.
-fn behind(ran: &Ran) -> String {
-    let turns = ran.open_loop.as_ref();
-    turns.map_or_else(String::new, |turns| format!(", {turns}"))
+    let ran = match record.figures() {
+        Err(why) => return format!("{head}: did not run: {why}"),
+        Ok(ran) => ran,
+    };
+    let check = match &ran.check {
+        Some(check) if check.holds => check.says.clone(),
+        Some(check) => format!("CHECK FAILED: {}", check.says),
+        None => "no check".to_owned(),
+    };
+    let [p50, p99] = [ran.latency.p50, ran.latency.p99].map(|micros| show::duration(micros as f64));
+    let behind = ran.open_loop.iter().map(|turns| format!(", {turns}"));
+    let (rate, behind) = (show::number(ran.rate), behind.collect::<String>());
+    format!("{head}: {rate}/s, p50 {p50}, p99 {p99}{behind}; {check}")
 }

@@ -1,14 +1,10 @@
 //! The record of one run: a line of `results.jsonl`. All output is made from records.
 
-use crate::groups::GroupSample;
-use crate::load::Measured;
 use crate::machine::{Machine, ServerFacts};
-use crate::server_stats::Cost;
 use crate::show;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Add;
 
 /// The version of the format. Records of other versions are rejected.
 pub const VERSION: u32 = 1;
@@ -110,7 +106,7 @@ pub struct Ran {
 }
 
 /// Turns at a fixed rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoop {
     /// Number of turns that were due within the measured time.
     pub offered: u64,
@@ -119,14 +115,10 @@ pub struct OpenLoop {
     pub behind: u64,
 }
 
-impl Add for OpenLoop {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            offered: self.offered + other.offered,
-            behind: self.behind + other.behind,
-        }
+impl OpenLoop {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.behind += other.behind;
     }
 }
 
@@ -136,6 +128,26 @@ impl fmt::Display for OpenLoop {
         let (behind, offered) = (show::count(self.behind), show::count(self.offered));
         write!(out, "{behind} of {offered} due had no answer at the end")
     }
+}
+
+/// Cost per unit of work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Bytes of write-ahead log, including those of other activity on the server.
+    pub wal_bytes: Option<f64>,
+    /// Row versions of the lab's tables that became dead by updates and deletes.
+    pub dead_rows: Option<f64>,
+    /// Microseconds of processor time on the machine of the target, without those of the load itself.
+    pub cpu_micros: Option<f64>,
+}
+
+/// The mean size of groups in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GroupSample {
+    /// Seconds since the run began.
+    pub second: f64,
+    /// Mean number of units per group since the previous sample.
+    pub mean: f64,
 }
 
 /// Latencies in microseconds.
@@ -165,30 +177,12 @@ pub struct Errors {
 }
 
 /// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     /// Whether nothing was lost and nothing was done twice.
     pub holds: bool,
     /// The result in one sentence, with the figures.
     pub says: String,
-}
-
-impl Latency {
-    pub(crate) fn of(measured: &Measured) -> Self {
-        let latency = &measured.latency;
-        let at = |quantile| latency.value_at_quantile(quantile);
-        if latency.is_empty() {
-            return Self::default();
-        }
-        Self {
-            mean: latency.mean(),
-            p50: at(0.5),
-            p95: at(0.95),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: latency.max(),
-        }
-    }
 }
 
 impl Ran {
@@ -225,18 +219,14 @@ pub fn read_lines(text: &str) -> Result<Vec<Record>, (usize, String)> {
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     lines
-        .map(
-            |(number, line)| match serde_json::from_str::<Record>(line) {
-                Ok(record) if record.version == VERSION => Ok(record),
-                Ok(record) => Err((
-                    number,
-                    format!(
-                        "version {} of the format; {VERSION} is read",
-                        record.version
-                    ),
-                )),
-                Err(error) => Err((number, error.to_string())),
-            },
-        )
+        .map(|(number, line)| read_line(line).map_err(|why| (number, why)))
         .collect()
+}
+
+fn read_line(line: &str) -> Result<Record, String> {
+    let record: Record = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    match record.version {
+        VERSION => Ok(record),
+        other => Err(format!("version {other} of the format; {VERSION} is read")),
+    }
 }

@@ -12,16 +12,16 @@ mod tests;
 pub(crate) use client::Program;
 pub use model::Script;
 
-use crate::connection::Failure;
+use crate::connection::Result;
 use crate::session::Session;
 use crate::statement::Protocol;
 use crate::target::Target;
 use crate::workload::Scenario;
 use expression::Expression;
-use model::{Operand, Piece, Step};
+use model::{Operand, Step};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use scan::{Fault, Item, Scanner, Token};
+use scan::{Fault, Item, Scanner};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,52 +60,54 @@ impl Script {
         text: &str,
         definitions: &[(String, String)],
     ) -> Result<Self, ScriptError> {
-        let mut reader = Reader::new(definitions);
-        reader.read(text).map_err(|(line, what)| ScriptError {
-            file: name.to_owned(),
-            line,
-            what,
-        })?;
-        Ok(Self {
-            name: name.to_owned(),
-            steps: reader.steps,
-            presets: reader.presets,
-            client_id: reader.client_id,
-        })
+        let mut reader = Reader::new(name, definitions);
+        match reader.read(text) {
+            Ok(()) => Ok(reader.script),
+            Err((line, what)) => Err(ScriptError {
+                file: name.to_owned(),
+                line,
+                what,
+            }),
+        }
     }
 
     /// Runs the script once.
     ///
     /// # Errors
     /// The error of the first statement that fails; no further statement runs.
-    pub async fn run_once(self: &Arc<Self>, target: &Arc<Target>) -> Result<(), Failure> {
+    pub async fn run_once(self: &Arc<Self>, target: &Arc<Target>) -> Result<()> {
         let mut session = Session::new(Arc::clone(target), None);
-        let program = Arc::new(Program::new(self, Protocol::Simple));
-        let mut client = program.client(0, StdRng::seed_from_u64(0));
-        let done = client.turn(&mut session).await;
+        let program = Program::new(self, Protocol::Simple);
+        let mut rng = StdRng::seed_from_u64(0);
+        let done = program
+            .run(&mut self.variables(0), &mut rng, &mut session)
+            .await;
         session.close().await;
-        done.map(drop)
+        done
     }
 }
 
 /// Parses a script from top to bottom. A variable is known from the line that sets it.
 struct Reader {
     names: HashMap<String, Operand>,
-    presets: Vec<i64>,
-    client_id: Option<usize>,
-    steps: Vec<Step>,
+    script: Script,
 }
 
 impl Reader {
-    fn new(definitions: &[(String, String)]) -> Self {
+    fn new(name: &str, definitions: &[(String, String)]) -> Self {
         let mut reader = Self {
             names: HashMap::new(),
-            presets: Vec::new(),
-            client_id: None,
-            steps: Vec::new(),
+            script: Script {
+                name: name.to_owned(),
+                steps: Vec::new(),
+                presets: Vec::new(),
+                client_id: None,
+            },
         };
         let client_id = reader.variable("client_id");
-        reader.client_id = Some(client_id);
+        // A definition overrides the built-in value.
+        let is_defined = definitions.iter().any(|(name, _)| name == "client_id");
+        reader.script.client_id = (!is_defined).then_some(client_id);
         for (name, value) in definitions {
             reader.define(name, value);
         }
@@ -113,21 +115,14 @@ impl Reader {
     }
 
     fn define(&mut self, name: &str, value: &str) {
-        // A definition overrides the built-in value.
-        if name == "client_id" {
-            self.client_id = None;
-        }
-        match value.parse() {
-            Ok(number) => {
-                let variable = self.variable(name);
-                if let Some(preset) = self.presets.get_mut(variable) {
-                    *preset = number;
-                }
-            }
-            Err(_) => {
-                let value = Operand::Text(value.to_owned());
-                self.names.insert(name.to_owned(), value);
-            }
+        let Ok(number) = value.parse() else {
+            let value = Operand::Text(value.to_owned());
+            self.names.insert(name.to_owned(), value);
+            return;
+        };
+        let variable = self.variable(name);
+        if let Some(preset) = self.script.presets.get_mut(variable) {
+            *preset = number;
         }
     }
 
@@ -136,41 +131,35 @@ impl Reader {
         if let Some(Operand::Number(variable)) = self.names.get(name) {
             return *variable;
         }
-        let variable = self.presets.len();
-        self.presets.push(0);
-        self.names
-            .insert(name.to_owned(), Operand::Number(variable));
+        let variable = self.script.presets.len();
+        self.script.presets.push(0);
+        let operand = Operand::Number(variable);
+        self.names.insert(name.to_owned(), operand);
         variable
     }
 
     fn read(&mut self, text: &str) -> Result<(), Fault> {
         let mut scanner = Scanner::new(text);
-        while let Some((line, item)) = scanner.next_item()? {
+        while let Some((line, item)) = scanner.next_item(&|name| self.operand(name))? {
             let step = match item {
-                Item::Command(command) => {
-                    self.command(line, &command).map_err(|what| (line, what))?
-                }
-                Item::Sql(tokens) => self.sql(tokens)?,
+                Item::Command(command) => self.command(line, &command),
+                Item::Sql(pieces) => Ok(Step::Sql(pieces)),
             };
-            self.steps.push(step);
+            self.script.steps.push(step.map_err(|what| (line, what))?);
         }
-        if self.steps.iter().any(|step| matches!(step, Step::Sql(_))) {
-            Ok(())
-        } else {
-            Err((scanner.line(), "there is no statement in it".to_owned()))
+        match self.script.statements() {
+            0 => Err((scanner.line(), "there is no statement in it".to_owned())),
+            _ => Ok(()),
         }
     }
 
-    fn sql(&self, tokens: Vec<Token>) -> Result<Step, Fault> {
-        let piece = |token| match token {
-            Token::Text(text) => Ok(Piece::Text(text)),
-            Token::Variable { line, name } => match self.names.get(&name) {
-                Some(operand) => Ok(Piece::Value(operand.clone())),
-                None => Err((line, unknown(&name))),
-            },
+    fn operand(&self, name: &str) -> Result<Operand, String> {
+        let unknown = || {
+            format!(
+                "nothing has set the variable {name}; \\set it further up, or add --define {name}=VALUE"
+            )
         };
-        let pieces = tokens.into_iter().map(piece);
-        pieces.collect::<Result<_, _>>().map(Step::Sql)
+        self.names.get(name).cloned().ok_or_else(unknown)
     }
 
     /// Parses a command after a backslash.
@@ -222,18 +211,9 @@ impl Reader {
     }
 
     fn expression(&self, text: &str) -> Result<Expression, String> {
-        expression::parse(text, &|name| match self.names.get(name) {
-            Some(Operand::Number(variable)) => Ok(*variable),
-            Some(Operand::Text(text)) => {
-                Err(format!("{name} is {text:?}, which is no whole number"))
-            }
-            None => Err(unknown(name)),
+        expression::parse(text, &|name| match self.operand(name)? {
+            Operand::Number(variable) => Ok(variable),
+            Operand::Text(text) => Err(format!("{name} is {text:?}, which is no whole number")),
         })
     }
-}
-
-fn unknown(name: &str) -> String {
-    format!(
-        "nothing has set the variable {name}; \\set it further up, or add --define {name}=VALUE"
-    )
 }

@@ -4,8 +4,8 @@
 
 use crate::connection::Connection;
 use crate::load::{LoadOptions, RunStatus};
+use crate::record::Cost;
 use crate::target::Target;
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,17 +13,6 @@ use std::time::Duration;
 const START_INTERVAL: Duration = Duration::from_millis(5);
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
-
-/// Cost per unit of work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Bytes of write-ahead log, including those of other activity on the server.
-    pub wal_bytes: Option<f64>,
-    /// Row versions of the lab's tables that became dead by updates and deletes.
-    pub dead_rows: Option<f64>,
-    /// Microseconds of processor time on the machine of the target, without those of the load itself.
-    pub cpu_micros: Option<f64>,
-}
 
 /// Values of the counters.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,7 +32,13 @@ impl ServerStats {
                 .number("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
                 .await
                 .ok(),
-            dead_rows: dead_rows(conn).await,
+            dead_rows: conn
+                .number(
+                    "SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint \
+                     FROM pg_catalog.pg_stat_user_tables WHERE schemaname = 'paceline_lab'",
+                )
+                .await
+                .ok(),
         }
     }
 
@@ -66,21 +61,21 @@ impl ServerStats {
 pub(crate) struct StatsReadings(Vec<(ServerStats, u64)>);
 
 impl StatsReadings {
-    /// Reads the counters when the measured time begins and when it ends. Never returns.
+    /// Reads the counters when the measured time begins and when it ends. Returns then, or if it cannot connect.
     pub(crate) async fn watch(&mut self, target: &Target, status: &RunStatus, load: &LoadOptions) {
-        if let Ok(mut conn) = Connection::open(target).await {
-            let started = loop {
-                match status.started.get() {
-                    Some(started) => break *started,
-                    None => tokio::time::sleep(START_INTERVAL).await,
-                }
-            };
-            for after in [load.warmup, load.warmup + load.duration] {
-                tokio::time::sleep_until((started + after).into()).await;
-                self.read(&mut conn, target, status).await;
+        let Ok(mut conn) = Connection::open(target).await else {
+            return;
+        };
+        let started = loop {
+            match status.started.get() {
+                Some(started) => break *started,
+                None => tokio::time::sleep(START_INTERVAL).await,
             }
+        };
+        for after in [load.warmup, load.warmup + load.duration] {
+            tokio::time::sleep_until((started + after).into()).await;
+            self.read(&mut conn, target, status).await;
         }
-        std::future::pending().await
     }
 
     async fn read(&mut self, conn: &mut Connection, target: &Target, status: &RunStatus) {
@@ -102,36 +97,23 @@ impl StatsReadings {
     }
 }
 
-async fn dead_rows(conn: &mut Connection) -> Option<i64> {
-    let sql = "SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint \
-               FROM pg_catalog.pg_stat_user_tables WHERE schemaname = 'paceline_lab'";
-    conn.number(sql).await.ok()
-}
-
 /// Processor time of this machine, without that of this process.
 fn others_cpu_micros() -> Option<i64> {
     let all = std::fs::read_to_string("/proc/stat").ok()?;
     // user, nice, system, idle, iowait, irq, softirq; proc_stat(5).
-    let times: Vec<u64> = all
-        .lines()
-        .next()?
-        .split_whitespace()
-        .skip(1)
-        .take(7)
-        .map_while(|time| time.parse().ok())
-        .collect();
+    let times = numbers(all.lines().next()?, 1, 7);
     let idle: u64 = times.iter().skip(3).take(2).sum();
     let busy = times.iter().sum::<u64>() - idle;
     let own = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the process may contain spaces; utime and stime are the 12th and 13th field after it.
-    let (_, own) = own.rsplit_once(')')?;
-    let own: u64 = own
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map_while(|time| time.parse::<u64>().ok())
-        .sum();
+    let own: u64 = numbers(own.rsplit_once(')')?.1, 11, 2).iter().sum();
     i64::try_from(busy.saturating_sub(own) * (1_000_000 / TICKS_PER_SECOND)).ok()
+}
+
+/// The `count` fields of a line after the first `skipped`.
+fn numbers(line: &str, skipped: usize, count: usize) -> Vec<u64> {
+    let fields = line.split_whitespace().skip(skipped).take(count);
+    fields.map_while(|field| field.parse().ok()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The connection of a client to its target. It is opened on first use and again after it was lost. It belongs to the client
 //! alone or to a pool that the client shares with others.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::target::Target;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,10 +22,7 @@ pub(crate) struct Pool {
 }
 
 /// A connection in use, and its permit if it belongs to a pool.
-struct Checkout {
-    conn: Connection,
-    _permit: Option<OwnedSemaphorePermit>,
-}
+type Checkout = (Connection, Option<OwnedSemaphorePermit>);
 
 impl Session {
     pub(crate) fn new(target: Arc<Target>, pool: Option<Rc<Pool>>) -> Self {
@@ -37,15 +34,15 @@ impl Session {
     }
 
     /// Returns the connection. If the client has none, takes an idle one from the pool or opens a new one.
-    pub(crate) async fn connection(&mut self) -> Result<&mut Connection, Failure> {
+    pub(crate) async fn connection(&mut self) -> Result<&mut Connection> {
         let checkout = match self.checkout.take() {
             Some(checkout) => checkout,
             None => self.check_out().await?,
         };
-        Ok(&mut self.checkout.insert(checkout).conn)
+        Ok(&mut self.checkout.insert(checkout).0)
     }
 
-    async fn check_out(&self) -> Result<Checkout, Failure> {
+    async fn check_out(&self) -> Result<Checkout> {
         let (permit, idle) = match &self.pool {
             None => (None, None),
             Some(pool) => {
@@ -58,31 +55,26 @@ impl Session {
             Some(conn) => conn,
             None => Connection::open(&self.target).await?,
         };
-        Ok(Checkout {
-            conn,
-            _permit: permit,
-        })
+        Ok((conn, permit))
     }
 
     /// Returns a pooled connection to the pool; call it between turns.
     pub(crate) fn release(&mut self) {
         let Some(pool) = &self.pool else { return };
-        if let Some(checkout) = self.checkout.take() {
-            pool.idle.borrow_mut().push(checkout.conn);
-        }
+        let checkout = self.checkout.take();
+        pool.idle
+            .borrow_mut()
+            .extend(checkout.map(|(conn, _)| conn));
     }
 
     /// Prepares the session for the next turn after a failure: rolls back an open transaction and drops a lost connection.
     pub(crate) async fn recover(&mut self, from: &Failure) {
-        let Some(Checkout { conn, .. }) = &mut self.checkout else {
+        let Some((conn, _)) = &mut self.checkout else {
             return;
         };
-        let is_lost = match from {
-            Failure::Lost(_) | Failure::Unreachable(_) | Failure::NotAdmitted { .. } => true,
-            Failure::Refused { .. } => {
-                from.is_in_doubt() || conn.in_transaction() && conn.query("ROLLBACK").await.is_err()
-            }
-        };
+        let is_lost = from.is_in_doubt()
+            || from.is_at_login()
+            || conn.in_transaction() && conn.execute("ROLLBACK").await.is_err();
         if is_lost {
             self.checkout = None;
         }
@@ -90,15 +82,15 @@ impl Session {
 
     /// Terminates the connection without waiting until the target has closed it.
     pub(crate) async fn terminate(&mut self) {
-        if let Some(checkout) = self.checkout.take() {
-            checkout.conn.terminate().await;
+        if let Some((mut conn, _)) = self.checkout.take() {
+            let _ = conn.terminate().await;
         }
     }
 
     /// Closes the connection and waits until the target has closed it.
     pub(crate) async fn close(&mut self) {
-        if let Some(checkout) = self.checkout.take() {
-            checkout.conn.close().await;
+        if let Some((conn, _)) = self.checkout.take() {
+            conn.close().await;
         }
     }
 }

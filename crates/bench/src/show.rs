@@ -1,5 +1,8 @@
 //! Formats figures for people: 51,642; 3.1 ms; 74 ×.
 
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_BEFORE_1970: i64 = 719_468;
+
 /// A number with thousands separators; small numbers have one to three decimal places.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
@@ -47,9 +50,9 @@ pub(crate) fn clients(number: usize) -> String {
 /// A duration in a suitable unit.
 pub(crate) fn duration(micros: f64) -> String {
     match micros {
-        size if size < 1_000.0 => format!("{} µs", number(size.round())),
-        size if size < 1_000_000.0 => format!("{} ms", number(three_digits(size / 1_000.0))),
-        size => format!("{} s", number(three_digits(size / 1_000_000.0))),
+        size if size < 1e3 => format!("{} µs", number(size.round())),
+        size if size < 1e6 => format!("{} ms", three_digits(size / 1e3)),
+        size => format!("{} s", three_digits(size / 1e6)),
     }
 }
 
@@ -65,53 +68,41 @@ pub(crate) fn times(ratio: f64) -> String {
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         size if size < 10_240.0 => format!("{} B", number(size.round())),
-        size if size < 10_485_760.0 => format!("{} KiB", number(three_digits(size / 1_024.0))),
-        size => format!("{} MiB", number(three_digits(size / 1_048_576.0))),
+        size if size < 10_485_760.0 => format!("{} KiB", three_digits(size / 1_024.0)),
+        size => format!("{} MiB", three_digits(size / 1_048_576.0)),
     }
 }
 
 /// Formats a time, given in seconds since 1970, as `2026-03-01 07:05 UTC`.
 pub(crate) fn moment(unix_seconds: u64) -> String {
-    let minutes = unix_seconds / 60;
-    let (mut year, mut days) = (1970, minutes / 1_440);
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for length in [
-        31,
-        28 + u64::from(leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-    ] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    let (hour, minute, day) = (minutes / 60 % 24, minutes % 60, days + 1);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    let minutes = unix_seconds.cast_signed() / 60;
+    let (hour, minute) = (minutes / 60 % 24, minutes % 60);
+    format!("{} {hour:02}:{minute:02} UTC", date(minutes / 1_440))
 }
 
-fn three_digits(value: f64) -> f64 {
+/// Formats a day, given in days since 1970-01-01, in ISO 8601.
+pub(crate) fn date(unix_days: i64) -> String {
+    // The calendar repeats every 400 years. Years that begin in March have the leap day at their end.
+    let days = unix_days + DAYS_BEFORE_1970;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..10 => (year, month + 3),
+        _ => (year + 1, month - 9),
+    };
+    format!("{}-{month:02}-{day:02}", era * 400 + year)
+}
+
+fn three_digits(value: f64) -> String {
     let scale = match value.abs() {
         size if size >= 100.0 => 1.0,
         size if size >= 10.0 => 10.0,
         _ => 100.0,
     };
-    (value * scale).round() / scale
+    number((value * scale).round() / scale)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use bytes::BytesMut;
 use paceline_wire::frontend::{self, Parse};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 /// How statements are sent, as with pgbench's `--protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +17,17 @@ pub enum Protocol {
     /// `Parse` once per connection, then `Bind` and `Execute`.
     #[default]
     Prepared,
+}
+
+impl Protocol {
+    /// The name on the command line and in records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Extended => "extended",
+            Self::Prepared => "prepared",
+        }
+    }
 }
 
 /// The value of a parameter; it is sent in text format.
@@ -89,26 +101,21 @@ impl Statement {
             parse.write(out);
         }
         let mut texts = String::new();
-        let ends: Vec<usize> = values
-            .iter()
-            .map(|value| {
-                // Writing to a String does not fail.
-                let _ = match value {
-                    Value::Int(number) => write!(texts, "{number}"),
-                    Value::Text(text) => texts.write_str(text),
-                };
-                texts.len()
-            })
-            .collect();
-        let mut start = 0;
-        let bound: Vec<(bool, Option<&[u8]>)> = ends
-            .into_iter()
-            .map(|end| {
-                let text = texts.get(start..end).unwrap_or_default();
-                start = end;
-                (false, Some(text.as_bytes()))
-            })
-            .collect();
+        let text = |value: &Value<'_>| {
+            let start = texts.len();
+            // Writing to a String does not fail.
+            let _ = match value {
+                Value::Int(number) => write!(texts, "{number}"),
+                Value::Text(text) => texts.write_str(text),
+            };
+            start..texts.len()
+        };
+        let places: Vec<Range<usize>> = values.iter().map(text).collect();
+        let bound = places.into_iter().map(|place| {
+            let text = texts.get(place).unwrap_or_default();
+            (false, Some(text.as_bytes()))
+        });
+        let bound: Vec<(bool, Option<&[u8]>)> = bound.collect();
         let formats: &[i16] = if self.binary { &[1] } else { &[] };
         frontend::write_bind(out, self.name.as_bytes(), &bound, formats);
         frontend::write_describe_portal(out);
@@ -126,18 +133,12 @@ fn in_place(sql: &str, values: &[Value<'_>]) -> String {
         let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, rest) = part.split_at(digits);
         let place = number.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-        match place.and_then(|place| values.get(place)) {
-            Some(Value::Int(number)) => {
-                // Writing to a String does not fail.
-                let _ = write!(out, "{number}");
-            }
-            Some(Value::Text(text)) => {
-                let _ = write!(out, "'{}'", text.replace('\'', "''"));
-            }
-            None => {
-                let _ = write!(out, "${number}");
-            }
-        }
+        // Writing to a String does not fail.
+        let _ = match place.and_then(|place| values.get(place)) {
+            Some(Value::Int(number)) => write!(out, "{number}"),
+            Some(Value::Text(text)) => write!(out, "'{}'", text.replace('\'', "''")),
+            None => write!(out, "${number}"),
+        };
         out.push_str(rest);
     }
     out

@@ -2,11 +2,16 @@
 //! show only these.
 
 use crate::circumstances;
-use crate::groups::GroupSample;
-use crate::record::{Errors, Latency, OpenLoop, Ran, Record};
+use crate::ordered::{by_key, distinct};
+use crate::record::{Errors, GroupSample, Latency, OpenLoop, Ran, Record};
 use crate::script;
+use crate::show;
 use crate::workload::{SCENARIOS, Scenario};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// The text for runs without a check.
+pub(crate) const NO_CHECK: &str =
+    "no check: only its author knows what a script should leave behind";
 
 /// The same work with the same number of clients, target beside target.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,105 +95,67 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// A row under construction.
-struct RowBuilder<'a> {
-    row: Row,
-    /// The parameters that separate rows.
-    separating: Vec<(&'static str, String)>,
-    /// Name and rounds of each target.
-    targets: Vec<(String, Vec<&'a Record>)>,
-}
-
 /// Summarises records in the order in which they appear. Only records with the same parameters are combined. If rows of
 /// the same work have different parameters, each row names its own.
 pub fn summarize(records: &[Record]) -> Vec<Row> {
-    let addresses = addresses(records);
-    let mut rows: Vec<RowBuilder<'_>> = Vec::new();
-    for record in records {
-        let target = match addresses.get(record.target.as_str()) {
-            Some(addresses) if addresses.len() > 1 => {
-                format!("{} at {}", record.target, record.address)
-            }
-            _ => record.target.clone(),
-        };
-        let separating = circumstances::separating(&record.conditions);
-        let mut known = rows.iter_mut();
-        match known.find(|known| known.is_of(record) && known.separating == separating) {
-            Some(known) => known.add(target, record),
-            None => rows.push(RowBuilder {
-                row: Row::of(record),
-                separating,
-                targets: vec![(target, vec![record])],
-            }),
-        }
-    }
-    let parameters: Vec<String> = rows
-        .iter()
-        .map(|row| row.parameters_unlike(&rows))
-        .collect();
-    let rows = rows.into_iter().zip(parameters);
-    rows.map(|(builder, parameters)| Row {
-        parameters,
-        cells: builder.cells(),
-        ..builder.row
-    })
-    .collect()
-}
-
-/// The addresses of each target. The demonstration uses other ports each time; its addresses count as the same.
-fn addresses(records: &[Record]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut addresses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for record in records {
-        let address = if record.conditions.stand.is_empty() {
-            record.address.as_str()
+    let addresses = by_key(
+        records
+            .iter()
+            .map(|record| (&record.target, address(record))),
+    );
+    let ambiguous = addresses.into_iter().filter_map(|(target, addresses)| {
+        let is_ambiguous = distinct(addresses).len() > 1;
+        is_ambiguous.then_some(target)
+    });
+    let ambiguous: Vec<&String> = ambiguous.collect();
+    let target = |record: &Record| {
+        if ambiguous.contains(&&record.target) {
+            format!("{} at {}", record.target, record.address)
         } else {
-            "the demonstration"
-        };
-        addresses.entry(&record.target).or_default().insert(address);
-    }
-    addresses
-}
-
-impl<'a> RowBuilder<'a> {
-    fn is_of(&self, record: &Record) -> bool {
-        self.row.clients == record.clients && self.is_same_work(&record.scenario, &record.variant)
-    }
-
-    fn is_same_work(&self, scenario: &str, variant: &str) -> bool {
-        self.row.scenario == scenario && self.row.variant == variant
-    }
-
-    fn add(&mut self, target: String, record: &'a Record) {
-        let mut known = self.targets.iter_mut();
-        match known.find(|(known, _)| *known == target) {
-            Some((_, rounds)) => rounds.push(record),
-            None => self.targets.push((target, vec![record])),
+            record.target.clone()
         }
-    }
-
-    /// The parameters in which this row differs from other `rows` of the same work.
-    fn parameters_unlike(&self, rows: &[Self]) -> String {
-        let (scenario, variant) = (&self.row.scenario, &self.row.variant);
-        let same_work = || {
-            rows.iter()
-                .filter(|row| row.is_same_work(scenario, variant))
-        };
-        let differs = |separating: &&(&str, String)| {
-            same_work().any(|row| !row.separating.contains(separating))
-        };
-        let differing = self.separating.iter().filter(differs);
-        let differing: Vec<String> = differing
+    };
+    let rows = by_key(records.iter().map(|record| {
+        let work = (&record.scenario, &record.variant);
+        let separating = circumstances::separating(&record.conditions);
+        ((work, record.clients, separating), record)
+    }));
+    let parameters = |work, own: &[(&str, String)]| {
+        let same_work = || rows.iter().filter(|((other, ..), _)| *other == work);
+        let differs =
+            |one: &&(&str, String)| same_work().any(|((.., others), _)| !others.contains(one));
+        let differing = own.iter().filter(differs);
+        let texts: Vec<String> = differing
             .map(|(name, value)| format!("{name}: {value}"))
             .collect();
-        differing.join(", ")
-    }
+        texts.join(", ")
+    };
+    let rows = rows.iter().map(|((work, clients, own), rounds)| Row {
+        scenario: work.0.clone(),
+        variant: work.1.clone(),
+        parameters: parameters(*work, own),
+        clients: *clients,
+        cells: by_key(rounds.iter().map(|record| (target(record), *record)))
+            .into_iter()
+            .map(|(target, rounds)| Cell::of(target, &rounds))
+            .collect(),
+    });
+    rows.collect()
+}
 
-    fn cells(&self) -> Vec<Cell> {
-        let cells = self.targets.iter();
-        cells
-            .map(|(target, rounds)| Cell::of(target, rounds))
-            .collect()
+/// The demonstration uses other ports each time; its addresses count as the same.
+fn address(record: &Record) -> &str {
+    if record.conditions.stand.is_empty() {
+        &record.address
+    } else {
+        "the demonstration"
     }
+}
+
+/// All cells with their rows.
+pub(crate) fn cells(rows: &[Row]) -> impl Iterator<Item = (&Row, &Cell)> {
+    rows.iter()
+        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
 }
 
 impl Row {
@@ -198,14 +165,14 @@ impl Row {
         known.find(|known| known.name == self.scenario)
     }
 
-    fn of(record: &Record) -> Self {
-        Self {
-            scenario: record.scenario.clone(),
-            variant: record.variant.clone(),
-            parameters: String::new(),
-            clients: record.clients,
-            cells: Vec::new(),
-        }
+    /// Name of the first target, with which the others are compared.
+    pub(crate) fn base(&self) -> &str {
+        self.cells.first().map_or("", |cell| &cell.target)
+    }
+
+    /// Plural name of a unit of work.
+    pub(crate) fn unit(&self) -> &'static str {
+        self.definition().map_or("units", |known| known.unit)
     }
 
     /// Name of the variant, with the parameters that distinguish it from others of the same name.
@@ -214,6 +181,12 @@ impl Row {
             "" => self.variant.clone(),
             parameters => format!("{} ({parameters})", self.variant),
         }
+    }
+
+    /// The name of the runs of a target: `hot-row hinted, 256 clients, paceline`.
+    pub(crate) fn run(&self, cell: &Cell) -> String {
+        let (label, clients) = (self.label(), show::clients(self.clients));
+        format!("{} {label}, {clients}, {}", self.scenario, cell.target)
     }
 
     /// The ratio of the cell's rate to that of the first target.
@@ -225,11 +198,11 @@ impl Row {
 }
 
 impl Cell {
-    fn of(target: &str, rounds: &[&Record]) -> Self {
+    fn of(target: String, rounds: &[&Record]) -> Self {
         let figures = || rounds.iter().map(|record| record.figures());
         let ran: Vec<&Ran> = figures().filter_map(Result::ok).collect();
         Self {
-            target: target.to_owned(),
+            target,
             figures: Figures::of(&ran).map(|figures| Figures {
                 open_loop: rounds.iter().any(|record| record.conditions.rate.is_some()),
                 ended_early: rounds.iter().filter(|record| record.ended_early()).count(),
@@ -238,11 +211,22 @@ impl Cell {
             failed: figures().filter_map(Result::err).collect(),
         }
     }
+
+    /// Each distinct reason for rounds without figures, and the number of these rounds.
+    pub(crate) fn reasons(&self) -> Vec<(&String, usize)> {
+        let reasons = by_key(self.failed.iter().map(|why| (why, ())));
+        let count = |(why, rounds): (_, Vec<()>)| (why, rounds.len());
+        reasons.into_iter().map(count).collect()
+    }
+
+    /// The result of every check that does not hold.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = &String> {
+        self.figures.iter().flat_map(|figures| &figures.broken)
+    }
 }
 
 impl Figures {
     fn of(ran: &[&Ran]) -> Option<Self> {
-        let all = |of: fn(&Ran) -> f64| Spread::of(ran.iter().map(|ran| of(ran)).collect());
         let latency = |of: fn(&Latency) -> u64| {
             let done = ran.iter().filter(|ran| ran.units > 0);
             Spread::of(done.map(|ran| of(&ran.latency) as f64).collect())
@@ -256,7 +240,14 @@ impl Figures {
             .collect();
         let last = ran.iter().rev().find_map(|ran| ran.check.as_ref());
         let check = broken.first().or(last.map(|check| &check.says));
-        let rate = all(|ran| ran.rate)?;
+        let rate = Spread::of(ran.iter().map(|ran| ran.rate).collect())?;
+        let turns = ran
+            .iter()
+            .filter_map(|ran| ran.open_loop)
+            .reduce(|mut all, one| {
+                all.add(one);
+                all
+            });
         Some(Self {
             rounds: ran.len(),
             rate,
@@ -276,10 +267,7 @@ impl Figures {
             interrupted: ran.iter().filter(|ran| ran.interrupted).count(),
             ended_early: 0,
             open_loop: false,
-            turns: ran
-                .iter()
-                .filter_map(|ran| ran.open_loop)
-                .reduce(|a, b| a + b),
+            turns,
         })
     }
 
@@ -312,6 +300,15 @@ fn mean_group(ran: &Ran) -> Option<f64> {
 }
 
 impl Spread {
+    /// The spread of a single value.
+    pub(crate) fn exact(value: f64) -> Self {
+        Self {
+            median: value,
+            min: value,
+            max: value,
+        }
+    }
+
     /// Computes the spread of at least one value.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);

@@ -3,9 +3,8 @@
 use crate::circumstances;
 use crate::record::Record;
 use crate::show;
-use crate::summary::{Cell, Row, Spread, summarize};
+use crate::summary::{Cell, NO_CHECK, Row, Spread, cells, summarize};
 use crate::validity;
-use crate::workload::Scenario;
 use std::fmt::Write as _;
 
 /// Escape sequences for a failed check.
@@ -17,12 +16,15 @@ pub fn table(records: &[Record], colours: bool) -> String {
     let mut out = String::new();
     let mut last = "";
     for row in &rows {
-        let scenario = row.definition();
         if row.scenario != last {
             last = &row.scenario;
-            write_scenario(&mut out, scenario, &row.scenario);
+            // Writing to a String does not fail; here and below.
+            let _ = match row.definition() {
+                Some(known) => writeln!(out, "\n{}: {}", known.title, known.about),
+                None => writeln!(out, "\n{last}"),
+            };
         }
-        write_row(&mut out, scenario, row);
+        write_row(&mut out, row);
     }
     write_origin(&mut out, records);
     write_verdict(&mut out, &rows, colours);
@@ -36,31 +38,22 @@ pub fn all_hold(records: &[Record]) -> bool {
         .all(|record| record.figures().is_ok_and(|ran| ran.broken().is_none()))
 }
 
-fn write_scenario(out: &mut String, scenario: Option<&Scenario>, name: &str) {
-    // Writing to a String does not fail; here and below.
-    let _ = match scenario {
-        Some(known) => writeln!(out, "\n{}: {}", known.title, known.about),
-        None => writeln!(out, "\n{name}"),
-    };
+/// A line of figures: name, rate, p50, p99, ratio and size of groups.
+fn line([name, rate, p50, p99, times, group]: [&str; 6]) -> String {
+    format!("{name:<36}{rate:>14}{p50:>11}{p99:>11}{times:>14}{group:>9}")
 }
 
-fn write_row(out: &mut String, scenario: Option<&Scenario>, row: &Row) {
-    let unit = scenario.map_or("units", |known| known.unit);
-    let base = row.cells.first().map_or("", |cell| cell.target.as_str());
-    let title = format!(
-        "{}, {} clients",
-        row.label(),
-        show::count(row.clients as u64)
-    );
-    let _ = writeln!(
-        out,
-        "  {title:<34}{:>14}{:>11}{:>11}{:>14}{:>9}",
-        format!("{unit}/s"),
+fn write_row(out: &mut String, row: &Row) {
+    let clients = show::count(row.clients as u64);
+    let heads = line([
+        &format!("  {}, {clients} clients", row.label()),
+        &format!("{}/s", row.unit()),
         "p50",
         "p99",
-        format!("× {base}"),
+        &format!("× {}", row.base()),
         "group",
-    );
+    ]);
+    let _ = writeln!(out, "{heads}");
     for cell in &row.cells {
         write_cell(out, row, cell);
     }
@@ -81,28 +74,19 @@ fn write_cell(out: &mut String, row: &Row, cell: &Cell) {
         (Some(says), true) => format!("✓ {says}"),
         (Some(says), false) => format!("✗ {says}"),
     };
-    let _ = writeln!(
-        out,
-        "    {:<32}{:>14}{:>11}{:>11}{:>14}{:>9}  {check}",
-        cell.target,
-        show::number(figures.rate.median),
-        duration(figures.p50),
-        duration(figures.p99),
-        times.map_or_else(String::new, show::times),
-        figures.group.map_or_else(String::new, show::number),
-    );
+    let shown = line([
+        &format!("    {}", cell.target),
+        &show::number(figures.rate.median),
+        &duration(figures.p50),
+        &duration(figures.p99),
+        &times.map_or_else(String::new, show::times),
+        &figures.group.map_or_else(String::new, show::number),
+    ]);
+    let _ = writeln!(out, "{shown}  {check}");
     if figures.rounds > 1 {
-        let _ = writeln!(
-            out,
-            "    {:<32}{:>14} in {} rounds",
-            "",
-            format!(
-                "{} – {}",
-                show::number(figures.rate.min),
-                show::number(figures.rate.max)
-            ),
-            figures.rounds
-        );
+        let [min, max] = [figures.rate.min, figures.rate.max].map(show::number);
+        let (range, rounds) = (format!("{min} – {max}"), figures.rounds);
+        let _ = writeln!(out, "{:<36}{range:>14} in {rounds} rounds", "");
     }
     for note in notes(cell) {
         let _ = writeln!(out, "    {:<32}  {note}", "");
@@ -115,7 +99,11 @@ fn duration(latency: Option<Spread>) -> String {
 
 /// Remarks about a cell, a sentence each.
 fn notes(cell: &Cell) -> Vec<String> {
-    let mut notes = reasons(&cell.failed);
+    let reason = |(why, rounds)| match rounds {
+        1 => format!("did not run: {why}"),
+        _ => format!("did not run ({rounds} rounds): {why}"),
+    };
+    let mut notes: Vec<String> = cell.reasons().into_iter().map(reason).collect();
     let Some(figures) = &cell.figures else {
         return notes;
     };
@@ -136,22 +124,6 @@ fn notes(cell: &Cell) -> Vec<String> {
         notes.push(format!("{} interrupted", rounds(figures.interrupted)));
     }
     notes
-}
-
-/// Each distinct reason with the number of rounds that did not run because of it.
-fn reasons(failed: &[String]) -> Vec<String> {
-    let mut reasons: Vec<(&String, usize)> = Vec::new();
-    for why in failed {
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, times)) => *times += 1,
-            None => reasons.push((why, 1)),
-        }
-    }
-    let say = |(why, times)| match times {
-        1 => format!("did not run: {why}"),
-        _ => format!("did not run ({times} rounds): {why}"),
-    };
-    reasons.into_iter().map(say).collect()
 }
 
 /// One line with the machine and the settings that determine the cost of a commit.
@@ -175,40 +147,30 @@ fn write_origin(out: &mut String, records: &[Record]) {
 }
 
 fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {
-    let cells = || {
-        rows.iter()
-            .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
-    };
-    let figures = || cells().filter_map(|(_, cell)| cell.figures.as_ref());
+    let figures = || cells(rows).filter_map(|(_, cell)| cell.figures.as_ref());
     let (loud, quiet) = if colours { LOUD } else { ("", "") };
-    for (row, cell) in cells() {
-        let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
-        for says in broken {
+    for (row, cell) in cells(rows) {
+        for says in cell.broken() {
             let place = format!("{} {}, {}", row.scenario, row.label(), cell.target);
             let _ = writeln!(out, "\n{loud} CHECK FAILED {quiet} {place}: {says}");
         }
     }
-    let failed: usize = cells().map(|(_, cell)| cell.failed.len()).sum();
-    let is_checked = figures().any(|figures| figures.check.is_some());
-    let _ = match failed {
-        _ if !is_checked || figures().any(|figures| !figures.holds) => Ok(()),
-        0 => writeln!(
-            out,
-            "\nevery check holds: nothing was lost, nothing was done twice"
-        ),
-        1 => writeln!(
-            out,
-            "\nthe checks that were made hold, but 1 run did not run"
-        ),
-        runs => writeln!(
-            out,
-            "\nthe checks that were made hold, but {runs} runs did not run"
-        ),
-    };
+    let all_hold = figures().all(|figures| figures.holds);
+    if all_hold && figures().any(|figures| figures.check.is_some()) {
+        let failed: usize = cells(rows).map(|(_, cell)| cell.failed.len()).sum();
+        let runs = if failed == 1 { "run" } else { "runs" };
+        let _ = match failed {
+            0 => writeln!(
+                out,
+                "\nevery check holds: nothing was lost, nothing was done twice"
+            ),
+            _ => writeln!(
+                out,
+                "\nthe checks that were made hold, but {failed} {runs} did not run"
+            ),
+        };
+    }
     if figures().any(|figures| figures.check.is_none()) {
-        let _ = writeln!(
-            out,
-            "\nno check: only its author knows what a script should leave behind"
-        );
+        let _ = writeln!(out, "\n{NO_CHECK}");
     }
 }

@@ -30,15 +30,26 @@ pub enum Host {
 }
 
 impl Target {
+    /// A server on loopback that requires no password.
+    pub(crate) fn on_loopback(name: &str, port: u16, user: &str, database: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            host: Host::Tcp("127.0.0.1".to_owned()),
+            port,
+            user: user.to_owned(),
+            password: None,
+            database: database.to_owned(),
+        }
+    }
+
     /// Whether the target runs on this machine, so that its processor time can be read.
     pub(crate) fn is_local(&self) -> bool {
         match &self.host {
             Host::Unix(_) => true,
+            Host::Tcp(host) if host == "localhost" => true,
             Host::Tcp(host) => {
-                host == "localhost"
-                    || host
-                        .parse::<std::net::IpAddr>()
-                        .is_ok_and(|address| address.is_loopback())
+                let address = host.parse::<std::net::IpAddr>();
+                address.is_ok_and(|address| address.is_loopback())
             }
         }
     }

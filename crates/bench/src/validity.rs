@@ -16,17 +16,13 @@ impl Record {
     /// # Errors
     /// The reason why there are no valid figures: the run could not be executed, or it measured nothing.
     pub fn figures(&self) -> Result<&Ran, String> {
-        match &self.result {
-            RunResult::Failed { why } => Err(why.clone()),
-            RunResult::Ran(ran) if ran.broken().is_some() => Ok(ran),
-            RunResult::Ran(ran) => match self
-                .lost_prepared_statements(ran)
-                .or_else(|| measured_nothing(ran))
-            {
-                Some(why) => Err(why),
-                None => Ok(ran),
-            },
-        }
+        let ran = match &self.result {
+            RunResult::Failed { why } => return Err(why.clone()),
+            RunResult::Ran(ran) if ran.broken().is_some() => return Ok(ran),
+            RunResult::Ran(ran) => ran,
+        };
+        let why = self.lost_prepared_statements(ran);
+        why.or_else(|| measured_nothing(ran)).map_or(Ok(ran), Err)
     }
 
     /// The reason if a pooler switches server connections between transactions without support for prepared statements.
@@ -56,10 +52,9 @@ pub(crate) fn failed_turns(errors: &BTreeMap<String, Errors>) -> Option<String> 
         1 => "1 turn failed".to_owned(),
         _ => format!("{} turns failed", show::count(all)),
     };
-    let most = if errors.len() > 1 {
-        ", most of them"
-    } else {
-        ""
+    let most = match errors.len() {
+        1 => "",
+        _ => ", most of them",
     };
     Some(format!("{turns}{most}: {}", largest.first))
 }
@@ -68,17 +63,14 @@ pub(crate) fn failed_turns(errors: &BTreeMap<String, Errors>) -> Option<String> 
 fn measured_nothing(ran: &Ran) -> Option<String> {
     let failed = failed_turns(&ran.errors);
     let failed = failed.map_or_else(String::new, |failed| format!("; {failed}"));
-    match ran.units {
-        _ if ran.seconds <= 0.0 && ran.interrupted => {
-            Some("interrupted before anything was measured".to_owned())
-        }
-        _ if ran.seconds <= 0.0 => Some(format!(
-            "nothing was left to do when the warm-up was over: give it more (--rows) or a shorter --warmup{failed}"
-        )),
-        0 => Some(format!(
-            "no unit was done in {}{failed}",
-            show::duration(ran.seconds * 1e6)
-        )),
-        _ => None,
+    if ran.seconds <= 0.0 && ran.interrupted {
+        return Some("interrupted before anything was measured".to_owned());
     }
+    if ran.seconds <= 0.0 {
+        return Some(format!(
+            "nothing was left to do when the warm-up was over: give it more (--rows) or a shorter --warmup{failed}"
+        ));
+    }
+    let time = show::duration(ran.seconds * 1e6);
+    (ran.units == 0).then(|| format!("no unit was done in {time}{failed}"))
 }

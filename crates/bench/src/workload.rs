@@ -1,9 +1,9 @@
 //! The workloads: the five scenarios, a file or folder each, and what they share.
 
 mod bench_lock;
-mod client;
 mod edges;
 mod hot_row;
+mod interface;
 mod keyed_read;
 mod queue;
 mod scenario;
@@ -14,8 +14,7 @@ mod tables;
 mod tests;
 mod values;
 
-pub(crate) use client::{Client, Pending, Turn};
-pub(crate) use scenario::{Outcome, Workload};
+pub(crate) use interface::{AnyClient, AnyWorkload, Client, Outcome, Turn, Workload};
 pub use scenario::{Scenario, Sizes, Variant};
 
 /// The scenarios, in the order in which they run.

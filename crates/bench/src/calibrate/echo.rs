@@ -1,7 +1,7 @@
 //! A server that speaks PostgreSQL's protocol and does no work. It answers every statement with `UPDATE 1`.
 
-use crate::target::{Host, Target};
-use bytes::BytesMut;
+use crate::target::Target;
+use bytes::{Buf, BytesMut};
 use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend::tag;
 use paceline_wire::{Frames, WireError, frame, startup};
@@ -58,14 +58,7 @@ impl Echo {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            name: "echo".to_owned(),
-            host: Host::Tcp(self.address.ip().to_string()),
-            port: self.address.port(),
-            user: "lab".to_owned(),
-            password: None,
-            database: "lab".to_owned(),
-        }
+        Target::on_loopback("echo", self.address.port(), "lab", "lab")
     }
 }
 
@@ -92,32 +85,24 @@ async fn accept(listener: TcpListener) {
 async fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
-    greet(&mut stream, &mut input, &mut out).await?;
+    let mut is_logged_in = false;
     loop {
-        let Some(rest) = answer(&input, &mut out).map_err(io::Error::other)? else {
-            return Ok(());
-        };
-        let taken = input.len() - rest;
-        let _ = input.split_to(taken);
+        if is_logged_in {
+            let Some(rest) = answer(&input, &mut out).map_err(io::Error::other)? else {
+                return Ok(());
+            };
+            input.advance(input.len() - rest);
+        } else if let Some((_, len)) = startup::read(&input).map_err(io::Error::other)? {
+            // Accepts a login without authentication.
+            is_logged_in = true;
+            input.advance(len);
+            backend::write_authentication_ok(&mut out);
+            Status::Idle.write(&mut out);
+        }
         stream.write_all_buf(&mut out).await?;
         input.reserve(READ_BYTES);
         if stream.read_buf(&mut input).await? == 0 {
             return Ok(());
-        }
-    }
-}
-
-/// Accepts a login without authentication.
-async fn greet(stream: &mut TcpStream, input: &mut BytesMut, out: &mut BytesMut) -> io::Result<()> {
-    loop {
-        if let Some((_, len)) = startup::read(input).map_err(io::Error::other)? {
-            let _ = input.split_to(len);
-            backend::write_authentication_ok(out);
-            Status::Idle.write(out);
-            return Ok(());
-        }
-        if stream.read_buf(input).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
 }

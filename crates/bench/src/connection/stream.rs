@@ -1,12 +1,13 @@
 //! A TCP or Unix socket. All sockets of a thread share one read buffer, because there may be thousands of them.
 
 use crate::target::{Host, Target};
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, ReadBuf};
+use std::task::{Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Maximum number of bytes per read.
@@ -16,53 +17,39 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
+trait Socket: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Debug + Send + Unpin> Socket for T {}
+
 #[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+pub(super) struct Stream(Box<dyn Socket>);
 
 impl Stream {
     pub(super) async fn connect(target: &Target) -> io::Result<Self> {
-        match &target.host {
+        Ok(Self(match &target.host {
             Host::Tcp(host) => {
                 let stream = TcpStream::connect((host.as_str(), target.port)).await?;
                 stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                Box::new(stream)
             }
             Host::Unix(folder) => {
                 let path = folder.join(format!(".s.PGSQL.{}", target.port));
-                Ok(Self::Unix(UnixStream::connect(path).await?))
+                Box::new(UnixStream::connect(path).await?)
             }
-        }
+        }))
     }
 
     /// Writes all of `buf` and empties it.
-    pub(super) async fn write_all(&self, buf: &mut BytesMut) -> io::Result<()> {
-        while buf.has_remaining() {
-            let written = match self {
-                Self::Tcp(stream) => stream.try_write(buf),
-                Self::Unix(stream) => stream.try_write(buf),
-            };
-            match written {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(len) => buf.advance(len),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self {
-                    Self::Tcp(stream) => stream.writable().await?,
-                    Self::Unix(stream) => stream.writable().await?,
-                },
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    pub(super) async fn write_all(&mut self, buf: &mut BytesMut) -> io::Result<()> {
+        self.0.write_all_buf(buf).await
     }
 
     /// Waits for bytes and passes them to `take`. At the end of the stream the error is [`io::ErrorKind::UnexpectedEof`].
+    /// tokio treats a socket as empty if a read did not fill the buffer: another attempt would cost a system call per answer.
     pub(super) async fn read<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> io::Result<T> {
         std::future::poll_fn(|context| {
             SCRATCH.with_borrow_mut(|scratch| {
                 let mut buf = ReadBuf::new(scratch);
-                ready!(self.poll_read(context, &mut buf))?;
+                ready!(Pin::new(&mut self.0).poll_read(context, &mut buf))?;
                 Poll::Ready(match buf.filled() {
                     [] => Err(io::ErrorKind::UnexpectedEof.into()),
                     bytes => Ok(take(bytes)),
@@ -70,18 +57,5 @@ impl Stream {
             })
         })
         .await
-    }
-
-    /// Uses tokio's read, which treats a socket as empty if a read did not fill the buffer. Another attempt would cost one
-    /// system call per answer.
-    fn poll_read(
-        &mut self,
-        context: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buf),
-        }
     }
 }

@@ -63,14 +63,8 @@ fn login(answer: &[u8]) -> Failure {
         .build();
     runtime.unwrap().block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let target = Target {
-            name: "brief".to_owned(),
-            host: crate::target::Host::Tcp("127.0.0.1".to_owned()),
-            port: listener.local_addr().unwrap().port(),
-            user: "nobody".to_owned(),
-            password: None,
-            database: "nothing".to_owned(),
-        };
+        let port = listener.local_addr().unwrap().port();
+        let target = Target::on_loopback("brief", port, "nobody", "nothing");
         let answers = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut startup = [0; 1_024];

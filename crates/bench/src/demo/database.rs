@@ -1,7 +1,7 @@
 //! The database of the demonstration in which scripts run. It is empty at the start, and the lab drops only a database
 //! that it created.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 
 pub(super) const NAME: &str = "paceline_script";
 /// The comment that marks a database that the lab created.
@@ -11,14 +11,14 @@ const MARK: &str = "made by paceline bench; dropped by it, too";
 ///
 /// # Errors
 /// Those of the server; a database of this name exists that the lab did not create.
-pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
+pub(super) async fn make_empty(conn: &mut Connection) -> Result<()> {
     if is_foreign(conn).await? {
-        return Err(Failure::Refused {
-            sqlstate: "42P04".to_owned(),
-            message: format!(
+        return Err(Failure::refused(
+            "42P04",
+            format!(
                 "the database {NAME} exists, and paceline bench did not make it; rename it, or choose another --data-dir"
             ),
-        });
+        ));
     }
     // These statements cannot run in a transaction, and a query string with several statements is one.
     for sql in [
@@ -26,13 +26,13 @@ pub(super) async fn make_empty(conn: &mut Connection) -> Result<(), Failure> {
         format!("CREATE DATABASE {NAME}"),
         format!("COMMENT ON DATABASE {NAME} IS '{MARK}'"),
     ] {
-        conn.query(&sql).await?;
+        conn.execute(&sql).await?;
     }
     Ok(())
 }
 
 /// Whether a database of this name exists without the mark.
-async fn is_foreign(conn: &mut Connection) -> Result<bool, Failure> {
+async fn is_foreign(conn: &mut Connection) -> Result<bool> {
     let sql = format!(
         "SELECT count(*) FROM pg_catalog.pg_database WHERE datname = '{NAME}' \
          AND pg_catalog.shobj_description(oid, 'pg_database') IS DISTINCT FROM '{MARK}'"
@@ -43,18 +43,11 @@ async fn is_foreign(conn: &mut Connection) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Host, Target};
+    use crate::target::Target;
     use paceline_postgres::{Options, Server};
 
     fn target(server: &Server, database: &str) -> Target {
-        Target {
-            name: "direct".to_owned(),
-            host: Host::Tcp("127.0.0.1".to_owned()),
-            port: server.port(),
-            user: server.superuser().to_owned(),
-            password: None,
-            database: database.to_owned(),
-        }
+        Target::on_loopback("direct", server.port(), server.superuser(), database)
     }
 
     /// Runs `sql` in the database and returns the number of user tables.

@@ -1,6 +1,7 @@
 //! The results of a load.
 
 use crate::connection::Failure;
+use crate::record::{Errors, Latency, OpenLoop};
 use crate::workload::Outcome;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -18,14 +19,12 @@ pub(crate) struct Measured {
     pub(crate) done: u64,
     /// The measured time. It is shorter than requested if the run was stopped.
     pub(crate) lasted: Duration,
-    /// Number of turns that were due within the measured time.
-    pub(crate) offered: u64,
-    /// Number of turns at a fixed rate that were due but not answered when the measured time ended.
-    pub(crate) behind: u64,
+    /// Turns that were due within the measured time; only those at a fixed rate can be behind.
+    pub(crate) open_loop: OpenLoop,
     /// Latencies of the completed turns, and the ages of the turns that were behind, in microseconds.
-    pub(crate) latency: Histogram<u64>,
-    /// Failed turns by [`Failure::kind`], including the warm-up: their number and the message of the first.
-    pub(crate) errors: BTreeMap<String, (u64, String)>,
+    pub(super) histogram: Histogram<u64>,
+    /// Failed turns by [`Failure::kind`], including the warm-up.
+    pub(crate) errors: BTreeMap<String, Errors>,
     /// The answers that clients received in the whole run.
     pub(crate) outcome: Outcome,
 }
@@ -34,13 +33,12 @@ impl Measured {
     pub(super) fn nothing() -> Self {
         let micros_max = u64::try_from(LATENCY_MAX.as_micros()).unwrap_or(u64::MAX);
         // Fails only for invalid bounds or digits.
-        let latency = Histogram::new_with_bounds(1, micros_max, DIGITS);
+        let histogram = Histogram::new_with_bounds(1, micros_max, DIGITS);
         Self {
             done: 0,
-            offered: 0,
-            behind: 0,
+            open_loop: OpenLoop::default(),
             lasted: Duration::ZERO,
-            latency: latency.unwrap_or_else(|error| unreachable!("{error}")),
+            histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
             errors: BTreeMap::new(),
             outcome: Outcome::default(),
         }
@@ -54,6 +52,19 @@ impl Measured {
         }
     }
 
+    /// The quantiles of the latency.
+    pub(crate) fn latency(&self) -> Latency {
+        let at = |quantile| self.histogram.value_at_quantile(quantile);
+        Latency {
+            mean: self.histogram.mean(),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.histogram.max(),
+        }
+    }
+
     /// Records a turn that ended within the measured time.
     pub(super) fn record(&mut self, took: Duration) {
         self.done += 1;
@@ -62,24 +73,31 @@ impl Measured {
 
     pub(super) fn record_latency(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.latency.saturating_record(micros.max(1));
+        self.histogram.saturating_record(micros.max(1));
     }
 
     pub(super) fn record_failure(&mut self, failure: &Failure) {
-        let error = self.errors.entry(failure.kind().to_owned());
-        error.or_insert_with(|| (0, failure.to_string())).0 += 1;
+        self.add_errors(failure.kind(), 1, || failure.to_string());
+    }
+
+    fn add_errors(&mut self, kind: &str, count: u64, first: impl FnOnce() -> String) {
+        let errors = self.errors.entry(kind.to_owned());
+        let new = || Errors {
+            count: 0,
+            first: first(),
+        };
+        errors.or_insert_with(new).count += count;
     }
 
     /// Adds the results of another thread.
     pub(super) fn add(&mut self, other: Measured) {
         self.done += other.done;
-        self.offered += other.offered;
-        self.behind += other.behind;
+        self.open_loop.add(other.open_loop);
         self.lasted = self.lasted.max(other.lasted);
         // Fails only if the bounds differ.
-        let _ = self.latency.add(&other.latency);
-        for (kind, (count, message)) in other.errors {
-            self.errors.entry(kind).or_insert_with(|| (0, message)).0 += count;
+        let _ = self.histogram.add(&other.histogram);
+        for (kind, Errors { count, first }) in other.errors {
+            self.add_errors(&kind, count, || first);
         }
         self.outcome.acknowledged += other.outcome.acknowledged;
         self.outcome.unknown += other.outcome.unknown;

@@ -1,12 +1,11 @@
-//! The parameters of a load.
+//! The parameters of a load, and its state that other tasks read while it runs.
 
 use super::arrivals::Arrivals;
-use crate::workload::Client;
-use rand::rngs::StdRng;
+use crate::connection::Failure;
+use crate::interrupt::Interrupt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-/// Creates the client with this number, counted from 0. The generator supplies all random numbers of the client.
-pub(crate) type MakeClient = dyn Fn(usize, StdRng) -> Box<dyn Client> + Send + Sync;
 
 /// Number of clients, duration and arrivals of a load.
 #[derive(Debug, Clone)]
@@ -15,8 +14,6 @@ pub(crate) struct LoadOptions {
     pub(crate) clients: usize,
     /// Number of threads that the clients share.
     pub(crate) threads: usize,
-    /// Number of connections that the clients share; `None` gives each client its own.
-    pub(crate) shared_connections: Option<usize>,
     /// Time before the measurement begins.
     pub(crate) warmup: Duration,
     /// Time of the measurement.
@@ -29,19 +26,43 @@ pub(crate) struct LoadOptions {
 
 impl LoadOptions {
     /// The number of threads to start: each has at least one client and, if connections are shared, at least one connection.
-    pub(super) fn threads(&self) -> usize {
-        let connections = self.shared_connections.unwrap_or(usize::MAX);
+    pub(super) fn threads(&self, shared_connections: Option<usize>) -> usize {
+        let connections = shared_connections.unwrap_or(usize::MAX);
         self.threads.min(self.clients).min(connections).max(1)
     }
 }
 
-/// The signal for which connected clients wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// Not all clients are connected yet.
-    Wait,
-    /// The clients begin; the time counts from this instant.
-    At(Instant),
-    /// The run does not start: a client could not connect, or the run was stopped.
-    Cancelled,
+/// Counters of a load, and the signal that stops it.
+#[derive(Debug, Default)]
+pub(crate) struct RunStatus {
+    /// When all clients were connected and began; unset before.
+    pub(crate) started: OnceLock<Instant>,
+    /// Why the first client that could not connect could not; the run never begins then.
+    pub(crate) refused: OnceLock<Failure>,
+    /// Number of connected clients.
+    pub(crate) connected: AtomicUsize,
+    /// Number of completed turns, including the warm-up.
+    pub(crate) done: AtomicU64,
+    /// Total duration of the completed turns, in microseconds.
+    pub(crate) micros: AtomicU64,
+    /// Number of failed turns.
+    pub(crate) failed: AtomicU64,
+    /// Ends the run early.
+    pub(crate) stop: Interrupt,
+}
+
+impl RunStatus {
+    pub(crate) fn new(stop: Interrupt) -> Self {
+        Self {
+            stop,
+            ..Self::default()
+        }
+    }
+
+    /// Counts a completed turn.
+    pub(super) fn done(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
 }

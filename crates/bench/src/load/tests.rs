@@ -4,9 +4,9 @@ use super::*;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::target::Host;
-use crate::workload::{Client, Pending, Turn};
+use crate::workload::{Client, Turn, Workload};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Far longer than any test.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -21,29 +21,29 @@ struct Script {
     stop: Interrupt,
 }
 
-struct Actor {
-    script: Arc<Script>,
-    turns: std::vec::IntoIter<Turn>,
-}
+impl Workload for Arc<Script> {
+    /// The number of turns that the client has taken.
+    type Memory = usize;
 
-impl Client for Actor {
-    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let turn = self.turns.next();
-            let last_turns = &self.script.last_turns;
-            if turn.is_none() {
-                while last_turns.lock().unwrap().len() + 1 < self.script.turns.len() {
-                    tokio::task::yield_now().await;
-                }
+    async fn turn(
+        &self,
+        client: &mut Client<usize>,
+        _session: &mut Session,
+    ) -> Result<Turn, Failure> {
+        let turn = self.turns[client.number].get(client.memory).copied();
+        client.memory += 1;
+        if turn.is_none() {
+            while self.last_turns.lock().unwrap().len() + 1 < self.turns.len() {
+                tokio::task::yield_now().await;
             }
-            if turn.is_none_or(|turn| turn == Turn::Finished) {
-                last_turns.lock().unwrap().push(Instant::now());
-            }
-            if turn.is_none() {
-                self.script.stop.set();
-            }
-            Ok(turn.unwrap_or(Turn::Idle))
-        })
+        }
+        if turn.is_none_or(|turn| turn == Turn::Finished) {
+            self.last_turns.lock().unwrap().push(Instant::now());
+        }
+        if turn.is_none() {
+            self.stop.set();
+        }
+        Ok(turn.unwrap_or(Turn::Idle))
     }
 
     fn connects_itself(&self) -> bool {
@@ -56,7 +56,6 @@ fn load() -> LoadOptions {
     LoadOptions {
         clients: 1,
         threads: 1,
-        shared_connections: None,
         warmup: Duration::ZERO,
         duration: HOUR,
         arrivals: Arrivals::Closed {
@@ -66,17 +65,13 @@ fn load() -> LoadOptions {
     }
 }
 
-fn measure(clients: Arc<MakeClient>, load: &LoadOptions, status: &Arc<RunStatus>) -> Measured {
+fn measure(workload: impl Workload, load: &LoadOptions, status: &Arc<RunStatus>) -> Measured {
     let nowhere = Arc::new(Target {
-        name: "nowhere".to_owned(),
         host: Host::Unix("/nowhere".into()),
-        port: 1,
-        user: "nobody".to_owned(),
-        password: None,
-        database: "nothing".to_owned(),
+        ..Target::on_loopback("nowhere", 1, "nobody", "nothing")
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let run = run(clients, &nowhere, load, status);
+    let run = run(Arc::new(workload), &nowhere, load, status);
     runtime.unwrap().block_on(run).unwrap()
 }
 
@@ -92,14 +87,7 @@ fn act(turns: &[&[Turn]], threads: usize) -> (Measured, Instant, Instant) {
         ..load()
     };
     let status = Arc::new(RunStatus::new(script.stop.clone()));
-    let of_clients = Arc::clone(&script);
-    let clients: Arc<MakeClient> = Arc::new(move |number, _| {
-        Box::new(Actor {
-            script: Arc::clone(&of_clients),
-            turns: of_clients.turns[number].clone().into_iter(),
-        })
-    });
-    let measured = measure(clients, &load, &status);
+    let measured = measure(Arc::clone(&script), &load, &status);
     let last_turns = script.last_turns.lock().unwrap();
     let last = last_turns.iter().max();
     let started = *status.started.get().unwrap();
@@ -136,12 +124,12 @@ fn the_measured_time_continues_while_a_client_works() {
 /// A client whose turn takes longer than the run.
 struct Slow(Duration);
 
-impl Client for Slow {
-    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async {
-            tokio::time::sleep(self.0).await;
-            Ok(Turn::Done)
-        })
+impl Workload for Slow {
+    type Memory = ();
+
+    async fn turn(&self, _: &mut Client<()>, _: &mut Session) -> Result<Turn, Failure> {
+        tokio::time::sleep(self.0).await;
+        Ok(Turn::Done)
     }
 
     fn connects_itself(&self) -> bool {
@@ -158,14 +146,14 @@ fn turns_that_were_due_without_an_answer_are_counted() {
     };
     let turn = load.duration;
     let status = Arc::new(RunStatus::new(Interrupt::default()));
-    let measured = measure(Arc::new(move |_, _| Box::new(Slow(turn))), &load, &status);
+    let measured = measure(Slow(turn), &load, &status);
     // The first turn ended too late, and the others never began.
     assert_eq!((measured.done, measured.outcome.acknowledged), (0, 1));
-    assert!(measured.behind > 10, "{measured:?}");
-    assert_eq!(measured.offered, measured.behind);
-    assert_eq!(measured.latency.len(), measured.behind);
+    assert!(measured.open_loop.behind > 10, "{measured:?}");
+    assert_eq!(measured.open_loop.offered, measured.open_loop.behind);
+    assert_eq!(measured.histogram.len(), measured.open_loop.behind);
     // The oldest turn has the age of the run, the youngest was due at its end.
-    assert!(measured.latency.max() > 25_000 && measured.latency.min() < 25_000);
+    assert!(measured.histogram.max() > 25_000 && measured.histogram.min() < 25_000);
 }
 
 #[test]
@@ -174,10 +162,9 @@ fn each_thread_has_a_client_and_a_connection() {
         let load = LoadOptions {
             threads,
             clients,
-            shared_connections,
             ..load()
         };
-        load.threads()
+        load.threads(shared_connections)
     };
     assert_eq!(threads(4, 100, None), 4);
     assert_eq!(threads(4, 3, None), 3);
@@ -188,13 +175,13 @@ fn each_thread_has_a_client_and_a_connection() {
 /// A client whose login is rejected.
 struct Outcast;
 
-impl Client for Outcast {
-    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async {
-            Err(Failure::NotAdmitted {
-                sqlstate: "53300".to_owned(),
-                message: "too many clients".to_owned(),
-            })
+impl Workload for Outcast {
+    type Memory = ();
+
+    async fn turn(&self, _: &mut Client<()>, _: &mut Session) -> Result<Turn, Failure> {
+        Err(Failure::NotAdmitted {
+            sqlstate: "53300".to_owned(),
+            message: "too many clients".to_owned(),
         })
     }
 
@@ -210,8 +197,8 @@ fn a_rejected_client_pauses_before_it_tries_again() {
         ..load()
     };
     let status = Arc::new(RunStatus::new(Interrupt::default()));
-    let measured = measure(Arc::new(|_, _| Box::new(Outcast)), &load, &status);
+    let measured = measure(Outcast, &load, &status);
     // It tries immediately, and again after each pause within the run.
-    assert!((1..=3).contains(&measured.errors["53300"].0));
+    assert!((1..=3).contains(&measured.errors["53300"].count));
     assert_eq!(measured.outcome.unknown, 0);
 }

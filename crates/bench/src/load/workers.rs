@@ -2,22 +2,21 @@
 
 use super::arrivals::Schedule;
 use super::measured::Measured;
-use super::options::{LoadOptions, MakeClient, Start};
-use super::status::RunStatus;
-use crate::connection::Failure;
+use super::options::{LoadOptions, RunStatus};
+use crate::connection::{Failure, Result};
 use crate::interrupt::TimeLimit;
 use crate::session::{Pool, Session};
 use crate::target::Target;
-use crate::workload::{Client, Turn};
+use crate::workload::{AnyClient, AnyWorkload, Turn};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, LocalSet};
 
 /// Maximum number of concurrent logins per thread: the listen queue of a server is short.
 const LOGINS_MAX: usize = 64;
@@ -30,7 +29,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A thread of the load.
 pub(super) struct Worker {
-    pub(super) clients: Arc<MakeClient>,
+    pub(super) workload: Arc<dyn AnyWorkload>,
     pub(super) target: Arc<Target>,
     pub(super) options: LoadOptions,
     pub(super) status: Arc<RunStatus>,
@@ -38,60 +37,64 @@ pub(super) struct Worker {
     pub(super) numbers: Vec<usize>,
     /// Number of connections that these clients share; `None` gives each its own.
     pub(super) shared: Option<usize>,
-    pub(super) started: watch::Receiver<Start>,
+    /// Holds back all threads until each has connected its clients.
+    pub(super) barrier: Arc<Barrier>,
 }
 
 impl Worker {
-    /// Connects all clients, reports that to `at_start`, waits for the start signal and runs the clients to the end.
-    pub(super) fn run(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
+    /// Connects all clients, waits for the other threads and runs the clients to the end.
+    pub(super) fn run(self) -> Measured {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let runtime = match runtime {
-            Ok(runtime) => runtime,
+        match runtime {
+            Ok(runtime) => LocalSet::new().block_on(&runtime, self.work()),
             Err(error) => {
-                // The receiver is gone if the run was interrupted.
-                let _ = at_start.send(Err(Failure::Unreachable(error.to_string())));
-                return Measured::nothing();
+                self.start(Err(Failure::Unreachable(error.to_string())));
+                Measured::nothing()
             }
-        };
-        tokio::task::LocalSet::new().block_on(&runtime, self.work(at_start))
+        }
     }
 
-    async fn work(self, at_start: oneshot::Sender<Result<(), Failure>>) -> Measured {
-        let pool = self
-            .shared
-            .map(|connections| Rc::new(Pool::new(connections)));
+    /// Returns when the run began. It does not begin if a client of any thread could not connect, or if it was stopped.
+    fn start(&self, connected: Result<()>) -> Option<Instant> {
+        let status = &self.status;
+        if let Err(failure) = connected {
+            // Only the first failure counts.
+            let _ = status.refused.set(failure);
+        }
+        let is_leader = self.barrier.wait().is_leader();
+        if is_leader && status.refused.get().is_none() && !status.stop.is_set() {
+            status.started.get_or_init(Instant::now);
+        }
+        self.barrier.wait();
+        status.started.get().copied()
+    }
+
+    async fn work(self) -> Measured {
+        let pool = self.shared.map(|most| Rc::new(Pool::new(most)));
+        let mut clients = Vec::with_capacity(self.numbers.len());
         let connected = tokio::select! {
-            connected = self.connect(pool.as_ref()) => connected,
-            () = self.status.stop.requested() => return Measured::nothing(),
+            connected = self.connect(pool.as_ref(), &mut clients) => connected,
+            () = self.status.stop.requested() => Ok(()),
         };
-        let clients = match connected {
-            Ok(clients) => clients,
-            Err(failure) => {
-                let _ = at_start.send(Err(failure));
-                return Measured::nothing();
-            }
-        };
-        let _ = at_start.send(Ok(()));
-        let mut started = self.started.clone();
-        let start = started.wait_for(|start| *start != Start::Wait).await;
-        let Ok(Start::At(start)) = start.map(|start| *start) else {
+        let Some(start) = self.start(connected) else {
             return Measured::nothing();
         };
-        let measured = Rc::new(RefCell::new(Measured::nothing()));
-        let window = Window {
-            begin: start + self.options.warmup,
-            end: start + self.options.warmup + self.options.duration,
+        let begin = start + self.options.warmup;
+        let window = Rc::new(Window {
+            begin,
+            end: begin + self.options.duration,
             status: Arc::clone(&self.status),
-        };
+            measured: RefCell::new(Measured::nothing()),
+        });
         let (mut tasks, mut schedules) = (JoinSet::new(), Vec::new());
         for client in clients {
             let rng = StdRng::seed_from_u64(client.seed);
             let schedule = Schedule::new(self.options.arrivals, start, rng);
             let schedule = Rc::new(RefCell::new(schedule));
             schedules.push(Rc::clone(&schedule));
-            tasks.spawn_local(client.run(schedule, window.clone(), Rc::clone(&measured)));
+            tasks.spawn_local(client.run(schedule, Rc::clone(&window)));
         }
         let grace = TimeLimit {
             limit: self.options.warmup + self.options.duration + GRACE,
@@ -102,7 +105,7 @@ impl Worker {
             finished = wait_for_clients(&mut tasks, start, &mut idle) => finished,
             () = grace.elapsed(&self.status.stop) => None,
         };
-        let mut measured = measured.replace(Measured::nothing());
+        let mut measured = window.measured.replace(Measured::nothing());
         // If no work was left, the time after the last unit does not count.
         measured.lasted = window.measured_time(finished);
         for _ in 0..tasks.len() {
@@ -116,15 +119,17 @@ impl Worker {
         measured
     }
 
-    async fn connect(&self, pool: Option<&Rc<Pool>>) -> Result<Vec<ClientTask>, Failure> {
+    async fn connect(&self, pool: Option<&Rc<Pool>>, clients: &mut Vec<ClientTask>) -> Result<()> {
         let permits = Rc::new(Semaphore::new(LOGINS_MAX));
+        let connects_itself = self.workload.connects_itself();
         let mut tasks = JoinSet::new();
         for &number in &self.numbers {
             let mut rng = StdRng::seed_from_u64(self.options.seed);
             // Each client has its own generator, so that its random numbers do not depend on the speed of the others.
             let seed = rng.random::<u64>() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let client = ClientTask {
-                client: (self.clients)(number, StdRng::seed_from_u64(seed)),
+            let workload = Arc::clone(&self.workload);
+            let mut task = ClientTask {
+                client: workload.client(number, StdRng::seed_from_u64(seed)),
                 session: Session::new(Arc::clone(&self.target), pool.cloned()),
                 seed: !seed,
             };
@@ -132,19 +137,18 @@ impl Worker {
             tasks.spawn_local(async move {
                 // Fails only if the semaphore is closed, which never happens.
                 let _permit = permits.acquire().await;
-                let client = client.connect().await;
+                if !connects_itself {
+                    task.session.connection().await?;
+                    task.session.release();
+                }
                 status.connected.fetch_add(1, Ordering::Relaxed);
-                client
+                Ok::<_, Failure>(task)
             });
         }
-        let mut clients = Vec::with_capacity(self.numbers.len());
         while let Some(joined) = tasks.join_next().await {
-            match joined {
-                Ok(client) => clients.push(client?),
-                Err(error) => return Err(Failure::Lost(error.to_string())),
-            }
+            clients.push(joined.map_err(|error| Failure::Lost(error.to_string()))??);
         }
-        Ok(clients)
+        Ok(())
     }
 }
 
@@ -160,12 +164,12 @@ async fn close(idle: Vec<Session>, pool: Option<Rc<Pool>>) {
     }
 }
 
-/// The measured time of a run.
-#[derive(Debug, Clone)]
+/// The measured time of a run, and what the clients of this thread did.
 struct Window {
     begin: Instant,
     end: Instant,
     status: Arc<RunStatus>,
+    measured: RefCell<Measured>,
 }
 
 impl Window {
@@ -190,21 +194,28 @@ impl Window {
         }
         for schedule in schedules {
             while let Some(due) = schedule.borrow_mut().next_behind(end) {
-                measured.offered += u64::from(due >= self.begin);
-                measured.behind += 1;
+                measured.open_loop.offered += u64::from(due >= self.begin);
+                measured.open_loop.behind += 1;
                 measured.record_latency(end - due);
             }
         }
     }
 
     /// Records a completed turn.
-    fn record_done(&self, now: Instant, took: Duration, measured: &RefCell<Measured>) {
+    fn record_done(&self, now: Instant, took: Duration) {
         self.status.done(took);
-        let mut measured = measured.borrow_mut();
+        let mut measured = self.measured.borrow_mut();
         measured.outcome.acknowledged += 1;
         if now >= self.begin && now < self.actual_end() {
             measured.record(took);
         }
+    }
+
+    fn record_failure(&self, failure: &Failure) {
+        self.status.failed.fetch_add(1, Ordering::Relaxed);
+        let mut measured = self.measured.borrow_mut();
+        measured.record_failure(failure);
+        measured.outcome.unknown += u64::from(failure.is_in_doubt());
     }
 
     /// Waits until a turn is due. Returns `None` if the time is over or the run was stopped.
@@ -244,7 +255,7 @@ async fn wait_for_clients(
     while let Some(end) = tasks.join_next().await {
         match end {
             Ok(ClientEnd::Finished(own)) => {
-                last = last.map(|others| own.map_or(others, |own| others.max(own)));
+                last = last.map(|others| others.max(own.unwrap_or(others)))
             }
             Ok(ClientEnd::Idle(session)) => idle.push(session),
             Ok(ClientEnd::OutOfTime) | Err(_) => last = None,
@@ -255,28 +266,15 @@ async fn wait_for_clients(
 
 /// A client and its connection.
 struct ClientTask {
-    client: Box<dyn Client>,
+    client: Box<dyn AnyClient>,
     session: Session,
     /// Seed for the times of its turns.
     seed: u64,
 }
 
 impl ClientTask {
-    async fn connect(mut self) -> Result<Self, Failure> {
-        if !self.client.connects_itself() {
-            self.session.connection().await?;
-            self.session.release();
-        }
-        Ok(self)
-    }
-
     /// Takes turns until the client ends.
-    async fn run(
-        mut self,
-        schedule: Rc<RefCell<Schedule>>,
-        window: Window,
-        measured: Rc<RefCell<Measured>>,
-    ) -> ClientEnd {
+    async fn run(mut self, schedule: Rc<RefCell<Schedule>>, window: Rc<Window>) -> ClientEnd {
         let mut done = None;
         let end = loop {
             let due = schedule.borrow().due();
@@ -288,8 +286,7 @@ impl ClientTask {
             match turn {
                 Ok(Turn::Done) => {
                     done = Some(now);
-                    let took = now - schedule.borrow().counts_from(begun);
-                    window.record_done(now, took, &measured);
+                    window.record_done(now, now - schedule.borrow().counts_from(begun));
                 }
                 Ok(Turn::Idle) => {}
                 Ok(Turn::StayConnected) => {
@@ -301,8 +298,11 @@ impl ClientTask {
                     break ClientEnd::Finished(done);
                 }
                 Err(failure) => {
-                    window.status.failed.fetch_add(1, Ordering::Relaxed);
-                    self.fail(&failure, &measured).await;
+                    window.record_failure(&failure);
+                    self.session.recover(&failure).await;
+                    if failure.is_at_login() {
+                        tokio::time::sleep(RECONNECT_PAUSE).await;
+                    }
                     now = Instant::now();
                 }
             }
@@ -311,25 +311,10 @@ impl ClientTask {
             if now >= window.actual_end() {
                 break ClientEnd::OutOfTime;
             }
-            measured.borrow_mut().offered += u64::from(due >= window.begin);
+            window.measured.borrow_mut().open_loop.offered += u64::from(due >= window.begin);
             schedule.borrow_mut().answered(now);
         };
         self.session.close().await;
         end
-    }
-
-    async fn fail(&mut self, failure: &Failure, measured: &RefCell<Measured>) {
-        {
-            let mut measured = measured.borrow_mut();
-            measured.record_failure(failure);
-            measured.outcome.unknown += u64::from(failure.is_in_doubt());
-        }
-        self.session.recover(failure).await;
-        if matches!(
-            failure,
-            Failure::Unreachable(_) | Failure::NotAdmitted { .. }
-        ) {
-            tokio::time::sleep(RECONNECT_PAUSE).await;
-        }
     }
 }

@@ -1,11 +1,8 @@
 //! The top of the page: whether anything was lost. A failed check is more prominent than any rate.
 
 use crate::show;
-use crate::summary::{Cell, Row};
+use crate::summary::{Cell, NO_CHECK, Row, cells};
 use maud::{Markup, html};
-
-/// The text for runs without a check.
-const NO_CHECK: &str = "no check: only its author knows what a script should leave behind";
 
 /// Numbers of runs and of failed checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,24 +28,20 @@ impl Checks {
 
     /// The counts in one sentence.
     pub(super) fn summary(self) -> String {
-        let count = |number: usize| show::count(number as u64);
+        let [all, broken] = [self.all, self.broken].map(|number| show::count(number as u64));
         match self {
             Self { runs: 0, .. } => "nothing ran, nothing was checked".to_owned(),
             Self { all: 0, .. } => NO_CHECK.to_owned(),
-            Self {
-                all: 1, broken: 0, ..
-            } => "nothing lost: the check holds".to_owned(),
-            Self { all, broken: 0, .. } => format!("nothing lost: all {} checks hold", count(all)),
-            Self { all, broken, .. } => {
-                format!("{} of {} checks failed", count(broken), count(all))
-            }
+            Self { broken: 1.., .. } => format!("{broken} of {all} checks failed"),
+            Self { all: 1, .. } => "nothing lost: the check holds".to_owned(),
+            Self { .. } => format!("nothing lost: all {all} checks hold"),
         }
     }
 }
 
 /// Draws the banner.
 pub(super) fn section(rows: &[Row]) -> Markup {
-    let checks = Checks::of(rows.iter().flat_map(|row| &row.cells));
+    let checks = Checks::of(cells(rows).map(|(_, cell)| cell));
     html! {
         @match checks {
             Checks { broken: 1.., .. } => section.verdict.bad role="alert" {
@@ -57,7 +50,11 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                     strong { (checks.summary()) }
                     ". Something was lost or done twice: figures of these runs are worth nothing."
                 }
-                ul { @for (run, says) in broken(rows) { li { strong { (run) } br; (says) } } }
+                ul {
+                    @for (row, cell) in cells(rows) {
+                        @for says in cell.broken() { li { strong { (row.run(cell)) } br; (says) } }
+                    }
+                }
             },
             Checks { runs: 0, .. } => section.verdict.bad role="alert" {
                 h2 { "Nothing ran" }
@@ -76,47 +73,21 @@ pub(super) fn section(rows: &[Row]) -> Markup {
     }
 }
 
-/// Every failed check: the run and its result.
-fn broken(rows: &[Row]) -> impl Iterator<Item = (String, &String)> {
-    let cells = rows
-        .iter()
-        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    cells.flat_map(|(row, cell)| {
-        let broken = cell.figures.iter().flat_map(|figures| &figures.broken);
-        broken.map(move |says| (run_name(row, cell), says))
-    })
-}
-
-/// Formats `hot-row hinted, 256 clients, paceline`.
-pub(super) fn run_name(row: &Row, cell: &Cell) -> String {
-    let clients = show::clients(row.clients);
-    format!(
-        "{} {}, {clients}, {}",
-        row.scenario,
-        row.label(),
-        cell.target
-    )
-}
-
 /// Remarks about runs that failed or were stopped early.
 fn remarks(rows: &[Row]) -> Markup {
-    let cells = || rows.iter().flat_map(|row| &row.cells);
-    let failed: usize = cells().map(|cell| cell.failed.len()).sum();
-    let figures = cells().filter_map(|cell| cell.figures.as_ref());
+    let failed: usize = cells(rows).map(|(_, cell)| cell.failed.len()).sum();
+    let figures = cells(rows).filter_map(|(_, cell)| cell.figures.as_ref());
     let interrupted: usize = figures.map(|figures| figures.interrupted).sum();
-    let count = |number: usize| show::count(number as u64);
+    let runs = |number: usize, one: &str, more: &str| {
+        let verb = if number == 1 { one } else { more };
+        format!("{} {verb}", show::count(number as u64))
+    };
     html! {
         @if failed > 0 {
-            p.remark {
-                (count(failed)) @if failed == 1 { " run" } @else { " runs" }
-                " could not run: " a href="#trouble" { "which, and why" } "."
-            }
+            p.remark { (runs(failed, "run", "runs")) " could not run: " a href="#trouble" { "which, and why" } "." }
         }
         @if interrupted > 0 {
-            p.remark {
-                (count(interrupted)) @if interrupted == 1 { " run was" } @else { " runs were" }
-                " stopped before the time that was asked for."
-            }
+            p.remark { (runs(interrupted, "run was", "runs were")) " stopped before the time that was asked for." }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The contents of the page: scenarios, their variants and targets, in the order in which they ran. A target has the same
 //! colour everywhere.
 
-use crate::summary::{Cell, Row};
+use crate::ordered::{by_key, distinct};
+use crate::summary::{Cell, Row, cells};
 
-/// CSS classes. The first colour is neutral: the other targets are compared with the first.
-const COLOURS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
+/// Number of CSS classes for colours: `c0` to `c5`. The first is neutral: the other targets are compared with the first.
+const COLOURS: usize = 6;
 
 /// The contents of the page.
 pub(super) struct Contents<'a> {
@@ -16,8 +17,8 @@ pub(super) struct Contents<'a> {
 
 /// A scenario.
 pub(super) struct Part<'a> {
-    /// Name on the command line.
-    pub(super) name: &'a str,
+    /// The anchor of the section in the page.
+    pub(super) anchor: String,
     /// Title of the section.
     pub(super) title: &'a str,
     /// One sentence about the scenario; may be empty.
@@ -41,84 +42,54 @@ pub(super) struct VariantRows<'a> {
 impl<'a> Contents<'a> {
     /// Collects the contents from all rows.
     pub(super) fn of(rows: &'a [Row]) -> Self {
-        let mut targets: Vec<&str> = Vec::new();
-        for cell in rows.iter().flat_map(|row| &row.cells) {
-            if !targets.contains(&cell.target.as_str()) {
-                targets.push(&cell.target);
-            }
+        let parts = by_key(rows.iter().map(|row| (row.scenario.as_str(), row)));
+        Self {
+            targets: distinct(cells(rows).map(|(_, cell)| cell.target.as_str())),
+            parts: parts
+                .into_iter()
+                .map(|(name, rows)| Part::of(name, rows))
+                .collect(),
         }
-        let mut parts: Vec<Part<'_>> = Vec::new();
-        for row in rows {
-            match parts.iter_mut().find(|part| part.name == row.scenario) {
-                Some(part) => part.add(row),
-                None => parts.push(Part::of(row)),
-            }
-        }
-        Self { targets, parts }
     }
 
     /// The CSS class of the target's colour.
-    pub(super) fn colour(&self, target: &str) -> &'static str {
+    pub(super) fn colour(&self, target: &str) -> String {
         let place = self.targets.iter().position(|known| *known == target);
-        let colours = COLOURS.iter().cycle();
-        colours
-            .copied()
-            .nth(place.unwrap_or_default())
-            .unwrap_or_default()
+        format!("c{}", place.unwrap_or_default() % COLOURS)
     }
 }
 
 impl<'a> Part<'a> {
-    fn of(row: &'a Row) -> Self {
-        let known = row.definition();
-        let mut part = Self {
-            name: &row.scenario,
-            title: known.map_or(row.scenario.as_str(), |known| known.title),
+    fn of(name: &'a str, rows: Vec<&'a Row>) -> Self {
+        let known = rows.first().and_then(|row| row.definition());
+        let variants = by_key(rows.into_iter().map(|row| (row.label(), row)));
+        let variants = variants.into_iter().map(|(label, mut rows)| {
+            rows.sort_by_key(|row| row.clients);
+            let is_of = |name| rows.iter().any(|row| row.variant == name);
+            let mut variants = known.into_iter().flat_map(|known| known.variants);
+            VariantRows {
+                about: variants
+                    .find(|variant| is_of(variant.name))
+                    .map_or("", |variant| variant.about),
+                name: label,
+                rows,
+            }
+        });
+        Self {
+            anchor: format!(
+                "scenario-{}",
+                name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+            ),
+            title: known.map_or(name, |known| known.title),
             about: known.map_or("", |known| known.about),
             unit: known.map_or("units", |known| known.unit),
-            variants: Vec::new(),
-        };
-        part.add(row);
-        part
-    }
-
-    fn add(&mut self, row: &'a Row) {
-        if let Some(variant) = self
-            .variants
-            .iter_mut()
-            .find(|variant| variant.name == row.label())
-        {
-            variant.rows.push(row);
-            variant.rows.sort_by_key(|row| row.clients);
-            return;
+            variants: variants.collect(),
         }
-        let mut known_variants = row
-            .definition()
-            .into_iter()
-            .flat_map(|known| known.variants);
-        let known = known_variants.find(|variant| variant.name == row.variant);
-        self.variants.push(VariantRows {
-            name: row.label(),
-            about: known.map_or("", |known| known.about),
-            rows: vec![row],
-        });
-    }
-
-    /// The anchor of the section in the page.
-    pub(super) fn anchor(&self) -> String {
-        let letters = self.name.chars().map(|letter| match letter {
-            letter if letter.is_ascii_alphanumeric() => letter,
-            _ => '-',
-        });
-        format!("scenario-{}", letters.collect::<String>())
     }
 
     /// Every cell of every variant.
     pub(super) fn cells(&self) -> impl Iterator<Item = &'a Cell> {
-        let rows = self
-            .variants
-            .iter()
-            .flat_map(|variant| variant.rows.iter().copied());
+        let rows = self.variants.iter().flat_map(|variant| &variant.rows);
         rows.flat_map(|row| &row.cells)
     }
 }
@@ -126,16 +97,10 @@ impl<'a> Part<'a> {
 impl<'a> VariantRows<'a> {
     /// The cells of each target, by number of clients.
     pub(super) fn by_target(&self) -> Vec<(&'a str, Vec<(usize, &'a Cell)>)> {
-        let mut targets: Vec<(&str, Vec<(usize, &Cell)>)> = Vec::new();
-        for row in &self.rows {
-            for cell in &row.cells {
-                let place = (row.clients, cell);
-                match targets.iter_mut().find(|(name, _)| *name == cell.target) {
-                    Some((_, places)) => places.push(place),
-                    None => targets.push((&cell.target, vec![place])),
-                }
-            }
-        }
-        targets
+        let cells = self.rows.iter().flat_map(|row| {
+            let cells = row.cells.iter();
+            cells.map(|cell| (cell.target.as_str(), (row.clients, cell)))
+        });
+        by_key(cells)
     }
 }

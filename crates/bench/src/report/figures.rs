@@ -8,33 +8,24 @@ use maud::{Markup, html};
 type Column = (&'static str, fn(&Figures) -> Option<String>);
 
 const COLUMNS: [Column; 15] = [
-    ("rounds", |figures| Some(figures.rounds.to_string())),
-    ("units/s", |figures| Some(rate(figures.rate.median))),
-    ("least", |figures| Some(rate(figures.rate.min))),
-    ("most", |figures| Some(rate(figures.rate.max))),
-    ("spread", |figures| {
-        Some(format!("{:.0} %", figures.rate.width() * 100.0))
+    ("rounds", |of| Some(of.rounds.to_string())),
+    ("units/s", |of| Some(rate(of.rate.median))),
+    ("least", |of| Some(rate(of.rate.min))),
+    ("most", |of| Some(rate(of.rate.max))),
+    ("spread", |of| {
+        Some(format!("{:.0} %", of.rate.width() * 100.0))
     }),
-    ("p50, ms", |figures| Some(millis(figures.p50?))),
-    ("p95, ms", |figures| Some(millis(figures.p95?))),
-    ("p99, ms", |figures| Some(millis(figures.p99?))),
-    ("p999, ms", |figures| Some(millis(figures.p999?))),
-    ("CPU, µs", |figures| {
-        Some(show::fixed(figures.cpu_micros?, 1))
-    }),
-    ("WAL, bytes", |figures| {
-        Some(show::fixed(figures.wal_bytes?, 0))
-    }),
-    ("dead rows", |figures| {
-        Some(show::fixed(figures.dead_rows?, 3))
-    }),
-    ("group", |figures| Some(show::fixed(figures.group?, 1))),
-    ("failed turns", |figures| {
-        Some(show::count(figures.failed_turns()))
-    }),
-    ("behind", |figures| {
-        let turns = figures.turns.as_ref()?;
-        let (behind, offered) = (show::count(turns.behind), show::count(turns.offered));
+    ("p50, ms", |of| Some(millis(of.p50?))),
+    ("p95, ms", |of| Some(millis(of.p95?))),
+    ("p99, ms", |of| Some(millis(of.p99?))),
+    ("p999, ms", |of| Some(millis(of.p999?))),
+    ("CPU, µs", |of| Some(show::fixed(of.cpu_micros?, 1))),
+    ("WAL, bytes", |of| Some(show::fixed(of.wal_bytes?, 0))),
+    ("dead rows", |of| Some(show::fixed(of.dead_rows?, 3))),
+    ("group", |of| Some(show::fixed(of.group?, 1))),
+    ("failed turns", |of| Some(show::count(of.failed_turns()))),
+    ("behind", |of| {
+        let [behind, offered] = [of.turns?.behind, of.turns?.offered].map(show::count);
         Some(format!("{behind} of {offered}"))
     }),
 ];
@@ -55,10 +46,7 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                 table.figures {
                     thead {
                         tr {
-                            th scope="col" { "run" }
-                            th scope="col" { "clients" }
-                            th scope="col" { "target" }
-                            th scope="col" { "×" }
+                            @for head in ["run", "clients", "target", "×"] { th scope="col" { (head) } }
                             @for (head, _) in COLUMNS { th scope="col" { (head) } }
                             th scope="col" { "check" }
                         }

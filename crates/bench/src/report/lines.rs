@@ -17,105 +17,117 @@ const LEADING: f64 = 13.5;
 const NAME_MAX: usize = 12;
 
 /// A line chart.
-pub(super) struct Lines<'a> {
+pub(super) struct Lines {
     /// Title above the chart.
     pub(super) title: String,
     /// Smaller text below the title.
     pub(super) note: &'static str,
-    /// The horizontal axis and the values of its possible labels.
-    pub(super) x: (Scale, Vec<f64>),
-    /// Formats a value of the horizontal axis.
-    pub(super) show_x: fn(f64) -> String,
+    /// The horizontal axis.
+    pub(super) x: Axis,
     /// Unit of the horizontal axis: `clients`.
     pub(super) unit_x: &'static str,
     /// The vertical axis.
-    pub(super) y: Scale,
-    /// Formats a value of the vertical axis.
-    pub(super) show_y: fn(f64) -> String,
+    pub(super) y: Axis,
     /// The lines.
-    pub(super) series: Vec<Series<'a>>,
+    pub(super) series: Vec<Series>,
+}
+
+/// An axis.
+pub(super) struct Axis {
+    scale: Scale,
+    /// The values of its possible labels.
+    values: Vec<f64>,
+    /// Formats a value.
+    show: fn(f64) -> String,
 }
 
 /// A line.
-pub(super) struct Series<'a> {
+pub(super) struct Series {
     /// Name at the end of the line.
     pub(super) name: String,
     /// CSS class of the line.
-    pub(super) colour: &'a str,
+    pub(super) colour: String,
     /// The points. `None` interrupts the line.
     pub(super) points: Vec<(f64, Option<Spread>)>,
 }
 
-/// Left and right edge of the plot.
-#[derive(Clone, Copy)]
-struct Plot {
-    left: f64,
-    right: f64,
+impl Axis {
+    /// An axis with labels at these values.
+    pub(super) fn new(scale: Scale, values: Vec<f64>, show: fn(f64) -> String) -> Self {
+        Self {
+            scale,
+            values,
+            show,
+        }
+    }
+
+    /// An axis with labels at round values.
+    pub(super) fn of(scale: Scale, show: fn(f64) -> String) -> Self {
+        Self::new(scale, scale.ticks(), show)
+    }
 }
 
-impl Lines<'_> {
+impl Lines {
     /// Draws the chart as a figure.
     pub(super) fn draw(&self) -> Markup {
-        let plot = self.plot();
         html! {
             figure.chart {
                 figcaption {
                     (self.title)
-                    span.note { (self.note) @if self.y.is_log() { ", log scale" } }
+                    span.note { (self.note) @if self.y.scale.is_log() { ", log scale" } }
                 }
                 svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.in_words()) {
-                    (self.grid(plot))
-                    @for series in &self.series { (self.line(plot, series)) }
-                    (self.names(plot))
+                    (self.grid())
+                    @for series in &self.series { (self.line(series)) }
+                    (self.names())
                 }
             }
         }
     }
 
-    fn plot(&self) -> Plot {
-        let ticks = self.y.ticks().into_iter().map(self.show_y);
-        let widest = ticks.map(|tick| tick.chars().count()).max();
-        let names = self.series.iter().map(|series| short(&series.name));
-        let longest = names.map(|name| name.chars().count()).max();
-        let width = |letters: Option<usize>| letters.unwrap_or_default() as f64 * LETTER;
-        Plot {
-            left: width(widest) + 8.0,
-            right: WIDTH - width(longest) - 12.0,
-        }
+    /// Left edge of the plot.
+    fn left(&self) -> f64 {
+        let ticks = self.y.values.iter().map(|tick| (self.y.show)(*tick));
+        width(ticks) + 8.0
     }
 
-    fn at(&self, plot: Plot, x: f64, y: f64) -> (f64, f64) {
-        let across = self.x.0.place(x) * (plot.right - plot.left);
-        (plot.left + across, self.up(y))
+    /// Right edge of the plot.
+    fn right(&self) -> f64 {
+        WIDTH - width(self.series.iter().map(|series| short(&series.name))) - 12.0
+    }
+
+    fn across(&self, x: f64) -> f64 {
+        let left = self.left();
+        left + self.x.scale.place(x) * (self.right() - left)
     }
 
     fn up(&self, y: f64) -> f64 {
-        BOTTOM - self.y.place(y) * (BOTTOM - TOP)
+        BOTTOM - self.y.scale.place(y) * (BOTTOM - TOP)
     }
 
-    fn grid(&self, plot: Plot) -> Markup {
+    fn grid(&self) -> Markup {
+        let (left, right) = (self.left(), self.right());
         html! {
             g.grid {
-                @for tick in self.y.ticks() {
+                @for &tick in &self.y.values {
                     @let y = self.up(tick);
-                    line x1=(px(plot.left)) x2=(px(plot.right)) y1=(px(y)) y2=(px(y)) {}
-                    text.end x=(px(plot.left - 5.0)) y=(px(y + 3.5)) { ((self.show_y)(tick)) }
+                    line x1=(px(left)) x2=(px(right)) y1=(px(y)) y2=(px(y)) {}
+                    text.end x=(px(left - 5.0)) y=(px(y + 3.5)) { ((self.y.show)(tick)) }
                 }
-                @for tick in self.marks(plot) {
-                    @let (x, _) = self.at(plot, tick, 0.0);
-                    text.middle x=(px(x)) y=(px(BOTTOM + 17.0)) { ((self.show_x)(tick)) }
+                @for tick in self.marks() {
+                    text.middle x=(px(self.across(tick))) y=(px(BOTTOM + 17.0)) { ((self.x.show)(tick)) }
                 }
             }
         }
     }
 
     /// The labels of the horizontal axis: as many as fit, always including the last value.
-    fn marks(&self, plot: Plot) -> Vec<f64> {
+    fn marks(&self) -> Vec<f64> {
         let mut marks = Vec::new();
         let mut free = f64::INFINITY;
-        for &value in self.x.1.iter().rev() {
-            let (x, _) = self.at(plot, value, 0.0);
-            let half = (self.show_x)(value).chars().count() as f64 * LETTER / 2.0;
+        for &value in self.x.values.iter().rev() {
+            let x = self.across(value);
+            let half = width([(self.x.show)(value)]) / 2.0;
             if x + half + 4.0 < free {
                 marks.push(value);
                 free = x - half;
@@ -124,42 +136,37 @@ impl Lines<'_> {
         marks
     }
 
-    fn line(&self, plot: Plot, series: &Series<'_>) -> Markup {
+    fn line(&self, series: &Series) -> Markup {
         let dots = series.points.len() <= 12;
         html! {
             g class=(series.colour) {
-                path.line d=(self.path(plot, series)) {}
+                path.line d=(self.path(series)) {}
                 @for (x, spread) in &series.points {
-                    @if let Some(spread) = spread.filter(|_| dots) {
-                        (self.dot(plot, series, *x, spread))
-                    }
+                    @if let Some(spread) = spread.filter(|_| dots) { (self.dot(series, *x, spread)) }
                 }
             }
         }
     }
 
-    fn path(&self, plot: Plot, series: &Series<'_>) -> String {
+    fn path(&self, series: &Series) -> String {
         let mut path = String::new();
         let mut pen = 'M';
         for (x, spread) in &series.points {
-            let Some(spread) = spread else {
-                pen = 'M';
-                continue;
-            };
-            let (x, y) = self.at(plot, *x, spread.median);
-            path += &format!("{pen}{} {}", px(x), px(y));
-            pen = 'L';
+            if let Some(spread) = spread {
+                let (x, y) = (self.across(*x), self.up(spread.median));
+                path += &format!("{pen}{} {}", px(x), px(y));
+            }
+            pen = if spread.is_some() { 'L' } else { 'M' };
         }
         path
     }
 
     /// Draws the median and the range of the rounds.
-    fn dot(&self, plot: Plot, series: &Series<'_>, x: f64, spread: Spread) -> Markup {
-        let (across, y) = self.at(plot, x, spread.median);
-        let tooltip = format!("{}, {}", series.name, self.tooltip(x, spread));
+    fn dot(&self, series: &Series, x: f64, spread: Spread) -> Markup {
+        let (across, y) = (self.across(x), self.up(spread.median));
         html! {
             g {
-                title { (tooltip) }
+                title { (series.name) ", " (self.tooltip(x, spread)) }
                 @if spread.max > spread.min {
                     line.spread x1=(px(across)) x2=(px(across)) y1=(px(self.up(spread.min))) y2=(px(self.up(spread.max))) {}
                 }
@@ -169,8 +176,8 @@ impl Lines<'_> {
     }
 
     /// Draws the names at the ends of the lines, moved apart where they would overlap.
-    fn names(&self, plot: Plot) -> Markup {
-        let mut names: Vec<(f64, &Series<'_>)> = Vec::new();
+    fn names(&self) -> Markup {
+        let mut names: Vec<(f64, &Series)> = Vec::new();
         for series in &self.series {
             let last = series.points.iter().rev().find_map(|(_, spread)| *spread);
             names.extend(last.map(|spread| (self.up(spread.median), series)));
@@ -178,9 +185,10 @@ impl Lines<'_> {
         names.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let mut heights: Vec<f64> = names.iter().map(|(height, _)| *height).collect();
         move_apart(&mut heights);
+        let x = px(self.right() + 7.0);
         html! {
             @for ((_, series), height) in names.iter().zip(heights) {
-                text class={ "name " (series.colour) } x=(px(plot.right + 7.0)) y=(px(height + 3.5)) {
+                text class={ "name " (series.colour) } x=(x) y=(px(height + 3.5)) {
                     title { (series.name) }
                     (short(&series.name))
                 }
@@ -189,36 +197,33 @@ impl Lines<'_> {
     }
 
     fn tooltip(&self, x: f64, spread: Spread) -> String {
-        let (show_x, show_y) = (self.show_x, self.show_y);
+        let x = (self.x.show)(x);
+        let [min, median, max] = [spread.min, spread.median, spread.max].map(self.y.show);
         let range = if spread.max > spread.min {
-            format!(" ({} to {})", show_y(spread.min), show_y(spread.max))
+            format!(" ({min} to {max})")
         } else {
             String::new()
         };
-        format!(
-            "{} {}: {}{range}",
-            show_x(x),
-            self.unit_x,
-            show_y(spread.median)
-        )
+        format!("{x} {}: {median}{range}", self.unit_x)
     }
 
     /// A description for screen readers.
     fn in_words(&self) -> String {
         let mut words = format!("{}, {}", self.title, self.note);
         for series in &self.series {
-            let mut known = series
-                .points
-                .iter()
-                .filter_map(|(x, spread)| Some((*x, (*spread)?)));
-            let first = known.next();
-            let last = known.next_back();
-            let ends = [first, last].into_iter().flatten();
-            let ends: Vec<String> = ends.map(|(x, spread)| self.tooltip(x, spread)).collect();
+            let known = series.points.iter();
+            let mut known = known.filter_map(|(x, spread)| Some(self.tooltip(*x, (*spread)?)));
+            let ends: Vec<String> = known.next().into_iter().chain(known.next_back()).collect();
             words += &format!(". {}: {}", series.name, ends.join(", then "));
         }
         words
     }
+}
+
+/// Width of the longest text.
+fn width(texts: impl IntoIterator<Item = String>) -> f64 {
+    let letters = texts.into_iter().map(|text| text.chars().count()).max();
+    letters.unwrap_or_default() as f64 * LETTER
 }
 
 /// Shortens a name so that it fits beside its line.
@@ -252,17 +257,20 @@ fn px(length: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::number;
 
-    fn chart(series: Vec<Series<'_>>) -> Lines<'_> {
+    fn clients(numbers: Vec<f64>) -> Axis {
+        Axis::new(Scale::through(&numbers).unwrap(), numbers, number)
+    }
+
+    fn chart(series: Vec<Series>) -> Lines {
         let numbers = vec![1.0, 8.0, 64.0];
         Lines {
             title: "updates/s".to_owned(),
             note: "by clients",
-            x: (Scale::through(&numbers).unwrap(), numbers),
-            show_x: crate::show::number,
+            x: clients(numbers),
             unit_x: "clients",
-            y: Scale::of([0.0, 100.0].into_iter()).unwrap(),
-            show_y: crate::show::number,
+            y: Axis::of(Scale::of([0.0, 100.0].into_iter()).unwrap(), number),
             series,
         }
     }
@@ -276,11 +284,11 @@ mod tests {
         let points = vec![(1.0, at(50.0)), (8.0, None), (64.0, at(100.0))];
         let series = Series {
             name: "direct".to_owned(),
-            colour: "c0",
+            colour: "c0".to_owned(),
             points,
         };
         let chart = chart(vec![series]);
-        let path = chart.path(chart.plot(), &chart.series[0]);
+        let path = chart.path(&chart.series[0]);
         assert_eq!(path.matches('M').count(), 2, "{path}");
         assert_eq!(path.matches('L').count(), 0, "{path}");
         let words = "updates/s, by clients. direct: 1 clients: 50, then 64 clients: 100";
@@ -304,8 +312,8 @@ mod tests {
     fn labels_never_overlap() {
         let mut chart = chart(Vec::new());
         let numbers: Vec<f64> = (1..=100).map(f64::from).collect();
-        chart.x = (Scale::through(&numbers).unwrap(), numbers);
-        let marks = chart.marks(chart.plot());
+        chart.x = clients(numbers);
+        let marks = chart.marks();
         assert_eq!(marks[0], 100.0);
         assert!((3..20).contains(&marks.len()), "{marks:?}");
     }

@@ -2,12 +2,10 @@
 
 use crate::circumstances::{self, Circumstance, Kind};
 use crate::machine::ServerFacts;
+use crate::ordered::{by_key, distinct};
 use crate::record::Record;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
-
-/// A server and the targets in front of it.
-type Server<'a> = (&'a ServerFacts, Vec<String>);
 
 /// Draws machine, servers, conditions and commands.
 pub(super) fn section(records: &[Record]) -> Markup {
@@ -20,9 +18,9 @@ pub(super) fn section(records: &[Record]) -> Markup {
                 (facts("Machine of the load", &circumstances, Kind::Machine))
                 (facts("What was asked for", &circumstances, Kind::Conditions))
             }
-            (servers(&servers_of(records)))
+            (servers(records))
             h3 { "Measure it again" }
-            @for command in commands(records) { pre tabindex="0" { code { (command) } } }
+            @for command in distinct(records.iter().map(|record| &record.conditions.command)) { pre tabindex="0" { code { (command) } } }
         }
     }
 }
@@ -43,15 +41,19 @@ fn facts(caption: &str, circumstances: &[Circumstance], kind: Kind) -> Markup {
     }
 }
 
-/// A column for each distinct server.
-fn servers(servers: &[Server<'_>]) -> Markup {
-    let names: BTreeSet<&String> = servers
-        .iter()
-        .flat_map(|(facts, _)| facts.settings.keys())
-        .collect();
+/// A column for each distinct server that was reached.
+fn servers(records: &[Record]) -> Markup {
+    let reached = records.iter().map(|record| {
+        let target = format!("{} ({})", record.target, record.address);
+        (&record.server, target)
+    });
+    let mut servers = by_key(reached);
+    servers.retain(|(facts, _)| **facts != ServerFacts::default());
+    let names = servers.iter().flat_map(|(facts, _)| facts.settings.keys());
+    let names: BTreeSet<&String> = names.collect();
     let line = |name: &str, of: &dyn Fn(&ServerFacts) -> String| {
         let values: Vec<String> = servers.iter().map(|(facts, _)| of(facts)).collect();
-        let differs = values.windows(2).any(|pair| pair.first() != pair.last());
+        let differs = values.iter().any(|value| Some(value) != values.first());
         html! { tr.differs[differs] { th scope="row" { (name) } @for value in values { td { (value) } } } }
     };
     html! {
@@ -65,8 +67,8 @@ fn servers(servers: &[Server<'_>]) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "target" }
-                            @for (_, targets) in servers {
-                                th scope="col" { @for target in targets { div { (target) } } }
+                            @for (_, targets) in &servers {
+                                th scope="col" { @for target in distinct(targets) { div { (target) } } }
                             }
                         }
                     }
@@ -80,35 +82,4 @@ fn servers(servers: &[Server<'_>]) -> Markup {
             }
         }
     }
-}
-
-/// Each server that was reached, with its targets.
-fn servers_of(records: &[Record]) -> Vec<Server<'_>> {
-    let mut servers: Vec<Server<'_>> = Vec::new();
-    let reached = records
-        .iter()
-        .filter(|record| record.server != ServerFacts::default());
-    for record in reached {
-        let target = format!("{} ({})", record.target, record.address);
-        match servers
-            .iter_mut()
-            .find(|(facts, _)| **facts == record.server)
-        {
-            Some((_, targets)) if targets.contains(&target) => {}
-            Some((_, targets)) => targets.push(target),
-            None => servers.push((&record.server, vec![target])),
-        }
-    }
-    servers
-}
-
-fn commands(records: &[Record]) -> Vec<&str> {
-    let mut commands = Vec::new();
-    for record in records {
-        let command = record.conditions.command.as_str();
-        if !commands.contains(&command) {
-            commands.push(command);
-        }
-    }
-    commands
 }

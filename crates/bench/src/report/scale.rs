@@ -5,7 +5,7 @@ const LOG_RATIO: f64 = 20.0;
 /// Approximate number of ticks on an axis.
 const TICKS: f64 = 4.0;
 /// If an axis covers more decades, only every second decade has a tick.
-const DECADES_MAX: i32 = 5;
+const DECADES_MAX: f64 = 5.0;
 
 /// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +22,11 @@ impl Scale {
         let low = values.reduce(f64::min)?;
         let is_log = low > 0.0 && high / low >= LOG_RATIO;
         Some(if is_log {
-            Self::log(low, high)
+            Self {
+                low: round_down(low),
+                high: round_up(high),
+                is_log,
+            }
         } else {
             Self::linear(high)
         })
@@ -51,31 +55,7 @@ impl Scale {
 
     fn linear(high: f64) -> Self {
         let step = step(high);
-        Self {
-            low: 0.0,
-            high: (high / step).ceil().max(1.0) * step,
-            is_log: false,
-        }
-    }
-
-    fn log(low: f64, high: f64) -> Self {
-        let round = |value: f64, pick: fn(&[f64; 4], f64) -> f64| {
-            let decade = 10_f64.powf(value.log10().floor());
-            pick(&[1.0, 2.0, 5.0, 10.0], value / decade) * decade
-        };
-        let below = |steps: &[f64; 4], value| {
-            let mut below = steps.iter().copied().rev();
-            below.find(|step| *step <= value).unwrap_or(1.0)
-        };
-        let above = |steps: &[f64; 4], value| {
-            let mut steps = steps.iter().copied();
-            steps.find(|step| *step >= value).unwrap_or(10.0)
-        };
-        Self {
-            low: round(low, below),
-            high: round(high, above),
-            is_log: true,
-        }
+        Self::until((high / step).ceil().max(1.0) * step)
     }
 
     /// The position of `value`: 0 at the low end, 1 at the high end.
@@ -117,42 +97,49 @@ impl Scale {
     }
 
     fn log_ticks(&self) -> Vec<f64> {
-        let decade = |value: f64| value.log10().floor();
-        let decades = decade(self.high) - decade(self.low);
-        let mantissas: &[f64] = if decades < 2.0 {
-            &[1.0, 2.0, 5.0]
-        } else {
-            &[1.0]
+        let exponent = |value: f64| value.log10().floor();
+        let (first, last) = (exponent(self.low), exponent(self.high));
+        let (mantissas, every): (&[f64], _) = match last - first {
+            decades if decades < 2.0 => (&[1.0, 2.0, 5.0], 1.0),
+            decades if decades > DECADES_MAX => (&[1.0], 2.0),
+            _ => (&[1.0], 1.0),
         };
-        let every = if decades > f64::from(DECADES_MAX) {
-            2.0
-        } else {
-            1.0
-        };
-        let mut ticks = Vec::new();
-        let mut exponent = decade(self.low);
-        while exponent <= decade(self.high) {
-            ticks.extend(mantissas.iter().map(|m| m * 10_f64.powf(exponent)));
-            exponent += every;
-        }
-        ticks.retain(|tick| (self.low * 0.999..=self.high * 1.001).contains(tick));
-        ticks
+        let decades = (0..).map(|count| first + f64::from(count) * every);
+        let decades = decades.take_while(|exponent| *exponent <= last);
+        decades
+            .flat_map(|exponent| mantissas.iter().map(move |m| m * 10_f64.powf(exponent)))
+            .filter(|tick| (self.low * 0.999..=self.high * 1.001).contains(tick))
+            .collect()
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that about [`TICKS`] steps reach `high`.
+/// The steps within a decade.
+const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+
+/// The power of ten of the first digit.
+fn decade(value: f64) -> f64 {
+    10_f64.powf(value.log10().floor())
+}
+
+/// The largest 1, 2 or 5 times a power of ten that is not larger than `value`.
+fn round_down(value: f64) -> f64 {
+    let decade = decade(value);
+    let mut steps = STEPS.into_iter().rev();
+    steps.find(|step| *step <= value / decade).unwrap_or(1.0) * decade
+}
+
+/// The smallest 1, 2 or 5 times a power of ten that is not smaller than `value`.
+fn round_up(value: f64) -> f64 {
+    let decade = decade(value);
+    let mut steps = STEPS.into_iter();
+    steps.find(|step| *step >= value / decade).unwrap_or(10.0) * decade
+}
+
+/// A round distance, so that about [`TICKS`] of them reach `high`.
 fn step(high: f64) -> f64 {
-    let rough = if high > 0.0 {
-        high / TICKS
-    } else {
-        1.0 / TICKS
-    };
-    let decade = 10_f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].into_iter();
-    let mut steps = steps.map(|step| step * decade);
-    steps
-        .find(|step| *step >= rough * 0.999)
-        .unwrap_or(decade * 10.0)
+    let high = if high > 0.0 { high } else { 1.0 };
+    // The tolerance keeps a round value despite rounding errors.
+    round_up(high / TICKS * 0.999)
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Clients that run a script. A unit of work is one run of the complete script.
 
-use super::expression::{EvalError, Expression};
+use super::expression::Expression;
 use super::model::{Operand, Piece, Script, Step};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Failure, Result};
 use crate::session::Session;
 use crate::statement::{Protocol, Statement, Value};
-use crate::workload::{Client, Pending, Turn};
+use crate::workload::{Client, Turn, Workload};
 use rand::rngs::StdRng;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A script and its statements.
 #[derive(Debug)]
@@ -34,19 +33,88 @@ impl Program {
         }
     }
 
-    /// Creates the client with this number. All its random numbers come from `rng`.
-    pub(crate) fn client(self: &Arc<Self>, number: usize, rng: StdRng) -> Box<dyn Client> {
-        let mut variables = self.script.presets.clone();
-        let place = self.script.client_id;
-        if let Some(client_id) = place.and_then(|place| variables.get_mut(place)) {
-            *client_id = i64::try_from(number).unwrap_or(i64::MAX);
+    /// Runs the script once. `variables` keep their values for the next run.
+    pub(super) async fn run(
+        &self,
+        variables: &mut [i64],
+        rng: &mut StdRng,
+        session: &mut Session,
+    ) -> Result<()> {
+        let steps = self.script.steps.iter().zip(&self.statements);
+        for (number, (step, statement)) in steps.enumerate() {
+            match step {
+                Step::Set { line, variable, to } => {
+                    let value = self.compute(*line, to, variables, rng).await?;
+                    if let Some(place) = variables.get_mut(*variable) {
+                        *place = value;
+                    }
+                }
+                Step::Sleep { line, time, unit } => {
+                    let time = self.compute(*line, time, variables, rng).await?;
+                    // A negative number is no pause.
+                    let time = u32::try_from(time.max(0)).unwrap_or(u32::MAX);
+                    tokio::time::sleep(unit.saturating_mul(time)).await;
+                }
+                Step::Sql(pieces) => {
+                    let conn = session.connection().await?;
+                    send(conn, number, pieces, statement.as_ref(), variables).await?;
+                }
+            }
         }
-        Box::new(ScriptClient {
-            program: Arc::clone(self),
-            variables,
-            rng,
-        })
+        Ok(())
     }
+
+    async fn compute(
+        &self,
+        line: usize,
+        expression: &Expression,
+        variables: &[i64],
+        rng: &mut StdRng,
+    ) -> Result<i64> {
+        match expression.value(variables, rng) {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                // A script that fails before its first statement would otherwise never yield to other clients.
+                tokio::task::yield_now().await;
+                let message = format!("{}:{line}: {error}", self.script.name);
+                Err(Failure::refused(error.sqlstate(), message))
+            }
+        }
+    }
+}
+
+impl Workload for Program {
+    /// The variables of the script; `None` before the first turn.
+    type Memory = Option<Vec<i64>>;
+
+    async fn turn(&self, client: &mut Client<Self::Memory>, session: &mut Session) -> Result<Turn> {
+        let number = client.number;
+        let new = || self.script.variables(number);
+        let variables = client.memory.get_or_insert_with(new);
+        self.run(variables, &mut client.rng, session).await?;
+        Ok(Turn::Done)
+    }
+}
+
+/// Sends a statement, with the values as parameters or, without a prepared `statement`, in the text.
+async fn send(
+    conn: &mut Connection,
+    number: usize,
+    pieces: &[Piece],
+    statement: Option<&Statement>,
+    variables: &[i64],
+) -> Result<()> {
+    let Some(statement) = statement else {
+        let text = in_place(pieces, variables);
+        let statement = Statement::new(number, text, Protocol::Simple);
+        return conn.run(&statement, &[], |_| ()).await.map(drop);
+    };
+    let values = pieces.iter().filter_map(|piece| match piece {
+        Piece::Value(operand) => Some(operand.value(variables)),
+        Piece::Text(_) => None,
+    });
+    let values: Vec<Value<'_>> = values.collect();
+    conn.run(statement, &values, |_| ()).await.map(drop)
 }
 
 /// Replaces each value by a parameter `$1`, `$2`, …, as pgbench does.
@@ -89,96 +157,4 @@ impl Operand {
             Self::Text(text) => Value::Text(text),
         }
     }
-}
-
-/// Runs the script once per turn. Variables keep their values between turns.
-struct ScriptClient {
-    program: Arc<Program>,
-    variables: Vec<i64>,
-    rng: StdRng,
-}
-
-impl Client for ScriptClient {
-    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let program = Arc::clone(&self.program);
-            for (number, (step, statement)) in (0..).zip(program.steps()) {
-                match step {
-                    Step::Set { line, variable, to } => {
-                        let value = self.compute(*line, to).await?;
-                        if let Some(place) = self.variables.get_mut(*variable) {
-                            *place = value;
-                        }
-                    }
-                    Step::Sleep { line, time, unit } => {
-                        let time = self.compute(*line, time).await?;
-                        tokio::time::sleep(times(*unit, time)).await;
-                    }
-                    Step::Sql(pieces) => {
-                        let conn = session.connection().await?;
-                        self.run(conn, number, pieces, statement).await?;
-                    }
-                }
-            }
-            Ok(Turn::Done)
-        })
-    }
-}
-
-impl Program {
-    fn steps(&self) -> impl Iterator<Item = (&Step, Option<&Statement>)> {
-        let statements = self.statements.iter().map(Option::as_ref);
-        self.script.steps.iter().zip(statements)
-    }
-}
-
-impl ScriptClient {
-    async fn compute(&mut self, line: usize, expression: &Expression) -> Result<i64, Failure> {
-        match expression.value(&self.variables, &mut self.rng) {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                // A script that fails before its first statement would otherwise never yield to other clients.
-                tokio::task::yield_now().await;
-                Err(refusal(&self.program.script.name, line, error))
-            }
-        }
-    }
-
-    async fn run(
-        &self,
-        conn: &mut Connection,
-        number: usize,
-        pieces: &[Piece],
-        statement: Option<&Statement>,
-    ) -> Result<(), Failure> {
-        match statement {
-            Some(statement) => {
-                let operands = pieces.iter().filter_map(|piece| match piece {
-                    Piece::Value(operand) => Some(operand.value(&self.variables)),
-                    Piece::Text(_) => None,
-                });
-                let values: Vec<Value<'_>> = operands.collect();
-                conn.run(statement, &values, |_| ()).await?;
-            }
-            None => {
-                let text = in_place(pieces, &self.variables);
-                let statement = Statement::new(number, text, Protocol::Simple);
-                conn.run(&statement, &[], |_| ()).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn refusal(script: &str, line: usize, error: EvalError) -> Failure {
-    Failure::Refused {
-        sqlstate: error.sqlstate().to_owned(),
-        message: format!("{script}:{line}: {error}"),
-    }
-}
-
-/// `number` units of time; zero if the number is negative.
-fn times(unit: Duration, number: i64) -> Duration {
-    let number = u32::try_from(number.max(0)).unwrap_or(u32::MAX);
-    unit.saturating_mul(number)
 }

@@ -4,6 +4,7 @@
 use crate::power_law::PowerLaw;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use rand_distr::{Distribution, StandardNormal};
 
 /// Maximum nesting of parentheses and signs.
 const DEPTH_MAX: usize = 100;
@@ -113,7 +114,7 @@ impl Draw {
             Self::Evenly => return Ok(rng.random_range(from..=to)),
             Self::Zipfian(exponent) => {
                 let law = PowerLaw::new(numbers.unsigned_abs(), exponent);
-                return Ok(from + law.map_or(0, |law| law.draw(rng) - 1));
+                return Ok(from + law.draw(rng) - 1);
             }
             Self::Gaussian(deviations) => gaussian(deviations, rng),
             Self::Exponential(parameter) => exponential(parameter, rng),
@@ -134,9 +135,7 @@ fn place(share: f64, numbers: i64) -> i64 {
 /// A fraction of the range with a normal distribution around its middle; repeats the draw if the value is outside.
 fn gaussian(deviations: f64, rng: &mut StdRng) -> f64 {
     loop {
-        let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-        let angle = std::f64::consts::TAU * rng.random::<f64>();
-        let normal = radius * angle.sin();
+        let normal: f64 = StandardNormal.sample(rng);
         if (-deviations..deviations).contains(&normal) {
             return (normal + deviations) / (2.0 * deviations);
         }
@@ -167,6 +166,30 @@ pub(super) fn parse(text: &str, names: &Names<'_>) -> Result<Expression, String>
     }
 }
 
+/// The binary operators, those that bind most tightly last.
+const OPERATORS: [&[(char, Operator)]; 2] = [
+    &[('+', Operator::Plus), ('-', Operator::Minus)],
+    &[
+        ('*', Operator::Times),
+        ('/', Operator::Over),
+        ('%', Operator::Rest),
+    ],
+];
+
+/// A function: its name, the minimum of its third value if it has one, and its distribution.
+type Function = (&'static str, Option<f64>, fn(f64) -> Draw);
+
+const FUNCTIONS: [Function; 4] = [
+    ("random", None, |_| Draw::Evenly),
+    ("random_zipfian", Some(1.001), Draw::Zipfian),
+    ("random_gaussian", Some(2.0), Draw::Gaussian),
+    (
+        "random_exponential",
+        Some(f64::MIN_POSITIVE),
+        Draw::Exponential,
+    ),
+];
+
 struct Parser<'a> {
     rest: &'a str,
     names: &'a Names<'a>,
@@ -175,28 +198,17 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn sum(&mut self) -> Result<Expression, String> {
-        let operators = [('+', Operator::Plus), ('-', Operator::Minus)];
-        self.pairs(&operators, Self::product)
+        self.pairs(&OPERATORS)
     }
 
-    fn product(&mut self) -> Result<Expression, String> {
-        let operators = [
-            ('*', Operator::Times),
-            ('/', Operator::Over),
-            ('%', Operator::Rest),
-        ];
-        self.pairs(&operators, Self::factor)
-    }
-
-    /// Parses operands between any of `operators`, left-associative.
-    fn pairs(
-        &mut self,
-        operators: &[(char, Operator)],
-        part: fn(&mut Self) -> Result<Expression, String>,
-    ) -> Result<Expression, String> {
-        let mut left = part(self)?;
+    /// Parses operands between operators of the first level, left-associative.
+    fn pairs(&mut self, levels: &[&[(char, Operator)]]) -> Result<Expression, String> {
+        let Some((operators, levels)) = levels.split_first() else {
+            return self.factor();
+        };
+        let mut left = self.pairs(levels)?;
         while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.eats(*sign)) {
-            let right = part(self)?;
+            let right = self.pairs(levels)?;
             left = Expression::Pair(Box::new(left), *operator, Box::new(right));
         }
         Ok(left)
@@ -242,44 +254,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a function and its arguments.
+    /// Parses the arguments of a function.
     fn draw(&mut self, function: &str) -> Result<Expression, String> {
-        let least = match function {
-            "random" => None,
-            "random_zipfian" => Some(1.001),
-            "random_gaussian" => Some(2.0),
-            "random_exponential" => Some(f64::MIN_POSITIVE),
-            _ => {
-                return Err(format!(
-                    "there is no function {function:?}; there is random, random_zipfian, random_gaussian and random_exponential"
-                ));
-            }
-        };
+        let known = FUNCTIONS.iter().find(|(name, ..)| *name == function);
+        let (_, least, draw) = known.ok_or_else(|| {
+            format!(
+                "there is no function {function:?}; there is random, random_zipfian, random_gaussian and random_exponential"
+            )
+        })?;
         self.must_eat('(')?;
-        let from = self.sum()?;
+        let from = Box::new(self.sum()?);
         self.must_eat(',')?;
-        let to = self.sum()?;
-        let parameter = match least {
-            Some(least) => self.parameter(least)?,
-            None => 0.0,
-        };
+        let to = Box::new(self.sum()?);
+        let parameter = least.map_or(Ok(0.0), |least| self.parameter(least))?;
         self.must_eat(')')?;
-        let draw = match function {
-            "random_zipfian" => Draw::Zipfian(parameter),
-            "random_gaussian" => Draw::Gaussian(parameter),
-            "random_exponential" => Draw::Exponential(parameter),
-            _ => Draw::Evenly,
-        };
-        Ok(Expression::Draw(draw, Box::new(from), Box::new(to)))
+        Ok(Expression::Draw(draw(parameter), from, to))
     }
 
-    /// Parses a decimal number.
+    /// Parses a comma and a decimal number.
     fn parameter(&mut self, least: f64) -> Result<f64, String> {
         self.must_eat(',')?;
-        let end = self.rest.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (text, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        let text = self.take_while(|c| c.is_ascii_digit() || c == '.');
         let parameter = text.parse().ok().filter(|parameter| *parameter >= least);
-        self.rest = rest.trim_start();
         parameter.ok_or_else(|| match least {
             least if least > 1.0 => format!("the third value must be a number, {least} or more"),
             _ => "the third value must be a number, more than 0".to_owned(),
@@ -288,10 +284,14 @@ impl<'a> Parser<'a> {
 
     /// Takes the letters, digits and underscores at the beginning.
     fn word(&mut self) -> &'a str {
-        let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.take_while(|c| c.is_alphanumeric() || c == '_')
+    }
+
+    fn take_while(&mut self, is_part: fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
-        word
+        taken
     }
 
     fn eats(&mut self, sign: char) -> bool {
@@ -301,10 +301,8 @@ impl<'a> Parser<'a> {
     }
 
     fn must_eat(&mut self, sign: char) -> Result<(), String> {
-        if self.eats(sign) {
-            Ok(())
-        } else {
-            Err(format!("{sign:?} is missing before {:?}", self.rest))
-        }
+        let is_there = self.eats(sign);
+        let missing = || format!("{sign:?} is missing before {:?}", self.rest);
+        is_there.then_some(()).ok_or_else(missing)
     }
 }

@@ -55,6 +55,16 @@ impl Script {
         &self.name
     }
 
+    /// The variables of a client with this number when it begins.
+    pub(super) fn variables(&self, number: usize) -> Vec<i64> {
+        let mut variables = self.presets.clone();
+        let place = self.client_id;
+        if let Some(client_id) = place.and_then(|place| variables.get_mut(place)) {
+            *client_id = i64::try_from(number).unwrap_or(i64::MAX);
+        }
+        variables
+    }
+
     /// The number of statements that one run sends.
     pub fn statements(&self) -> usize {
         let is_sql = |step: &&Step| matches!(step, Step::Sql(_));

@@ -1,26 +1,21 @@
 //! The scanner: splits a script into commands after a backslash and SQL statements with variables. It knows where quotes
 //! and comments of PostgreSQL end; it does not otherwise parse SQL.
 
+use super::model::{Operand, Piece};
+
 /// An error and its line. The caller adds the name of the file.
 pub(super) type Fault = (usize, String);
 
 /// An item of a script.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// The text after a backslash, up to the end of the line.
     Command(String),
     /// A statement without its semicolon.
-    Sql(Vec<Token>),
+    Sql(Vec<Piece>),
 }
 
-/// A part of a statement.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// Text that is sent unchanged.
-    Text(String),
-    /// `:name`
-    Variable { line: usize, name: String },
-}
+/// The meaning of a variable's name, or why it has none.
+pub(super) type Names<'a> = dyn Fn(&str) -> Result<Operand, String> + 'a;
 
 /// Reads items from top to bottom.
 pub(super) struct Scanner<'a> {
@@ -54,7 +49,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns the next item and its line.
-    pub(super) fn next_item(&mut self) -> Result<Option<(usize, Item)>, Fault> {
+    pub(super) fn next_item(&mut self, names: &Names<'_>) -> Result<Option<(usize, Item)>, Fault> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();
             self.take(blank);
@@ -64,7 +59,7 @@ impl<'a> Scanner<'a> {
                 Some(';') => drop(self.take(1)),
                 Some('\\') => return Ok(Some((line, Item::Command(self.command())))),
                 Some(_) if self.rest.starts_with("--") => drop(self.take(to_line_end(self.rest))),
-                Some(_) => return Ok(Some((line, Item::Sql(self.sql()?)))),
+                Some(_) => return Ok(Some((line, Item::Sql(self.sql(names)?)))),
             }
         }
     }
@@ -94,30 +89,30 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn sql(&mut self) -> Result<Vec<Token>, Fault> {
-        let (mut tokens, mut text) = (Vec::new(), String::new());
+    fn sql(&mut self, names: &Names<'_>) -> Result<Vec<Piece>, Fault> {
+        let (mut pieces, mut text) = (Vec::new(), String::new());
         loop {
             let line = self.line;
-            match lexeme(self.rest).map_err(|what| (line, what))? {
+            let fault = |what: String| (line, what);
+            match lexeme(self.rest).map_err(|what| fault(what.to_owned()))? {
                 Lexeme::Verbatim(len) => text.push_str(self.take(len)),
                 Lexeme::Comment(len) => drop(self.take(len)),
                 Lexeme::Variable(name) => {
                     self.take(1 + name.len());
-                    tokens.push(Token::Text(std::mem::take(&mut text)));
-                    let name = name.to_owned();
-                    tokens.push(Token::Variable { line, name });
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(Piece::Value(names(name).map_err(fault)?));
                 }
                 Lexeme::End => {
                     self.take(1);
-                    tokens.push(Token::Text(text.trim_end().to_owned()));
-                    return Ok(tokens);
+                    pieces.push(Piece::Text(text.trim_end().to_owned()));
+                    return Ok(pieces);
                 }
             }
         }
     }
 }
 
-fn lexeme(rest: &str) -> Result<Lexeme<'_>, String> {
+fn lexeme(rest: &str) -> Result<Lexeme<'_>, &'static str> {
     let mut chars = rest.chars();
     let (Some(first), second) = (chars.next(), chars.next()) else {
         return Ok(Lexeme::End);
@@ -131,31 +126,35 @@ fn lexeme(rest: &str) -> Result<Lexeme<'_>, String> {
             None => 1,
         },
         ('/', Some('*')) => comment(rest).ok_or("a comment does not end")?,
-        ('\'', _) => quoted(rest, '\'', false).ok_or("a quoted text does not end")?,
-        ('"', _) => quoted(rest, '"', false).ok_or("a quoted name does not end")?,
-        ('E' | 'e', Some('\'')) => 1 + escaped(rest).ok_or("a quoted text does not end")?,
+        ('\'', _) => quoted(rest, 1, false).ok_or("a quoted text does not end")?,
+        ('"', _) => quoted(rest, 1, false).ok_or("a quoted name does not end")?,
+        ('E' | 'e', Some('\'')) => quoted(rest, 2, true).ok_or("a quoted text does not end")?,
         ('$', Some('0'..='9')) => {
-            return Err("a parameter has no value here; write a variable, :name".to_owned());
+            return Err("a parameter has no value here; write a variable, :name");
         }
-        ('$', _) => dollar_quoted(rest)?,
+        ('$', _) => dollar_quoted(rest).ok_or("a dollar-quoted text does not end")?,
         ('\\', _) => {
             return Err(
-                "a statement ends with ; before a command; \\gset and \\; are not understood"
-                    .to_owned(),
+                "a statement ends with ; before a command; \\gset and \\; are not understood",
             );
         }
-        _ => match word(rest) {
-            0 => first.len_utf8(),
-            len => len,
+        // A name, key word or number; it may contain a dollar sign.
+        _ => match prefix(rest, |c| c.is_alphanumeric() || c == '_' || c == '$') {
+            "" => first.len_utf8(),
+            word => word.len(),
         },
     };
     Ok(Lexeme::Verbatim(len))
 }
 
+fn prefix(rest: &str, is_part: fn(char) -> bool) -> &str {
+    let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
+}
+
 /// The name at the beginning, if there is one.
 pub(super) fn name(rest: &str) -> Option<&str> {
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-    let name = rest.get(..end.unwrap_or(rest.len()))?;
+    let name = prefix(rest, |c| c.is_alphanumeric() || c == '_');
     let first = name.chars().next()?;
     (!first.is_numeric()).then_some(name)
 }
@@ -164,28 +163,20 @@ fn to_line_end(rest: &str) -> usize {
     rest.find('\n').unwrap_or(rest.len())
 }
 
-/// Length in bytes of the name, key word or number at the beginning; it may contain a dollar sign.
-fn word(rest: &str) -> usize {
-    let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    rest.find(|c| !inside(c)).unwrap_or(rest.len())
-}
-
-/// Length in bytes up to and including the closing quote. A doubled quote ends one text and begins the next.
-fn quoted(rest: &str, quote: char, escapes: bool) -> Option<usize> {
-    let mut chars = rest.char_indices().skip(1);
+/// Length in bytes up to and including the closing quote; the opening one is the last of the first `start` bytes. A doubled
+/// quote ends one text and begins the next.
+fn quoted(rest: &str, start: usize, escapes: bool) -> Option<usize> {
+    let (open, inner) = rest.split_at_checked(start)?;
+    let quote = open.chars().next_back()?;
+    let mut chars = inner.char_indices();
     while let Some((place, c)) = chars.next() {
         match c {
             '\\' if escapes => drop(chars.next()),
-            c if c == quote => return Some(place + 1),
+            c if c == quote => return Some(start + place + 1),
             _ => {}
         }
     }
     None
-}
-
-/// The same for a text after `E`.
-fn escaped(rest: &str) -> Option<usize> {
-    quoted(rest.get(1..)?, '\'', true)
 }
 
 /// Length in bytes of a comment, including nested comments.
@@ -203,20 +194,12 @@ fn comment(rest: &str) -> Option<usize> {
 }
 
 /// Length in bytes of `$tag$ … $tag$`; 1 for a single dollar sign.
-fn dollar_quoted(rest: &str) -> Result<usize, &'static str> {
-    let inner = rest.get(1..).unwrap_or_default();
+fn dollar_quoted(rest: &str) -> Option<usize> {
+    let inner = rest.get(1..)?;
     let tag = name(inner).unwrap_or_default();
-    let open = 1 + tag.len() + 1;
-    if inner
-        .get(tag.len()..)
-        .is_none_or(|behind| !behind.starts_with('$'))
-    {
-        return Ok(1);
+    if !inner.get(tag.len()..)?.starts_with('$') {
+        return Some(1);
     }
-    let quote = rest.get(..open).unwrap_or_default();
-    let body = rest.get(open..).unwrap_or_default();
-    let end = body
-        .find(quote)
-        .ok_or("a dollar-quoted text does not end")?;
-    Ok(open + end + open)
+    let (quote, body) = rest.split_at_checked(tag.len() + 2)?;
+    Some(body.find(quote)? + 2 * quote.len())
 }

@@ -2,7 +2,8 @@
 
 use super::client::with_parameters;
 use super::expression::{EvalError, Expression, parse};
-use super::{Operand, Piece, Script, Step};
+use super::model::Piece;
+use super::{Operand, Script, Step};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

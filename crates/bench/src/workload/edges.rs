@@ -1,17 +1,17 @@
 //! Edge store: a social graph in which the newest write to an edge applies and one id is a celebrity (SCENARIOS 3). A unit
 //! is a write of one end of an edge, or a read. A request of the source writes both ends of an edge, which are two units.
 
-mod five_statements;
 mod graph;
 mod reads;
 mod verifier;
 mod writing;
 
-use super::client::{Client, Pending, Turn};
-use super::scenario::{Check, Outcome, Scenario, Sizes, Variant, Workload};
+use super::interface::{Client, Outcome, Turn, Workload, lock};
+use super::scenario::{Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
 use super::values::{array, row};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
+use crate::record::CheckResult;
 use crate::session::Session;
 use crate::show;
 use crate::statement::{Protocol, Statement, Value};
@@ -19,8 +19,8 @@ use graph::Graph;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reads::Reads;
-use std::sync::Arc;
-use verifier::{Edge, Findings, Verifier, Write};
+use std::sync::Mutex;
+use verifier::{Edge, Verifier, Write};
 use writing::Writing;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -28,38 +28,23 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     title: "Edge store: a social graph",
     about: "clients write who follows whom; the newest write wins, and every fifth is about the same celebrity",
     unit: "requests",
-    variants: &[
-        Variant {
-            name: "upsert",
-            about: "a write is one upsert; degrees are not kept",
-            build: |sizes| Edges::build(Writing::upsert(sizes.protocol), Connections::Kept, sizes),
-        },
-        Variant {
-            name: "five-statements",
-            about: "a write is a transaction of five statements, as it was before; degrees are kept",
-            build: |sizes| Edges::build(Writing::five(sizes.protocol), Connections::Kept, sizes),
-        },
-        Variant {
-            name: "short-connections",
-            about: "the same, each write on its own connection",
-            build: |sizes| Edges::build(Writing::five(sizes.protocol), Connections::Short, sizes),
-        },
-        Variant {
-            name: "bounded-pool",
-            about: "the same by the workers of an application with a pool of 32 connections",
-            build: |sizes| Edges::build(Writing::five(sizes.protocol), Connections::Shared, sizes),
-        },
-        Variant {
-            name: "upsert-degree",
-            about: "a write is one hinted statement: the upsert of the edge and that of its degree",
-            build: |sizes| Edges::build(Writing::counted(sizes.protocol), Connections::Kept, sizes),
-        },
-        Variant {
-            name: "mixed",
-            about: "half upserts, half reads: the newest page, membership, the degree",
-            build: Edges::build_mixed,
-        },
-    ],
+    variants: variants! {
+        "upsert", "a write is one upsert; degrees are not kept",
+            |sizes| Edges::new(Writing::upsert(sizes.protocol), Connections::Kept, sizes);
+        "five-statements", "a write is a transaction of five statements, as it was before; degrees are kept",
+            |sizes| Edges::new(Writing::five(sizes.protocol), Connections::Kept, sizes);
+        "short-connections", "the same, each write on its own connection",
+            |sizes| Edges::new(Writing::five(sizes.protocol), Connections::Short, sizes);
+        "bounded-pool", "the same by the workers of an application with a pool of 32 connections",
+            |sizes| Edges::new(Writing::five(sizes.protocol), Connections::Shared, sizes);
+        "upsert-degree", "a write is one hinted statement: the upsert of the edge and that of its degree",
+            |sizes| Edges::new(Writing::counted(sizes.protocol), Connections::Kept, sizes);
+        "mixed", "half upserts, half reads: the newest page, membership, the degree",
+            |sizes| Edges {
+                reads: Some(Reads::new(sizes.protocol)),
+                ..Edges::new(Writing::upsert(sizes.protocol), Connections::Kept, sizes)
+            };
+    },
     clients: &[160],
     clients_full: &[160],
     rows: Some((1, ROWS_LEDGER)),
@@ -87,131 +72,126 @@ enum Connections {
 }
 
 struct Edges {
-    work: Arc<Work>,
-    connections: Connections,
-}
-
-/// State that the clients share.
-struct Work {
     writing: Writing,
+    connections: Connections,
     reads: Option<Reads>,
     graph: Graph,
-    verifier: Verifier,
+    verifier: Mutex<Verifier>,
 }
 
 impl Edges {
-    fn build(writing: Writing, connections: Connections, sizes: &Sizes) -> Box<dyn Workload> {
-        Self::build_with(writing, None, connections, sizes)
-    }
-
-    fn build_mixed(sizes: &Sizes) -> Box<dyn Workload> {
-        let (writing, reads) = (Writing::upsert(sizes.protocol), Reads::new(sizes.protocol));
-        Self::build_with(writing, Some(reads), Connections::Kept, sizes)
-    }
-
-    fn build_with(
-        writing: Writing,
-        reads: Option<Reads>,
-        connections: Connections,
-        sizes: &Sizes,
-    ) -> Box<dyn Workload> {
-        let (rows, mut rng) = (
-            sizes.rows(ROWS, ROWS_FULL),
-            StdRng::seed_from_u64(sizes.seed),
-        );
-        let graph = Graph::new();
-        let verifier = Verifier::starting((0..rows).map(|_| graph.write(&mut rng)));
-        Box::new(Self {
-            work: Arc::new(Work {
-                writing,
-                reads,
-                graph,
-                verifier,
-            }),
+    fn new(writing: Writing, connections: Connections, sizes: &Sizes) -> Self {
+        let (graph, mut rng) = (Graph::new(), StdRng::seed_from_u64(sizes.seed));
+        let writes = (0..sizes.rows(ROWS, ROWS_FULL)).map(|_| graph.write(&mut rng));
+        let verifier = Mutex::new(Verifier::starting(writes));
+        Self {
+            writing,
             connections,
-        })
+            reads: None,
+            graph,
+            verifier,
+        }
+    }
+
+    async fn write(&self, conn: &mut Connection, rng: &mut StdRng) -> Result<()> {
+        let (edge, write) = self.graph.write(rng);
+        lock(&self.verifier).sent(edge, write);
+        let answer = self.writing.run(conn, edge, write).await;
+        lock(&self.verifier).answered(edge, write, &answer);
+        answer
     }
 }
 
 impl Workload for Edges {
-    fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
-        Box::pin(async move {
-            make_tables(conn, &self.work).await?;
-            let mut edges = self.work.verifier.newest();
-            edges.sort_unstable();
-            for some in edges.chunks(FILL_ROWS) {
-                fill(conn, some).await?;
-            }
-            conn.query(&format!(
-                "INSERT INTO {SCHEMA}.degree SELECT id, count(*) FROM {SCHEMA}.edge WHERE status = 0 GROUP BY id; \
-                 ANALYZE {SCHEMA}.edge; ANALYZE {SCHEMA}.degree"
-            ))
-            .await
-            .map(drop)
-        })
+    type Memory = ();
+
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
+        let was = self.writing.extra_column();
+        let edge = format!(
+            "CREATE TABLE {SCHEMA}.edge (id bigint, target bigint, unixnano bigint NOT NULL, status int NOT NULL, \
+             {was}PRIMARY KEY (id, target))"
+        );
+        let degree =
+            format!("CREATE TABLE {SCHEMA}.degree (id bigint PRIMARY KEY, degree bigint NOT NULL)");
+        tables::recreate(conn, "edge", &edge).await?;
+        tables::recreate(conn, "degree", &degree).await?;
+        if self.reads.is_some() {
+            // Index for the query of the newest page.
+            let sql = format!("CREATE INDEX edge_newest ON {SCHEMA}.edge (id, unixnano)");
+            conn.execute(&sql).await?;
+        }
+        let mut edges = lock(&self.verifier).newest();
+        edges.sort_unstable();
+        for some in edges.chunks(FILL_ROWS) {
+            fill(conn, some).await?;
+        }
+        conn.execute(&format!(
+            "INSERT INTO {SCHEMA}.degree SELECT id, count(*) FROM {SCHEMA}.edge WHERE status = 0 GROUP BY id; \
+             ANALYZE {SCHEMA}.edge; ANALYZE {SCHEMA}.degree"
+        ))
+        .await
     }
 
-    fn client(&self, _number: usize, rng: StdRng) -> Box<dyn Client> {
-        Box::new(Follower {
-            work: Arc::clone(&self.work),
-            connections: self.connections,
-            rng,
+    async fn turn(
+        &self,
+        Client { rng, .. }: &mut Client<()>,
+        session: &mut Session,
+    ) -> Result<Turn> {
+        let reads = self.reads.as_ref().filter(|_| rng.random());
+        let conn = session.connection().await;
+        let done = match (conn, reads) {
+            (Ok(conn), Some(reads)) => reads.run(conn, &self.graph, rng).await,
+            (Ok(conn), None) => self.write(conn, rng).await,
+            (Err(failure), _) => Err(failure),
+        };
+        if self.connections == Connections::Short {
+            session.terminate().await;
+        }
+        done.map(|()| Turn::Done)
+    }
+
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
+        // Compares every edge with the answers that clients received.
+        let sql = format!("SELECT id, target, unixnano, status FROM {SCHEMA}.edge");
+        let all = Statement::new(0, sql, Protocol::Extended);
+        let mut audit = lock(&self.verifier).audit();
+        conn.run(&all, &[], |body| {
+            if let Some([id, target, unixnano, status]) = row(body) {
+                audit.row((id, target), Write { unixnano, status });
+            }
         })
+        .await?;
+        let findings = audit.end();
+        let mut check = CheckResult {
+            // The load counts turns in doubt; the verifier counts writes in doubt.
+            holds: findings.hold() && findings.open <= outcome.unknown,
+            says: findings.says(),
+        };
+        if self.writing.keeps_degrees() {
+            check_degrees(conn, &mut check).await?;
+        }
+        if let Some(reads) = &self.reads {
+            let wrong = reads.wrong();
+            check.holds &= wrong == 0;
+            check.says += &match wrong {
+                0 => "; every read got what it asked for".to_owned(),
+                wrong => format!("; {} reads got a wrong answer", show::count(wrong)),
+            };
+        }
+        Ok(check)
     }
 
     fn shared_connections(&self) -> Option<usize> {
         (self.connections == Connections::Shared).then_some(SHARED_CONNECTIONS)
     }
 
-    fn check<'a>(
-        &'a self,
-        conn: &'a mut Connection,
-        outcome: Outcome,
-    ) -> Pending<'a, Result<Check, Failure>> {
-        Box::pin(async move {
-            let findings = audit(conn, &self.work.verifier).await?;
-            let mut check = Check {
-                // The load counts turns in doubt; the verifier counts writes in doubt.
-                holds: findings.hold() && findings.open <= outcome.unknown,
-                says: findings.says(),
-            };
-            if self.work.writing.keeps_degrees() {
-                check_degrees(conn, &mut check).await?;
-            }
-            if let Some(reads) = &self.work.reads {
-                let wrong = reads.wrong();
-                check.holds &= wrong == 0;
-                check.says += &match wrong {
-                    0 => "; every read got what it asked for".to_owned(),
-                    wrong => format!("; {} reads got a wrong answer", show::count(wrong)),
-                };
-            }
-            Ok(check)
-        })
+    fn connects_itself(&self) -> bool {
+        self.connections == Connections::Short
     }
-}
-
-/// Creates new tables for each run: those of the last run are full of dead rows.
-async fn make_tables(conn: &mut Connection, work: &Work) -> Result<(), Failure> {
-    tables::drop_table(conn, "edge").await?;
-    tables::drop_table(conn, "degree").await?;
-    let was = work.writing.extra_column();
-    conn.query(&format!(
-        "CREATE TABLE {SCHEMA}.edge (id bigint, target bigint, unixnano bigint NOT NULL, status int NOT NULL, \
-         {was}PRIMARY KEY (id, target)); \
-         CREATE TABLE {SCHEMA}.degree (id bigint PRIMARY KEY, degree bigint NOT NULL)"
-    ))
-    .await?;
-    if work.reads.is_some() {
-        // Index for the query of the newest page.
-        let sql = format!("CREATE INDEX edge_newest ON {SCHEMA}.edge (id, unixnano)");
-        conn.query(&sql).await?;
-    }
-    Ok(())
 }
 
 /// Inserts edges. They are passed as four arrays, so that a pooler that parses texts has little work.
-async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Failure> {
+async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<()> {
     let sql = format!(
         "INSERT INTO {SCHEMA}.edge (id, target, unixnano, status) \
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::int[])"
@@ -228,22 +208,8 @@ async fn fill(conn: &mut Connection, edges: &[(Edge, Write)]) -> Result<(), Fail
     conn.run(&statement, &values, |_| ()).await.map(drop)
 }
 
-/// Compares every edge with the answers that clients received.
-async fn audit(conn: &mut Connection, verifier: &Verifier) -> Result<Findings, Failure> {
-    let sql = format!("SELECT id, target, unixnano, status FROM {SCHEMA}.edge");
-    let all = Statement::new(0, sql, Protocol::Extended);
-    let mut audit = verifier.audit();
-    conn.run(&all, &[], |body| {
-        if let Some([id, target, unixnano, status]) = row(body) {
-            audit.row((id, target), Write { unixnano, status });
-        }
-    })
-    .await?;
-    Ok(audit.end())
-}
-
 /// Adds to `check` whether every degree equals the number of set edges.
-async fn check_degrees(conn: &mut Connection, check: &mut Check) -> Result<(), Failure> {
+async fn check_degrees(conn: &mut Connection, check: &mut CheckResult) -> Result<()> {
     let set = format!(
         "(SELECT id, count(*) AS set FROM {SCHEMA}.edge WHERE status = 0 GROUP BY id) AS edges"
     );
@@ -262,49 +228,4 @@ async fn check_degrees(conn: &mut Connection, check: &mut Check) -> Result<(), F
         ),
     };
     Ok(())
-}
-
-struct Follower {
-    work: Arc<Work>,
-    connections: Connections,
-    rng: StdRng,
-}
-
-impl Client for Follower {
-    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let done = match &self.work.reads {
-                Some(reads) if self.rng.random() => {
-                    let conn = session.connection().await?;
-                    reads.run(conn, &self.work.graph, &mut self.rng).await
-                }
-                _ => self.write(session).await,
-            };
-            if self.connections == Connections::Short {
-                session.terminate().await;
-            }
-            done.map(|()| Turn::Done)
-        })
-    }
-
-    fn connects_itself(&self) -> bool {
-        self.connections == Connections::Short
-    }
-}
-
-impl Follower {
-    async fn write(&mut self, session: &mut Session) -> Result<(), Failure> {
-        let Work {
-            writing,
-            graph,
-            verifier,
-            ..
-        } = &*self.work;
-        let conn = session.connection().await?;
-        let (edge, write) = graph.write(&mut self.rng);
-        verifier.sent(edge, write);
-        let answer = writing.run(conn, edge, write).await;
-        verifier.answered(edge, write, &answer);
-        answer
-    }
 }

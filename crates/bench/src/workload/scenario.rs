@@ -1,10 +1,7 @@
-//! Definition of a scenario: its variants, the tables and clients of a run, and the check that nothing was lost. A variant is
-//! one way to do the work of the scenario.
+//! The definition of a scenario and its variants. A variant is one way to do the work of the scenario.
 
-use super::client::{Client, Pending};
-use crate::connection::{Connection, Failure};
+use super::interface::AnyWorkload;
 use crate::statement::Protocol;
-use rand::rngs::StdRng;
 
 /// Maximum number of rows of a table in any scenario.
 pub(super) const ROWS_MAX: u64 = 1_000_000_000;
@@ -38,8 +35,20 @@ pub struct Variant {
     /// How it differs from the other variants.
     pub about: &'static str,
     /// Creates the workload of one run.
-    pub(crate) build: fn(&Sizes) -> Box<dyn Workload>,
+    pub(crate) build: fn(&Sizes) -> Box<dyn AnyWorkload>,
 }
+
+/// Variants, each with its name, how it differs from the others, and a closure that returns its workload.
+macro_rules! variants {
+    ($($name:literal, $about:expr, |$sizes:ident| $workload:expr;)*) => {
+        &[$($crate::workload::Variant {
+            name: $name,
+            about: $about,
+            build: |$sizes| Box::new($workload),
+        }),*]
+    };
+}
+pub(super) use variants;
 
 /// The size of the tables, and how statements are sent.
 #[derive(Debug, Clone)]
@@ -59,66 +68,4 @@ impl Sizes {
     pub(super) fn rows(&self, small: u64, full: u64) -> u64 {
         self.rows.unwrap_or(if self.full { full } else { small })
     }
-}
-
-/// The work of one run.
-pub(crate) trait Workload: Send + Sync {
-    /// Brings the tables into the state in which a run starts. Does no more than necessary.
-    fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>>;
-
-    /// Creates the client with this number, counted from 0. All its random numbers come from `rng`.
-    fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client>;
-
-    /// The number of clients, out of `clients`, that do units of work. A fixed rate is divided among them.
-    fn active_clients(&self, clients: usize) -> usize {
-        clients
-    }
-
-    /// The number of connections that all clients share, each for one turn at a time, as the workers of an application share
-    /// its pool; `None` gives each client its own.
-    fn shared_connections(&self) -> Option<usize> {
-        None
-    }
-
-    /// Compares the tables with the answers that clients received.
-    fn check<'a>(
-        &'a self,
-        conn: &'a mut Connection,
-        outcome: Outcome,
-    ) -> Pending<'a, Result<Check, Failure>>;
-}
-
-/// The answers that clients received in a whole run, including the warm-up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// Number of acknowledged turns.
-    pub(crate) acknowledged: u64,
-    /// Number of turns with an unknown result ([`Failure::is_in_doubt`]).
-    pub(crate) unknown: u64,
-}
-
-impl Outcome {
-    /// Whether `done` turns are possible with these answers.
-    pub(super) fn explains(&self, done: u64) -> bool {
-        (self.acknowledged..=self.acknowledged + self.unknown).contains(&done)
-    }
-
-    /// A clause for messages about the turns with an unknown result; empty if there are none.
-    pub(super) fn in_doubt(&self) -> String {
-        match self.unknown {
-            0 => String::new(),
-            unknown => {
-                format!(", {unknown} more may have been done when their connection was lost")
-            }
-        }
-    }
-}
-
-/// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Check {
-    /// Whether nothing was lost and nothing was done twice.
-    pub(crate) holds: bool,
-    /// The result in one sentence, with the figures.
-    pub(crate) says: String,
 }

@@ -3,15 +3,15 @@
 
 mod verifier;
 
-use super::client::{Client, Pending, Turn};
-use super::scenario::{Check, Outcome, ROWS_MAX, Scenario, Sizes, Variant, Workload};
+use super::interface::{Client, Outcome, Turn, Workload, lock};
+use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
+use crate::record::CheckResult;
 use crate::session::Session;
 use crate::statement::{Statement, Value};
 use rand::RngExt;
-use rand::rngs::StdRng;
-use std::sync::Arc;
+use std::sync::Mutex;
 use verifier::Verifier;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -19,23 +19,12 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     title: "Connection storm: more clients than the database can bear",
     about: "each request updates a random row twice; what changes is how many clients are connected",
     unit: "requests",
-    variants: &[
-        Variant {
-            name: "updates",
-            about: "all clients at once",
-            build: |sizes| Storm::build(Mode::Updates, sizes),
-        },
-        Variant {
-            name: "advisory-lock",
-            about: "the same, queued inside the database by an advisory lock per slot, ten slots",
-            build: |sizes| Storm::build(Mode::AdvisoryLock, sizes),
-        },
-        Variant {
-            name: "idle",
-            about: "ten clients work, the others are connected and idle",
-            build: |sizes| Storm::build(Mode::Idle, sizes),
-        },
-    ],
+    variants: variants! {
+        "updates", "all clients at once", |sizes| Storm::new(Mode::Updates, sizes);
+        "advisory-lock", "the same, queued inside the database by an advisory lock per slot, ten slots",
+            |sizes| Storm::new(Mode::AdvisoryLock, sizes);
+        "idle", "ten clients work, the others are connected and idle", |sizes| Storm::new(Mode::Idle, sizes);
+    },
     // The server of the demonstration admits 400 connections.
     clients: &[64, 300],
     clients_full: &[10, 64, 256, 1_000, 8_000],
@@ -60,52 +49,88 @@ enum Mode {
 struct Storm {
     mode: Mode,
     rows: u64,
-    statements: Statements,
-    verifier: Arc<Verifier>,
-}
-
-#[derive(Debug, Clone)]
-struct Statements {
     /// An update for each of [`ADDED`].
     updates: [Statement; 2],
-    lock: Statement,
+    advisory_lock: Statement,
+    verifier: Mutex<Verifier>,
 }
 
 impl Storm {
-    fn build(mode: Mode, sizes: &Sizes) -> Box<dyn Workload> {
+    fn new(mode: Mode, sizes: &Sizes) -> Self {
         let update = |number, added| {
             let sql = format!("UPDATE {SCHEMA}.test_8000 SET cnt = cnt + {added} WHERE id = $1");
             Statement::new(number, sql, sizes.protocol)
         };
         let [one, two] = ADDED;
-        Box::new(Self {
+        Self {
             mode,
             rows: sizes.rows(ROWS, ROWS_FULL),
-            statements: Statements {
-                updates: [update(0, one), update(1, two)],
-                lock: Statement::new(2, "SELECT pg_advisory_xact_lock($1)", sizes.protocol),
-            },
-            verifier: Arc::new(Verifier::default()),
-        })
+            updates: [update(0, one), update(1, two)],
+            advisory_lock: Statement::new(2, "SELECT pg_advisory_xact_lock($1)", sizes.protocol),
+            verifier: Mutex::default(),
+        }
+    }
+
+    /// Records an increment before and after `work` makes it.
+    async fn recorded(&self, added: u64, work: impl Future<Output = Result<()>>) -> Result<()> {
+        lock(&self.verifier).sent += added;
+        let answer = work.await;
+        lock(&self.verifier).answered(added, &answer);
+        answer
+    }
+
+    /// Executes both updates in one transaction that holds the advisory lock of the slot.
+    async fn transaction(&self, conn: &mut Connection, id: Value<'_>, slot: usize) -> Result<()> {
+        let slot = [Value::Int(slot as i64)];
+        conn.execute("BEGIN").await?;
+        conn.run(&self.advisory_lock, &slot, |_| ()).await?;
+        for update in &self.updates {
+            conn.run(update, &[id], |_| ()).await?;
+        }
+        conn.execute("COMMIT").await
     }
 }
 
 impl Workload for Storm {
-    fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, Result<(), Failure>> {
-        Box::pin(async move {
-            // Updates leave free space in pages, which makes the updates of the next run cheaper: each run starts with a
-            // new table.
-            tables::drop_table(conn, "test_8000").await?;
-            let rows = self.rows;
-            conn.query(&format!(
-                "CREATE TABLE {SCHEMA}.test_8000 (id int PRIMARY KEY, cnt int DEFAULT 0); \
-                 INSERT INTO {SCHEMA}.test_8000 (id) SELECT generate_series(1, {rows})"
-            ))
-            .await?;
-            conn.query(&format!("VACUUM ANALYZE {SCHEMA}.test_8000"))
-                .await
-                .map(drop)
-        })
+    type Memory = ();
+
+    async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
+        let rows = self.rows;
+        let definition = format!(
+            "CREATE TABLE {SCHEMA}.test_8000 (id int PRIMARY KEY, cnt int DEFAULT 0); \
+             INSERT INTO {SCHEMA}.test_8000 (id) SELECT generate_series(1, {rows})"
+        );
+        tables::recreate(conn, "test_8000", &definition).await?;
+        let vacuum = format!("VACUUM ANALYZE {SCHEMA}.test_8000");
+        conn.execute(&vacuum).await
+    }
+
+    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
+        if self.mode == Mode::Idle && client.number >= ACTIVE {
+            return Ok(Turn::StayConnected);
+        }
+        let conn = session.connection().await?;
+        let id = Value::Int(client.rng.random_range(1..=self.rows).cast_signed());
+        if self.mode == Mode::AdvisoryLock {
+            let work = self.transaction(conn, id, client.number % ACTIVE);
+            self.recorded(ADDED.iter().sum(), work).await?;
+            return Ok(Turn::Done);
+        }
+        for (update, added) in self.updates.iter().zip(ADDED) {
+            let work = async { conn.run(update, &[id], |_| ()).await.map(drop) };
+            self.recorded(added, work).await?;
+        }
+        Ok(Turn::Done)
+    }
+
+    async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
+        let sql = format!("SELECT coalesce(sum(cnt), 0) FROM {SCHEMA}.test_8000");
+        let added = conn.number(&sql).await?;
+        let verifier = lock(&self.verifier);
+        let mut check = verifier.compare(added);
+        // The load counts requests in doubt; the verifier counts increments in doubt.
+        check.holds &= verifier.open() <= outcome.unknown * ADDED.iter().sum::<u64>();
+        Ok(check)
     }
 
     fn active_clients(&self, clients: usize) -> usize {
@@ -113,107 +138,5 @@ impl Workload for Storm {
             Mode::Idle => clients.min(ACTIVE),
             Mode::Updates | Mode::AdvisoryLock => clients,
         }
-    }
-
-    fn client(&self, number: usize, rng: StdRng) -> Box<dyn Client> {
-        if self.mode == Mode::Idle && number >= ACTIVE {
-            return Box::new(IdleClient);
-        }
-        Box::new(Requester {
-            slot: (self.mode == Mode::AdvisoryLock).then_some(number % ACTIVE),
-            rows: self.rows,
-            statements: self.statements.clone(),
-            verifier: Arc::clone(&self.verifier),
-            rng,
-        })
-    }
-
-    fn check<'a>(
-        &'a self,
-        conn: &'a mut Connection,
-        outcome: Outcome,
-    ) -> Pending<'a, Result<Check, Failure>> {
-        Box::pin(async move {
-            let sql = format!("SELECT coalesce(sum(cnt), 0) FROM {SCHEMA}.test_8000");
-            let added = conn.number(&sql).await?;
-            let mut check = self.verifier.compare(added);
-            // The load counts requests in doubt; the verifier counts increments in doubt.
-            check.holds &= self.verifier.open() <= outcome.unknown * ADDED.iter().sum::<u64>();
-            Ok(check)
-        })
-    }
-}
-
-struct Requester {
-    /// The slot of the advisory lock, if requests queue in the database.
-    slot: Option<usize>,
-    rows: u64,
-    statements: Statements,
-    verifier: Arc<Verifier>,
-    rng: StdRng,
-}
-
-impl Client for Requester {
-    fn turn<'a>(&'a mut self, session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async move {
-            let conn = session.connection().await?;
-            let id = self.rng.random_range(1..=self.rows).cast_signed();
-            match self.slot {
-                None => self.update(conn, id).await?,
-                Some(slot) => self.update_with_lock(conn, id, slot).await?,
-            }
-            Ok(Turn::Done)
-        })
-    }
-}
-
-impl Requester {
-    /// Executes the two updates as two transactions.
-    async fn update(&self, conn: &mut Connection, id: i64) -> Result<(), Failure> {
-        for (update, added) in self.statements.updates.iter().zip(ADDED) {
-            self.verifier.sent(added);
-            let answer = conn.run(update, &[Value::Int(id)], |_| ()).await;
-            self.verifier.answered(added, answer.as_ref().err());
-            answer?;
-        }
-        Ok(())
-    }
-
-    /// Executes both updates in one transaction that holds the advisory lock of the slot.
-    async fn update_with_lock(
-        &self,
-        conn: &mut Connection,
-        id: i64,
-        slot: usize,
-    ) -> Result<(), Failure> {
-        let added = ADDED.iter().sum();
-        self.verifier.sent(added);
-        let answer = self.transaction(conn, id, slot).await;
-        self.verifier.answered(added, answer.as_ref().err());
-        answer
-    }
-
-    async fn transaction(
-        &self,
-        conn: &mut Connection,
-        id: i64,
-        slot: usize,
-    ) -> Result<(), Failure> {
-        let slot = [Value::Int(slot as i64)];
-        conn.query("BEGIN").await?;
-        conn.run(&self.statements.lock, &slot, |_| ()).await?;
-        for update in &self.statements.updates {
-            conn.run(update, &[Value::Int(id)], |_| ()).await?;
-        }
-        conn.query("COMMIT").await.map(drop)
-    }
-}
-
-/// A client that is connected and sends nothing.
-struct IdleClient;
-
-impl Client for IdleClient {
-    fn turn<'a>(&'a mut self, _session: &'a mut Session) -> Pending<'a, Result<Turn, Failure>> {
-        Box::pin(async { Ok(Turn::StayConnected) })
     }
 }

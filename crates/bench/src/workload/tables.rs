@@ -1,6 +1,6 @@
 //! Tables in the schema of the lab, and the definitions from which they were created.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 
 /// The schema that contains every table of the lab.
 pub(super) const SCHEMA: &str = "paceline_lab";
@@ -14,25 +14,31 @@ pub(super) async fn exists_as(
     conn: &mut Connection,
     table: &str,
     definition: &str,
-) -> Result<bool, Failure> {
+) -> Result<bool> {
     let found = conn
-        .query(&format!(
+        .value(&format!(
             "SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c \
              WHERE c.oid = pg_catalog.to_regclass('{SCHEMA}.{table}')"
         ))
         .await?;
-    let found = found.first().and_then(|row| row.first()?.as_deref());
-    if found == Some(definition) {
-        return Ok(true);
+    let exists = found.as_deref() == Some(definition);
+    if !exists {
+        drop_table(conn, table).await?;
     }
-    drop_table(conn, table).await?;
-    Ok(false)
+    Ok(exists)
 }
 
 /// Drops `table` if it exists.
-pub(super) async fn drop_table(conn: &mut Connection, table: &str) -> Result<(), Failure> {
+pub(super) async fn drop_table(conn: &mut Connection, table: &str) -> Result<()> {
     let sql = format!("{FOR_DDL}; DROP TABLE IF EXISTS {SCHEMA}.{table} CASCADE");
-    conn.query(&sql).await.map(drop)
+    conn.execute(&sql).await
+}
+
+/// Drops `table` if it exists, and executes the statements that create it. Most workloads call it for each run: the table
+/// of the last run is full of dead rows, or its pages have free space that makes updates cheaper.
+pub(super) async fn recreate(conn: &mut Connection, table: &str, definition: &str) -> Result<()> {
+    drop_table(conn, table).await?;
+    conn.execute(definition).await
 }
 
 /// Records, as the comment of `table`, that it is complete and how it was created. Call it after inserting the rows.
@@ -40,8 +46,8 @@ pub(super) async fn record_definition(
     conn: &mut Connection,
     table: &str,
     definition: &str,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let definition = definition.replace('\'', "''");
     let sql = format!("COMMENT ON TABLE {SCHEMA}.{table} IS '{definition}'");
-    conn.query(&sql).await.map(drop)
+    conn.execute(&sql).await
 }

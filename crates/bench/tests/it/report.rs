@@ -97,6 +97,21 @@ fn a_run_that_did_not_run_has_its_reason() {
 }
 
 #[test]
+fn each_column_of_bars_has_its_own_scale() {
+    let mut records = [ran("a", 8, 1, 50.0), ran("b", 8, 1, 200.0)];
+    for (record, dead_rows) in records.iter_mut().zip([None, Some(0.0)]) {
+        if let paceline_bench::RunResult::Ran(ran) = &mut record.result {
+            ran.cost.dead_rows = dead_rows;
+        }
+    }
+    let page = report(&records);
+    let quarter = "50</span><span class=\"bar\"><span style=\"width:25.00%\">";
+    for bar in [quarter, "width:100.00%", "width:0.00%"] {
+        assert!(page.contains(bar), "{bar}: {page}");
+    }
+}
+
+#[test]
 fn different_servers_have_a_column_each() {
     let mut records = rounds("old", 8, 100.0);
     records.extend(rounds("new", 8, 100.0));

@@ -1,9 +1,9 @@
 //! Random edges and writes. Ids follow a power law: one of them is a celebrity.
 
 use super::verifier::{Edge, SET, UNSET, Write};
+use crate::power_law::PowerLaw;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use rand_distr::Zipf;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Number of ids.
@@ -20,28 +20,22 @@ const TICK_BITS: u32 = 32;
 /// Draws edges and writes. All clients of a run share it.
 #[derive(Debug)]
 pub(super) struct Graph {
-    ids: Zipf<f64>,
+    ids: PowerLaw,
     /// Number of writes.
     tick: AtomicI64,
 }
 
 impl Graph {
     pub(super) fn new() -> Self {
-        // Fails only for invalid sizes or exponents.
-        let ids = Zipf::new(IDS as f64, EXPONENT).unwrap_or_else(|error| unreachable!("{error}"));
         Self {
-            ids,
+            ids: PowerLaw::new(IDS.unsigned_abs(), EXPONENT),
             tick: AtomicI64::new(LATE_MAX),
         }
     }
 
     /// Draws an id; the celebrity is the most frequent.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a whole number, 100,000 at most"
-    )]
     pub(super) fn id(&self, rng: &mut StdRng) -> i64 {
-        rng.sample(self.ids) as i64
+        self.ids.draw(rng)
     }
 
     /// Draws a target.

@@ -1,9 +1,8 @@
 //! Verifies the table of edges: every edge must hold its newest acknowledged write. Has no access to the database.
 
-use crate::connection::Failure;
+use crate::connection::{Failure, Result};
 use crate::show;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An edge: `id` and `target`.
 pub(super) type Edge = (i64, i64);
@@ -29,10 +28,7 @@ impl Write {
 
 /// Records the writes of all clients of a run.
 #[derive(Debug, Default)]
-pub(super) struct Verifier(Mutex<Recorded>);
-
-#[derive(Debug, Default)]
-struct Recorded {
+pub(super) struct Verifier {
     edges: HashMap<Edge, EdgeWrites>,
     acknowledged: u64,
 }
@@ -48,53 +44,46 @@ struct EdgeWrites {
 impl Verifier {
     /// Starts with a table that contains these writes.
     pub(super) fn starting(writes: impl IntoIterator<Item = (Edge, Write)>) -> Self {
-        let mut recorded = Recorded::default();
+        let mut verifier = Self::default();
         for (edge, write) in writes {
-            recorded.edges.entry(edge).or_default().acknowledge(write);
+            verifier.edges.entry(edge).or_default().acknowledge(write);
         }
-        Self(Mutex::new(recorded))
+        verifier
     }
 
     /// The expected contents of the table.
     pub(super) fn newest(&self) -> Vec<(Edge, Write)> {
-        let recorded = self.recorded();
-        let newest = |(edge, edge_writes): (&Edge, &EdgeWrites)| Some((*edge, edge_writes.newest?));
-        recorded.edges.iter().filter_map(newest).collect()
+        let newest = |(edge, writes): (&Edge, &EdgeWrites)| Some((*edge, writes.newest?));
+        self.edges.iter().filter_map(newest).collect()
     }
 
     /// Records a write before a client sends it. It is open until it is [answered](Self::answered).
-    pub(super) fn sent(&self, edge: Edge, write: Write) {
-        let mut recorded = self.recorded();
-        recorded.edges.entry(edge).or_default().open.push(write);
+    pub(super) fn sent(&mut self, edge: Edge, write: Write) {
+        self.edges.entry(edge).or_default().open.push(write);
     }
 
     /// Records the answer to a write. If the result is in doubt, the write remains open.
-    pub(super) fn answered(&self, edge: Edge, write: Write, answer: &Result<(), Failure>) {
+    pub(super) fn answered(&mut self, edge: Edge, write: Write, answer: &Result<()>) {
         if answer.as_ref().is_err_and(Failure::is_in_doubt) {
             return;
         }
-        let mut recorded = self.recorded();
-        recorded.acknowledged += u64::from(answer.is_ok());
-        let edge_writes = recorded.edges.entry(edge).or_default();
-        edge_writes.open.retain(|open| *open != write);
+        let writes = self.edges.entry(edge).or_default();
+        writes.open.retain(|open| *open != write);
         if answer.is_ok() {
-            edge_writes.acknowledge(write);
+            writes.acknowledge(write);
+            self.acknowledged += 1;
         }
     }
 
     /// Takes the recorded writes, to compare them with the rows of the table.
-    pub(super) fn audit(&self) -> Audit {
+    pub(super) fn audit(&mut self) -> Audit {
         Audit {
-            recorded: std::mem::take(&mut self.recorded()),
-            rows: 0,
-            known: 0,
-            other: 0,
+            findings: Findings {
+                acknowledged: self.acknowledged,
+                ..Findings::default()
+            },
+            unseen: std::mem::take(&mut self.edges),
         }
-    }
-
-    fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        // A panic under this lock leaves no inconsistent state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,16 +102,13 @@ impl EdgeWrites {
 /// The comparison with the rows of the table.
 #[derive(Debug)]
 pub(super) struct Audit {
-    recorded: Recorded,
-    rows: u64,
-    /// Rows of edges with an acknowledged write.
-    known: u64,
-    /// Rows with wrong contents.
-    other: u64,
+    /// The edges whose row has not been compared yet.
+    unseen: HashMap<Edge, EdgeWrites>,
+    findings: Findings,
 }
 
 /// The result of the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Findings {
     pub(super) rows: u64,
     pub(super) acknowledged: u64,
@@ -137,28 +123,19 @@ pub(super) struct Findings {
 impl Audit {
     /// Compares a row of the table; call it once per row.
     pub(super) fn row(&mut self, edge: Edge, found: Write) {
-        let edge_writes = self.recorded.edges.get(&edge);
-        self.rows += 1;
-        self.known +=
-            u64::from(edge_writes.is_some_and(|edge_writes| edge_writes.newest.is_some()));
-        self.other += u64::from(!edge_writes.is_some_and(|edge_writes| edge_writes.allows(found)));
+        let writes = self.unseen.remove(&edge).unwrap_or_default();
+        self.findings.rows += 1;
+        self.findings.open += writes.open.len() as u64;
+        self.findings.other += u64::from(!writes.allows(found));
     }
 
     /// Ends the comparison after the last row.
-    pub(super) fn end(self) -> Findings {
-        let edges = || self.recorded.edges.values();
-        let written = edges()
-            .filter(|edge_writes| edge_writes.newest.is_some())
-            .count() as u64;
-        Findings {
-            rows: self.rows,
-            acknowledged: self.recorded.acknowledged,
-            open: edges()
-                .map(|edge_writes| edge_writes.open.len() as u64)
-                .sum(),
-            other: self.other,
-            missing: written.saturating_sub(self.known),
+    pub(super) fn end(mut self) -> Findings {
+        for writes in self.unseen.into_values() {
+            self.findings.open += writes.open.len() as u64;
+            self.findings.missing += u64::from(writes.newest.is_some());
         }
+        self.findings
     }
 }
 
@@ -171,7 +148,6 @@ impl Findings {
     /// The result in one sentence, with the figures.
     pub(super) fn says(&self) -> String {
         let count = show::count;
-        let (rows, acknowledged) = (count(self.rows), count(self.acknowledged));
         let open = match self.open {
             0 => String::new(),
             open => format!(
@@ -179,15 +155,14 @@ impl Findings {
                 count(open)
             ),
         };
-        let head = format!("{rows} edges after {acknowledged} writes");
-        if self.hold() {
-            return format!("{head}, each at its newest{open}");
-        }
-        format!(
-            "{head}: {} are not at their newest, {} are missing{open}",
-            count(self.other),
-            count(self.missing)
-        )
+        let result = if self.hold() {
+            ", each at its newest".to_owned()
+        } else {
+            let (other, missing) = (count(self.other), count(self.missing));
+            format!(": {other} are not at their newest, {missing} are missing")
+        };
+        let (rows, acknowledged) = (count(self.rows), count(self.acknowledged));
+        format!("{rows} edges after {acknowledged} writes{result}{open}")
     }
 }
 

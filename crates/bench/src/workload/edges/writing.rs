@@ -1,9 +1,9 @@
 //! The ways to write one end of an edge.
 
-use super::five_statements::FiveStatements;
 use super::verifier::{Edge, Write};
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::statement::{Protocol, Statement, Value};
+use crate::workload::values::row;
 
 const UPSERT: &str = "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status \
@@ -21,6 +21,20 @@ const UPSERT_DEGREE: &str = "WITH written AS ( \
      SELECT id, more FROM written WHERE more <> 0 \
      ON CONFLICT (id) DO UPDATE SET degree = degree.degree + EXCLUDED.degree";
 
+/// The write before it was an upsert: a transaction that reads the edge, writes it, counts it and reads it again. Every
+/// statement is a round trip, and the row with the celebrity's degree remains locked until the commit.
+const FIVE: [&str; 6] = [
+    "SELECT unixnano, status FROM paceline_lab.edge WHERE id = $1 AND target = $2 FOR UPDATE",
+    "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4)",
+    // For a write that does not change the status.
+    "UPDATE paceline_lab.edge SET unixnano = $3 WHERE id = $1 AND target = $2",
+    // For a write that changes the status.
+    "UPDATE paceline_lab.edge SET unixnano = $3, status = $4 WHERE id = $1 AND target = $2",
+    "INSERT INTO paceline_lab.degree (id, degree) VALUES ($1, $2) \
+     ON CONFLICT (id) DO UPDATE SET degree = degree.degree + $2",
+    "SELECT unixnano, status FROM paceline_lab.edge WHERE id = $1 AND target = $2",
+];
+
 /// How a client writes one end of an edge.
 #[derive(Debug)]
 pub(super) enum Writing {
@@ -28,8 +42,8 @@ pub(super) enum Writing {
     Upsert(Statement),
     /// One statement that also updates the degree.
     Counted(Statement),
-    /// A transaction that also updates the degree.
-    Five(Box<FiveStatements>),
+    /// A transaction that also updates the degree, with the statements of [`FIVE`].
+    Five(Box<[Statement; 6]>),
 }
 
 impl Writing {
@@ -42,7 +56,9 @@ impl Writing {
     }
 
     pub(super) fn five(protocol: Protocol) -> Self {
-        Self::Five(Box::new(FiveStatements::new(protocol)))
+        let mut numbers = 0..;
+        let number = |sql| Statement::new(numbers.next().unwrap_or_default(), sql, protocol);
+        Self::Five(Box::new(FIVE.map(number)))
     }
 
     /// Whether the degree always equals the number of set edges.
@@ -58,17 +74,75 @@ impl Writing {
         }
     }
 
-    pub(super) async fn run(
-        &self,
-        conn: &mut Connection,
-        edge: Edge,
-        write: Write,
-    ) -> Result<(), Failure> {
-        let statement = match self {
-            Self::Five(five) => return five.run(conn, edge, write).await,
-            Self::Upsert(statement) | Self::Counted(statement) => statement,
-        };
+    pub(super) async fn run(&self, conn: &mut Connection, edge: Edge, write: Write) -> Result<()> {
         let values = [edge.0, edge.1, write.unixnano, write.status].map(Value::Int);
-        conn.run(statement, &values, |_| ()).await.map(drop)
+        match self {
+            Self::Five(statements) => transaction(conn, statements, values, write).await,
+            Self::Upsert(statement) | Self::Counted(statement) => {
+                conn.run(statement, &values, |_| ()).await.map(drop)
+            }
+        }
+    }
+}
+
+/// If two clients insert the same edge at the same time, one gets an error (23505), as in the source.
+async fn transaction(
+    conn: &mut Connection,
+    [look, insert, touch, change, count, look_again]: &[Statement; 6],
+    [id, target, unixnano, status]: [Value<'_>; 4],
+    write: Write,
+) -> Result<()> {
+    let key = [id, target];
+    conn.execute("BEGIN").await?;
+    let mut before = None;
+    let found =
+        |body: &[u8]| before = row(body).map(|[unixnano, status]| Write { unixnano, status });
+    conn.run(look, &key, found).await?;
+    let values = [id, target, unixnano, status];
+    let (statement, values) = match before {
+        None => (Some(insert), &values[..]),
+        Some(before) if before > write => (None, &values[..]),
+        Some(before) if before.status == write.status => (Some(touch), &values[..3]),
+        Some(_) => (Some(change), &values[..]),
+    };
+    if let Some(statement) = statement {
+        conn.run(statement, values, |_| ()).await?;
+    }
+    let more = more_set(before, write);
+    if more != 0 {
+        conn.run(count, &[id, Value::Int(more)], |_| ()).await?;
+    }
+    conn.run(look_again, &key, |_| ()).await?;
+    conn.execute("COMMIT").await
+}
+
+/// The change of the number of set edges by a write; 0 if a newer write exists.
+fn more_set(before: Option<Write>, write: Write) -> i64 {
+    match before {
+        Some(before) if before > write => 0,
+        before => i64::from(write.is_set()) - i64::from(before.is_some_and(Write::is_set)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verifier::{SET, UNSET};
+    use super::*;
+
+    #[test]
+    fn a_degree_changes_as_the_edge_does() {
+        let at = |unixnano, status| Write { unixnano, status };
+        let cases = [
+            (None, at(1, SET), 1),
+            (None, at(1, UNSET), 0),
+            (Some(at(1, SET)), at(2, SET), 0),
+            (Some(at(1, SET)), at(2, UNSET), -1),
+            (Some(at(1, UNSET)), at(2, SET), 1),
+            (Some(at(3, SET)), at(2, UNSET), 0),
+            (Some(at(3, UNSET)), at(2, SET), 0),
+        ];
+        for (before, write, more) in cases {
+            assert_eq!(more_set(before, write), more, "{before:?}, then {write:?}");
+        }
     }
 }

@@ -3,66 +3,55 @@
 
 use super::fares::{Fares, Layout};
 use super::verifier;
+use crate::show;
 use bytes::BytesMut;
 use paceline_wire::backend;
 use paceline_wire::frame::HEADER_LEN;
 
 const SECONDS_PER_DAY: i64 = 86_400;
-/// The day before the first fare is January 1 of this year.
-const FIRST_YEAR: u32 = 2017;
+/// Days from 1970-01-01 to the day before the first fare, 2017-01-01.
+const FIRST_DAY: i64 = 17_167;
 /// Seconds from 2000-01-01, the epoch of PostgreSQL, to that day.
 const FIRST_SECOND: i64 = 6_210 * SECONDS_PER_DAY;
 
-/// The format of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    Binary,
-}
-
 /// The sum over the rows (see [`verifier::add`]) of each key, from key 1.
-pub(super) fn sums(fares: &Fares, format: Format) -> Vec<u64> {
-    let mut writer = Writer::new(fares.rows(), format);
+pub(super) fn sums(fares: &Fares, is_binary: bool) -> Vec<u64> {
+    let mut writer = Writer::new(fares.rows());
     let mut sum_of = |key| match fares.layout {
         Layout::Jsonb => writer.sum_of_jsonb(key, fares.ids(key)),
-        _ => writer.sum(key, fares.ids(key)),
+        _ => writer.sum(key, fares.ids(key), is_binary),
     };
     (1..=fares.keys).map(&mut sum_of).collect()
 }
 
 /// Writes rows as PostgreSQL does.
 struct Writer {
-    format: Format,
     /// The days from the one before the first fare to that of the last.
     days: Vec<String>,
     row: BytesMut,
 }
 
 impl Writer {
-    fn new(rows: i64, format: Format) -> Self {
-        let days = usize::try_from(rows / SECONDS_PER_DAY + 1).unwrap_or_default();
+    fn new(rows: i64) -> Self {
+        let days = FIRST_DAY..=FIRST_DAY + rows / SECONDS_PER_DAY;
         Self {
-            format,
-            days: Day::FIRST.onwards().take(days).collect(),
+            days: days.map(show::date).collect(),
             row: BytesMut::new(),
         }
     }
 
-    fn sum(&mut self, key: i64, ids: impl Iterator<Item = i64>) -> u64 {
+    fn sum(&mut self, key: i64, ids: impl Iterator<Item = i64>, is_binary: bool) -> u64 {
         let mut sum = 0;
         for id in ids {
             let info = format!("fare {id:x}");
-            match self.format {
-                Format::Text => {
-                    let (id, key, at) = (id.to_string(), key.to_string(), self.time(id, ' '));
-                    let texts = [&id, &info, &key, &at, &at];
-                    self.add(&mut sum, texts.map(|text| text.as_bytes()));
-                }
-                Format::Binary => {
-                    let at = ((FIRST_SECOND + id) * 1_000_000).to_be_bytes();
-                    let [id, key] = [id, key].map(int4);
-                    self.add(&mut sum, [&id, info.as_bytes(), &key, &at, &at]);
-                }
+            if is_binary {
+                let at = ((FIRST_SECOND + id) * 1_000_000).to_be_bytes();
+                let [id, key] = [id, key].map(int4);
+                self.add(&mut sum, [&id, info.as_bytes(), &key, &at, &at]);
+            } else {
+                let (id, key, at) = (id.to_string(), key.to_string(), self.time(id, ' '));
+                let texts = [&id, &info, &key, &at, &at];
+                self.add(&mut sum, texts.map(|text| text.as_bytes()));
             }
         }
         sum
@@ -105,65 +94,13 @@ fn int4(value: i64) -> [u8; 4] {
     i32::try_from(value).unwrap_or_default().to_be_bytes()
 }
 
-/// A day of the calendar.
-#[derive(Debug, Clone, Copy)]
-struct Day {
-    year: u32,
-    month: u32,
-    day: u32,
-}
-
-impl Day {
-    const FIRST: Self = Self {
-        year: FIRST_YEAR,
-        month: 1,
-        day: 1,
-    };
-
-    /// This day and all following days in ISO 8601.
-    fn onwards(self) -> impl Iterator<Item = String> {
-        let days = std::iter::successors(Some(self), |day| Some(day.next()));
-        days.map(|Self { year, month, day }| format!("{year}-{month:02}-{day:02}"))
-    }
-
-    fn next(self) -> Self {
-        let Self { year, month, day } = self;
-        match (month, day) {
-            (12, 31) => Self {
-                year: year + 1,
-                ..Self::FIRST
-            },
-            _ if day == self.days_of_month() => Self {
-                month: month + 1,
-                day: 1,
-                ..self
-            },
-            _ => Self {
-                day: day + 1,
-                ..self
-            },
-        }
-    }
-
-    fn days_of_month(self) -> u32 {
-        let year = self.year;
-        let is_leap =
-            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        match self.month {
-            2 => 28 + u32::from(is_leap),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn days_follow_the_calendar() {
-        let days: Vec<_> = Day::FIRST.onwards().take(11_575).collect();
+        let days = Writer::new(11_574 * SECONDS_PER_DAY).days;
         for (number, day) in [
             (0, "2017-01-01"),
             (58, "2017-02-28"),
@@ -187,16 +124,16 @@ mod tests {
 
     #[test]
     fn the_first_row_is_written_as_postgresql_does() {
-        let writer = |format| Writer::new(1, format);
+        let mut writer = Writer::new(1);
         let mut sum = 0;
         let text = b"\0\x05\0\0\0\x011\0\0\0\x06fare 1\0\0\0\x011\
             \0\0\0\x132017-01-01 00:00:01\0\0\0\x132017-01-01 00:00:01";
         verifier::add(&mut sum, text);
-        assert_eq!(writer(Format::Text).sum(1, 1..=1), sum);
+        assert_eq!(writer.sum(1, 1..=1, false), sum);
         let mut sum = 0;
         let binary = b"\0\x05\0\0\0\x04\0\0\0\x01\0\0\0\x06fare 1\0\0\0\x04\0\0\0\x01\
             \0\0\0\x08\0\x01\xe7\xfb\xe2\x96\x02\x40\0\0\0\x08\0\x01\xe7\xfb\xe2\x96\x02\x40";
         verifier::add(&mut sum, binary);
-        assert_eq!(writer(Format::Binary).sum(1, 1..=1), sum);
+        assert_eq!(writer.sum(1, 1..=1, true), sum);
     }
 }

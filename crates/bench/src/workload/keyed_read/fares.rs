@@ -1,6 +1,6 @@
 //! The tables: the same rows in four layouts.
 
-use crate::connection::{Connection, Failure};
+use crate::connection::{Connection, Result};
 use crate::workload::tables::{self, SCHEMA};
 
 /// Rows per key, as in the source.
@@ -94,7 +94,7 @@ impl Fares {
     }
 
     /// Total number of changes in the table; 0 if clients change no rows.
-    pub(super) async fn changes_made(&self, conn: &mut Connection) -> Result<i64, Failure> {
+    pub(super) async fn changes_made(&self, conn: &mut Connection) -> Result<i64> {
         if !self.changes() {
             return Ok(0);
         }
@@ -106,40 +106,37 @@ impl Fares {
     }
 
     /// Creates the table unless it exists.
-    pub(super) async fn fill(&self, conn: &mut Connection) -> Result<(), Failure> {
+    pub(super) async fn fill(&self, conn: &mut Connection) -> Result<()> {
         let (table, definition) = (self.table(), self.definition());
-        let made = tables::exists_as(conn, table, &definition).await?;
-        if !made {
-            conn.query(&definition).await?;
+        let exists = tables::exists_as(conn, table, &definition).await?;
+        if exists && !self.changes() {
+            return Ok(());
         }
-        if !made || self.changes() {
-            // Sets the visibility map and removes the dead rows of earlier changes.
-            conn.query(&format!("VACUUM ANALYZE {SCHEMA}.{table}"))
-                .await?;
+        if !exists {
+            conn.execute(&definition).await?;
         }
-        if !made {
-            tables::record_definition(conn, table, &definition).await?;
-        }
-        Ok(())
+        // Sets the visibility map and removes the dead rows of earlier changes.
+        let vacuum = format!("VACUUM ANALYZE {SCHEMA}.{table}");
+        conn.execute(&vacuum).await?;
+        tables::record_definition(conn, table, &definition).await
     }
 
     fn definition(&self) -> String {
         let (table, rows) = (self.table(), self.generated());
-        match self.layout {
-            Layout::Jsonb => format!(
-                "CREATE TABLE {SCHEMA}.{table} (typeid int PRIMARY KEY, fares jsonb NOT NULL); \
-                 INSERT INTO {SCHEMA}.{table} SELECT typeid, jsonb_agg(to_jsonb(fare) ORDER BY id) FROM ({rows}) fare GROUP BY typeid"
-            ),
-            Layout::Clustered | Layout::Scattered => format!(
-                "CREATE TABLE {SCHEMA}.{table} (id int, info text, typeid int, crt_time timestamp, mod_time timestamp); \
-                 INSERT INTO {SCHEMA}.{table} {rows}; CREATE INDEX ON {SCHEMA}.{table} (typeid)"
-            ),
-            Layout::Spacious => format!(
-                "CREATE TABLE {SCHEMA}.{table} (id int PRIMARY KEY, info text, typeid int, crt_time timestamp, mod_time timestamp) \
-                 WITH (fillfactor = 80); \
-                 INSERT INTO {SCHEMA}.{table} {rows}; CREATE INDEX ON {SCHEMA}.{table} (typeid)"
-            ),
-        }
+        let (key, storage) = match self.layout {
+            Layout::Jsonb => {
+                return format!(
+                    "CREATE TABLE {SCHEMA}.{table} (typeid int PRIMARY KEY, fares jsonb NOT NULL); \
+                     INSERT INTO {SCHEMA}.{table} SELECT typeid, jsonb_agg(to_jsonb(fare) ORDER BY id) FROM ({rows}) fare GROUP BY typeid"
+                );
+            }
+            Layout::Clustered | Layout::Scattered => ("", ""),
+            Layout::Spacious => (" PRIMARY KEY", " WITH (fillfactor = 80)"),
+        };
+        format!(
+            "CREATE TABLE {SCHEMA}.{table} (id int{key}, info text, typeid int, crt_time timestamp, mod_time timestamp){storage}; \
+             INSERT INTO {SCHEMA}.{table} {rows}; CREATE INDEX ON {SCHEMA}.{table} (typeid)"
+        )
     }
 
     /// A query for all rows in the order of insertion.

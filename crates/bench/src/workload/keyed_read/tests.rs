@@ -2,7 +2,7 @@
 
 use super::fares::{Fares, Layout};
 use super::verifier::{Expected, Verifier, add};
-use crate::workload::scenario::Outcome;
+use crate::workload::interface::Outcome;
 
 fn sum(rows: &[&str]) -> u64 {
     let mut sum = 0;
@@ -31,7 +31,7 @@ fn the_order_of_rows_does_not_matter_but_every_byte_does() {
 
 #[test]
 fn right_answers_are_accepted() {
-    let verifier = verifier(Some(vec![10, 20]));
+    let mut verifier = verifier(Some(vec![10, 20]));
     verifier.compare(1, 2, 10);
     verifier.compare(2, 2, 20);
     let check = verifier.check(outcome(2));
@@ -51,7 +51,7 @@ fn a_wrong_answer_is_reported() {
         (3, 2, 10, "key 3 had other bytes than its rows have"),
     ];
     for (key, rows, sum, mismatch) in cases {
-        let verifier = verifier(Some(vec![10, 20]));
+        let mut verifier = verifier(Some(vec![10, 20]));
         verifier.compare(2, 2, 20);
         verifier.compare(key, rows, sum);
         let check = verifier.check(outcome(2));
@@ -62,7 +62,7 @@ fn a_wrong_answer_is_reported() {
 
 #[test]
 fn only_the_number_is_checked_if_rows_change() {
-    let verifier = verifier(None);
+    let mut verifier = verifier(None);
     verifier.compare(1, 2, 99);
     assert!(verifier.check(outcome(1)).holds);
     verifier.compare(1, 1, 99);

@@ -1,11 +1,10 @@
 //! Verifies the answers to reads.
 
+use crate::record::CheckResult;
 use crate::show;
-use crate::workload::scenario::{Check, Outcome};
+use crate::workload::interface::Outcome;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The expected answers.
 #[derive(Debug, Default)]
@@ -31,10 +30,10 @@ pub(super) struct Verifier {
     /// Number of changes in the table before the run.
     pub(super) changes_before: i64,
     /// Number of changes acknowledged in the run.
-    pub(super) changes: AtomicU64,
-    reads: AtomicU64,
-    wrong: AtomicU64,
-    first_wrong: OnceLock<String>,
+    pub(super) changes: u64,
+    reads: u64,
+    wrong: u64,
+    first_wrong: Option<String>,
 }
 
 impl Verifier {
@@ -47,22 +46,19 @@ impl Verifier {
     }
 
     /// Compares the answer to a read of `key` with the expected one.
-    pub(super) fn compare(&self, key: i64, rows: u64, sum: u64) {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn compare(&mut self, key: i64, rows: u64, sum: u64) {
+        self.reads += 1;
         if let Some(mismatch) = self.mismatch(key, rows, sum) {
-            self.wrong.fetch_add(1, Ordering::Relaxed);
-            self.first_wrong.get_or_init(|| mismatch);
+            self.wrong += 1;
+            self.first_wrong.get_or_insert(mismatch);
         }
     }
 
     fn mismatch(&self, key: i64, rows: u64, sum: u64) -> Option<String> {
         let wanted = self.expected.rows;
         if rows != wanted {
-            return Some(format!(
-                "key {key} had {} rows instead of {}",
-                show::count(rows),
-                show::count(wanted)
-            ));
+            let (rows, wanted) = (show::count(rows), show::count(wanted));
+            return Some(format!("key {key} had {rows} rows instead of {wanted}"));
         }
         let sums = self.expected.sums.as_ref()?;
         let place = usize::try_from(key - 1).ok();
@@ -71,35 +67,24 @@ impl Verifier {
     }
 
     /// The result for all reads.
-    pub(super) fn check(&self, outcome: Outcome) -> Check {
-        let (reads, wrong) = (&self.reads, &self.wrong);
-        let (reads, wrong) = (reads.load(Ordering::Relaxed), wrong.load(Ordering::Relaxed));
-        let says = match self.first_wrong.get() {
-            Some(first) => format!(
-                "{} of {} reads were wrong; the first: {first}",
-                show::count(wrong),
-                show::count(reads)
-            ),
-            None => self.success(reads),
+    pub(super) fn check(&self, outcome: Outcome) -> CheckResult {
+        let (reads, wrong) = (show::count(self.reads), show::count(self.wrong));
+        let rows = match self.expected.rows {
+            1 => "1 row".to_owned(),
+            rows => format!("{} rows", show::count(rows)),
         };
-        Check {
+        CheckResult {
             // Every read that counts must have been compared.
-            holds: wrong == 0 && reads == outcome.acknowledged,
-            says,
+            holds: self.wrong == 0 && self.reads == outcome.acknowledged,
+            says: match (&self.first_wrong, &self.expected.sums) {
+                (Some(first), _) => {
+                    format!("{wrong} of {reads} reads were wrong; the first: {first}")
+                }
+                (None, Some(_)) => {
+                    format!("each of {reads} reads had {rows}, byte for byte those of its key")
+                }
+                (None, None) => format!("each of {reads} reads had {rows}"),
+            },
         }
-    }
-
-    fn success(&self, reads: u64) -> String {
-        let (reads, rows) = (show::count(reads), show::count(self.expected.rows));
-        let noun = if self.expected.rows == 1 {
-            "row"
-        } else {
-            "rows"
-        };
-        let bytes = match self.expected.sums {
-            Some(_) => ", byte for byte those of its key",
-            None => "",
-        };
-        format!("each of {reads} reads had {rows} {noun}{bytes}")
     }
 }

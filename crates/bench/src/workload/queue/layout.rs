@@ -28,73 +28,54 @@ impl Layout {
     /// rows, which is faster.
     pub(super) fn definition(self, orders: u64, seed: u64) -> String {
         let queue = format!("{SCHEMA}.t_order_q");
-        let mut steps = vec![self.table(&queue)];
-        steps.extend(self.partitions(|shard| {
-            format!(
-                "CREATE TABLE {queue}_{shard} PARTITION OF {queue} FOR VALUES WITH (MODULUS {SHARDS}, REMAINDER {shard})"
-            )
-        }));
         let (order_id, cts) = (order_id("g", seed), cts("g"));
-        steps.push(format!(
-            "INSERT INTO {queue} (id, order_id, cts) SELECT g, {order_id}, {cts} FROM generate_series(1, {orders}) g"
-        ));
-        steps.push(format!("SELECT setval('{queue}_id_seq', {orders})"));
-        steps.push(format!("ALTER TABLE {queue} ADD PRIMARY KEY (id)"));
-        steps.extend(self.indexes(&queue));
-        steps.push(format!(
-            "CREATE TABLE {SCHEMA}.t_order_u (id bigserial PRIMARY KEY, order_id uuid UNIQUE, \
-             cts timestamp NOT NULL, uts timestamp NOT NULL, status int NOT NULL)"
-        ));
-        steps.join("; ")
-    }
-
-    fn table(self, queue: &str) -> String {
-        let more = match self {
-            Self::Claimable => ", uts timestamp, status int NOT NULL DEFAULT 0",
-            _ => "",
-        };
-        let behind = match self {
-            Self::Vacuumed => {
+        let (more, behind, index) = match self {
+            Self::Single => ("", "", String::new()),
+            Self::Vacuumed => (
+                "",
                 " WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, \
-                 autovacuum_vacuum_cost_delay = 0)"
-            }
-            Self::Partitioned => " PARTITION BY HASH (id)",
-            _ => "",
+                 autovacuum_vacuum_cost_delay = 0)",
+                String::new(),
+            ),
+            // Without this index each take reads the orders of all other shards.
+            Self::Sharded => (
+                "",
+                "",
+                format!("CREATE INDEX ON {queue} ((id % {SHARDS}), id); "),
+            ),
+            Self::Partitioned => ("", " PARTITION BY HASH (id)", String::new()),
+            Self::Claimable => (
+                ", uts timestamp, status int NOT NULL DEFAULT 0",
+                "",
+                format!("CREATE INDEX ON {queue} (id) WHERE status = 0; "),
+            ),
         };
+        let unique = |table: &str| format!("ALTER TABLE {table} ADD UNIQUE (order_id); ");
+        let (mut partitions, mut constraints) = (String::new(), unique(&queue));
+        if self == Self::Partitioned {
+            partitions.extend((0..SHARDS).map(|shard| {
+                format!("CREATE TABLE {queue}_{shard} PARTITION OF {queue} FOR VALUES WITH (MODULUS {SHARDS}, REMAINDER {shard}); ")
+            }));
+            // A unique constraint on the partitioned table would have to include the id, which is the partition key.
+            constraints = (0..SHARDS)
+                .map(|shard| unique(&format!("{queue}_{shard}")))
+                .collect();
+        }
         format!(
-            "CREATE TABLE {queue} (id bigserial, order_id uuid, cts timestamp NOT NULL{more}){behind}"
+            "CREATE TABLE {queue} (id bigserial, order_id uuid, cts timestamp NOT NULL{more}){behind}; {partitions}\
+             INSERT INTO {queue} (id, order_id, cts) SELECT g, {order_id}, {cts} FROM generate_series(1, {orders}) g; \
+             SELECT setval('{queue}_id_seq', {orders}); ALTER TABLE {queue} ADD PRIMARY KEY (id); {constraints}{index}\
+             CREATE TABLE {SCHEMA}.t_order_u (id bigserial PRIMARY KEY, order_id uuid UNIQUE, \
+             cts timestamp NOT NULL, uts timestamp NOT NULL, status int NOT NULL)"
         )
     }
 
-    /// The statements that create all indexes except the primary key.
-    fn indexes(self, queue: &str) -> Vec<String> {
-        let unique = |table: &str| format!("ALTER TABLE {table} ADD UNIQUE (order_id)");
+    /// Number of shards or partitions; consumers are divided among them.
+    pub(super) fn shards(self) -> u64 {
         match self {
-            // A unique constraint on the partitioned table would have to include the id, which is the partition key.
-            Self::Partitioned => self.partitions(|shard| unique(&format!("{queue}_{shard}"))),
-            Self::Sharded => vec![
-                unique(queue),
-                // Without this index each take reads the orders of all other shards.
-                format!("CREATE INDEX ON {queue} ((id % {SHARDS}), id)"),
-            ],
-            Self::Claimable => vec![
-                unique(queue),
-                format!("CREATE INDEX ON {queue} (id) WHERE status = 0"),
-            ],
-            Self::Single | Self::Vacuumed => vec![unique(queue)],
+            Self::Sharded | Self::Partitioned => SHARDS,
+            _ => 1,
         }
-    }
-
-    fn partitions(self, step: impl Fn(u64) -> String) -> Vec<String> {
-        match self {
-            Self::Partitioned => (0..SHARDS).map(step).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The shard or partition of the consumer with this number.
-    pub(super) fn shard(consumer: usize) -> u64 {
-        consumer as u64 % SHARDS
     }
 
     /// The table from which consumers of `shard` take orders.
@@ -112,11 +93,6 @@ impl Layout {
             Self::Claimable => Some("status = 0".to_owned()),
             _ => None,
         }
-    }
-
-    /// Whether the shard is a parameter of [`Layout::condition`].
-    pub(super) fn is_sharded(self) -> bool {
-        self == Self::Sharded
     }
 
     /// A query for the number of every order that waits; NULL for one that was not inserted at the beginning.

@@ -5,7 +5,7 @@ use super::*;
 const ORDERS: u64 = 130;
 
 fn set(orders: impl IntoIterator<Item = u64>) -> OrderSet {
-    let set = OrderSet::new(ORDERS);
+    let mut set = OrderSet::new(ORDERS);
     for order in orders {
         set.add(Some(order));
     }
@@ -31,10 +31,8 @@ impl Scene {
         taken: impl IntoIterator<Item = u64>,
         returned: impl IntoIterator<Item = u64>,
     ) -> Self {
-        let verifier = Verifier::new(ORDERS);
-        returned
-            .into_iter()
-            .for_each(|order| verifier.returned.add(Some(order)));
+        let mut verifier = Verifier::new(ORDERS);
+        verifier.returned = set(returned);
         Self {
             waiting: set(waiting),
             taken: set(taken),
@@ -47,20 +45,15 @@ impl Scene {
         }
     }
 
-    fn check(&self) -> Check {
-        let found = QueueState {
-            orders: ORDERS,
-            waiting: &self.waiting,
-            taken: &self.taken,
-            verifier: &self.verifier,
-            limit: self.limit,
-        };
-        found.check(self.outcome)
+    fn check(&self) -> CheckResult {
+        let (waiting, taken) = (&self.waiting, &self.taken);
+        self.verifier
+            .check(waiting, taken, self.limit, self.outcome)
     }
 
     #[track_caller]
     fn expect_fault(&self, fault: &str) {
-        let Check { holds, says } = self.check();
+        let CheckResult { holds, says } = self.check();
         let (_, faults) = says.rsplit_once(": ").unwrap_or_default();
         assert!(!holds, "{says}");
         assert_eq!(faults, fault);
@@ -85,16 +78,16 @@ fn each_fault_is_named() {
         .expect_fault("1 were returned to a consumer but not taken");
     Scene::with(11..=ORDERS, 1..=10, 1..=9)
         .expect_fault("1 were taken but returned to no consumer");
-    let fault = |spoil: fn(&Scene)| {
-        let scene = Scene::sound();
-        spoil(&scene);
+    let fault = |spoil: fn(&mut Scene)| {
+        let mut scene = Scene::sound();
+        spoil(&mut scene);
         scene
     };
     fault(|scene| scene.taken.add(Some(9))).expect_fault("1 are duplicates");
     fault(|scene| scene.taken.add(None)).expect_fault("1 differ from what was inserted");
     fault(|scene| scene.waiting.add(Some(ORDERS + 1)))
         .expect_fault("1 differ from what was inserted");
-    fault(|scene| scene.verifier.record_out_of_order())
+    fault(|scene| scene.verifier.out_of_order += 1)
         .expect_fault("1 takes got an order older than the one before");
     fault(|scene| scene.verifier.returned.add(Some(9))).expect_fault(
         "1 were returned to a second consumer, 1 were returned by no acknowledged take",
@@ -106,7 +99,7 @@ fn each_fault_is_named() {
 
 #[test]
 fn a_lost_order_and_a_duplicate_do_not_cancel_each_other_out() {
-    let scene = Scene::with((10..=ORDERS).filter(|order| *order != 50), 1..=9, 1..=9);
+    let mut scene = Scene::with((10..=ORDERS).filter(|order| *order != 50), 1..=9, 1..=9);
     scene.waiting.add(Some(60));
     scene.expect_fault("1 are lost, 1 are duplicates");
 }
@@ -137,9 +130,9 @@ fn a_take_in_doubt_may_have_taken_its_orders() {
 /// The order that a failed take had picked is at the head again, so the next order is older.
 #[test]
 fn a_failure_explains_an_older_order() {
-    let scene = Scene::sound();
-    scene.verifier.record_out_of_order();
-    scene.verifier.record_failure();
+    let mut scene = Scene::sound();
+    scene.verifier.out_of_order += 1;
+    scene.verifier.failed = true;
     let check = scene.check();
     assert!(
         check.holds && check.says.ends_with("each once"),

@@ -24,7 +24,7 @@ fn refused(sqlstate: &str) -> Result<(), Failure> {
 
 /// The findings for a table with these rows after these writes to one edge.
 fn findings(writes: &[(Write, Result<(), Failure>)], rows: &[(Edge, Write)]) -> Findings {
-    let verifier = Verifier::default();
+    let mut verifier = Verifier::default();
     for (write, answer) in writes {
         verifier.sent(EDGE, *write);
         verifier.answered(EDGE, *write, answer);
@@ -89,7 +89,7 @@ fn a_write_in_doubt_does_not_excuse_an_older_row() {
 
 #[test]
 fn a_write_without_an_answer_stays_open() {
-    let verifier = Verifier::default();
+    let mut verifier = Verifier::default();
     verifier.sent(EDGE, at(3));
     let mut audit = verifier.audit();
     audit.row(EDGE, at(3));
@@ -99,7 +99,7 @@ fn a_write_without_an_answer_stays_open() {
 
 #[test]
 fn initial_writes_are_expected_but_not_counted() {
-    let verifier = Verifier::starting([(EDGE, at(1)), (EDGE, at(4)), (EDGE, at(2))]);
+    let mut verifier = Verifier::starting([(EDGE, at(1)), (EDGE, at(4)), (EDGE, at(2))]);
     assert_eq!(verifier.newest(), [(EDGE, at(4))]);
     let found = verifier.audit().end();
     assert_eq!((found.missing, found.acknowledged), (1, 0));
