@@ -6,46 +6,46 @@
 //!
 //! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
 
-mod change;
-mod changes;
+mod client_messages;
+mod columns;
 mod copy;
+mod error_position;
 mod expect;
-mod expectations;
-mod idle;
-mod inward;
-mod keep;
+mod expect_queue;
+mod idle_session_timeout;
 mod listening;
-mod long;
-mod moved;
-mod named;
-mod names;
+mod long_messages;
 mod not_yet;
-mod outward;
-mod policy;
+mod pin;
 mod portals;
-mod question;
-mod reading;
 mod refusal;
 mod repeat;
-mod repetition;
+mod retry;
 mod sequences;
+mod server_messages;
+mod session_changes;
+mod session_pooling;
+mod session_query;
 mod settings_undo_log;
-mod shape;
 mod state;
-mod whole_session;
+mod state_policy;
+mod statement_names;
+mod statements_by_name;
+mod text_changes;
+mod tokenization;
 
 use crate::request::Form;
 use crate::request::Underway;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use expect::Expect;
-pub use inward::MESSAGES_MAX;
 pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::{Hints, PinReason};
 use paceline_wire::backend::Status;
-pub use policy::{Keeping, ListenMode, StatePolicy};
+pub use server_messages::MESSAGES_MAX;
 use state::Body;
 pub use state::{RelayContext, RelayState, Wrap};
+pub use state_policy::{Keeping, ListenMode, StatePolicy};
 
 #[cfg(test)]
 mod tests;

@@ -15,14 +15,14 @@ use paceline_wire::backend::{Status, tag as back, write_command_complete};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
-use single::{Single, begins_parsed};
+use single_statement::{Single, begins_parsed};
 use statements::Statements;
 pub use statements::{CLIENT_STATEMENTS_MAX, Undo};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 mod listening;
-mod single;
+mod single_statement;
 mod statements;
 
 #[cfg(test)]

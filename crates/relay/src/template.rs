@@ -1,24 +1,24 @@
 //! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
 
+mod bare_hints;
 mod cache;
-mod elsewhere;
-mod name;
+mod metrics_name;
 mod pace;
-mod plain;
+mod parse_cost;
 
 #[cfg(test)]
 mod tests;
 
-pub use elsewhere::{BYTES_MAX, TOKENS_MAX, Unparsed};
-pub use name::{NAME_CHARS_MAX, shortened, text_id};
+pub use bare_hints::without_bare_hints;
+pub use metrics_name::{NAME_CHARS_MAX, shortened, text_id};
 pub use pace::Pace;
-pub use plain::without_bare_hints;
+pub use parse_cost::{BYTES_MAX, TOKENS_MAX, Unparsed};
 
 use crate::show::Show;
 use cache::{Generations, TextKey};
-use elsewhere::{Caller, Place, What};
 use paceline_sql::{Effect, Hints, Literal, LiteralKind, Name, Named, SequenceUse, Statement};
 use paceline_wire::frontend;
+use parse_cost::{Caller, Place, What};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,8 +1,8 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
-use super::changes::Changes;
-use super::question::Question;
 use super::refusal::Refusal;
+use super::session_query::Question;
+use super::text_changes::Changes;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;

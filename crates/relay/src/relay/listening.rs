@@ -6,9 +6,9 @@
 //! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
 
 use super::not_yet::{ListenNeed, NotYet};
-use super::policy::ListenMode;
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
+use super::state_policy::ListenMode;
 use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;

@@ -2,7 +2,7 @@
 //! that a new answer could contradict.
 
 use super::expect::Expect;
-use super::repetition::Repeat;
+use super::retry::Repeat;
 use super::state::RelayState;
 use paceline_wire::backend::Status;
 

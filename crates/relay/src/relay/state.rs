@@ -1,11 +1,11 @@
 //! The state of a relay.
 
+use super::error_position::Moved;
 use super::expect::Expect;
-use super::expectations::Expectations;
-use super::moved::Moved;
-use super::policy::StatePolicy;
-use super::repetition::Repeat;
+use super::expect_queue::Expectations;
+use super::retry::Repeat;
 use super::settings_undo_log::SettingsUndoLog;
+use super::state_policy::StatePolicy;
 use crate::analysis::Shape;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! COPY FROM STDIN: while the server reads CopyData it skips every Sync.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

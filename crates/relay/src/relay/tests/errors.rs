@@ -1,6 +1,6 @@
 //! Errors: what the server skips because of one has not taken place.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

@@ -1,6 +1,6 @@
 //! Hints: how the transaction of a hinted statement ends.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::Wrap;
 use bytes::BytesMut;
 use paceline_testing::messages::client::*;

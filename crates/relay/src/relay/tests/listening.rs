@@ -1,6 +1,6 @@
 //! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::{ListenMode, ListenNeed};
 use bytes::{Bytes, BytesMut};
 use paceline_testing::messages::client::*;

@@ -1,6 +1,6 @@
 //! Prepared statements: prepared lazily under names of Paceline's own, followed from server to server.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

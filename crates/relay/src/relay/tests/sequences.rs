@@ -1,6 +1,6 @@
 //! What others have drawn from sequences is forgotten before a client may read it, and not later.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::sequences::SequenceState;
 use paceline_sql::SequenceUse;
 use paceline_testing::messages::client::*;

@@ -1,6 +1,6 @@
 //! Settings: what a client SETs follows it, and never reaches another.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

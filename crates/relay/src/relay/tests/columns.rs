@@ -1,6 +1,6 @@
 //! A client that knows the columns of a statement gets no rows of others.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

@@ -2,11 +2,11 @@
 
 use super::expect::{Described, Expect, Says};
 use super::listening::list_of_channels;
-use super::named::in_its_place;
-use super::names::{Known, TAKEN, foreign};
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
+use super::statement_names::{Known, TAKEN, foreign};
+use super::statements_by_name::in_its_place;
 use crate::analysis::Analysis;
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;

@@ -1,6 +1,6 @@
 //! What passes unchanged: rows in pieces, several statements, portals with row limits, Flush, notices.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::MESSAGES_MAX;
 use bytes::BytesMut;
 use paceline_testing::messages::Wire;

@@ -1,6 +1,6 @@
 //! A client takes over a read whose rows are coming in already.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::RelayState;
 use crate::request::Form;
 use crate::request::Underway;

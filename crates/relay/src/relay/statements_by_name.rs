@@ -1,12 +1,12 @@
 //! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
 //! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
 
+use super::error_position::Moved;
 use super::expect::{Expect, Says};
-use super::moved::Moved;
-use super::names::foreign;
-use super::policy::Keeping;
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
+use super::state_policy::Keeping;
+use super::statement_names::foreign;
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};

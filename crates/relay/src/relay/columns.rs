@@ -3,10 +3,10 @@
 //! what PostgreSQL tells whose plan has other columns now; drivers recover from that.
 
 use super::expect::{Described, Expect};
-use super::names::Known;
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
+use super::statement_names::Known;
 use crate::analysis::Shape;
 use crate::server::StatementKey;
 use bytes::BytesMut;

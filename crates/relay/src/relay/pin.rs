@@ -1,10 +1,10 @@
 //! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
 
 use super::expect::Expect;
-use super::idle::read_idle_timeout;
-use super::policy::Keeping;
-use super::question::Question;
+use super::idle_session_timeout::read_idle_timeout;
+use super::session_query::Question;
 use super::state::{Progress, RelayContext, RelayState, Unseen};
+use super::state_policy::Keeping;
 use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, set_to};
 use paceline_wire::backend::{self, Status};

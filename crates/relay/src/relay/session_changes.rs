@@ -1,9 +1,9 @@
 //! What the client's statements change in its session, as they complete.
 
 use super::expect::Expect;
-use super::policy::Keeping;
-use super::repetition::Repeat;
+use super::retry::Repeat;
 use super::state::{Pass, Progress, RelayContext, RelayState, Unseen};
+use super::state_policy::Keeping;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};

@@ -1,6 +1,6 @@
 //! A plan that no longer fits its table: the unit is carried out once more, if nobody can tell.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::Wrap;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;

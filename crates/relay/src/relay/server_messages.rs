@@ -2,8 +2,8 @@
 
 use super::expect::Expect;
 use super::listening::write_notification;
-use super::names::TAKEN;
 use super::state::{Body, Ending, Pass, Progress, RelayContext, RelayState, Wrap};
+use super::statement_names::TAKEN;
 use crate::errors::{is_stale_plan, not_exactly};
 use crate::server::NAME_PREFIX;
 use bytes::{Buf, BufMut, BytesMut};

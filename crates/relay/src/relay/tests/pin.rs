@@ -1,6 +1,6 @@
 //! State that only one server has: its client keeps the server, is warned, is refused, or loses it.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::relay::Keeping;
 use paceline_sql::PinReason;
 use paceline_testing::messages::client::*;

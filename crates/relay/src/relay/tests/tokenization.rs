@@ -1,6 +1,6 @@
 //! Texts of which the server may make other tokens: what they do is not known.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 

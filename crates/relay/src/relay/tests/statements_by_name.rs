@@ -1,6 +1,6 @@
 //! PREPARE, EXECUTE and DEALLOCATE by SQL: the same names as those of messages, on whatever server.
 
-use super::stage::Stage;
+use super::fixture::Stage;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
