@@ -10,16 +10,18 @@ mod client_messages;
 mod columns;
 mod copy;
 mod error_position;
+mod errors;
 mod expect;
 mod expect_queue;
+mod hints;
 mod idle_session_timeout;
 mod listening;
 mod long_messages;
 mod not_yet;
+mod own_statements;
 mod pin;
 mod portals;
 mod refusal;
-mod repeat;
 mod retry;
 mod sequences;
 mod server_messages;
@@ -90,46 +92,9 @@ impl RelayState {
         self.own_within_unit("BEGIN", out);
     }
 
-    /// Writes a statement of Paceline's own in the midst of the client's unit. (A `Query` would end what the unit has begun.)
-    fn own_within_unit(&mut self, sql: &str, out: &mut BytesMut) {
-        use paceline_wire::frontend::{BindNames, Parse, Target, tag, write_execute_of};
-        // Not the unnamed ones: the client may have something else under them.
-        const NAME: &[u8] = b"paceline: own";
-        let parse = Parse {
-            name: NAME,
-            text: sql.as_bytes(),
-            types: &[0, 0],
-        };
-        parse.write(out);
-        let bind = BindNames {
-            portal: NAME,
-            statement: NAME,
-            rest: &[0; 6],
-        };
-        bind.write(out);
-        write_execute_of(out, NAME);
-        Target::Portal(NAME).write(out, tag::CLOSE);
-        Target::Statement(NAME).write(out, tag::CLOSE);
-        self.expect.extend([
-            Expect::OwnParse { key: None },
-            Expect::OwnStep,
-            Expect::OwnStep,
-            Expect::OwnClose { closed: None },
-            Expect::OwnClose { closed: None },
-        ]);
-    }
-
     /// The server owes no answer, and is in no transaction.
     pub fn rests(&self) -> bool {
         self.is_quiet() && self.status == Status::Idle
-    }
-
-    fn close_leftovers(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        for name in context.server.take_leftovers() {
-            paceline_wire::frontend::Target::Statement(&name)
-                .write(out, paceline_wire::frontend::tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { closed: None });
-        }
     }
 
     /// A client takes over a server whose rows for it are coming in already; the client gets what came before.

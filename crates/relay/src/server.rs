@@ -5,25 +5,27 @@
 mod tests;
 
 use crate::analysis::{Analysed, Shape};
-use crate::sequences::{DISCARD, SequenceState, SequenceToken};
-use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::sequences::SequenceState;
+use crate::settings::Settings;
 use crate::template::Template;
 use bytes::BytesMut;
 use hashlink::{LinkedHashMap, LinkedHashSet};
 use paceline_wire::backend;
-use paceline_wire::frontend::{self, Target, tag};
+use paceline_wire::frontend::{Target, tag};
 use rustc_hash::FxBuildHasher;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod injected;
 mod prepared;
+mod reset;
+
+pub use injected::Injected;
+pub use reset::LIMITS;
 
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
-
-/// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
-const LEFTOVERS_MAX: usize = 64;
 
 /// State of a server connection.
 #[derive(Debug)]
@@ -62,13 +64,6 @@ pub struct ServerSide {
     /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
     leftovers: LinkedHashSet<Vec<u8>>,
 }
-
-/// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
-const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
-     FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
-
-/// Settings that Paceline changes while it asks about a template.
-pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
 
 /// A statement as a server knows it. What a text means depends on the settings under which it was parsed
 /// (search_path, TimeZone, …): each set of settings has its own.
@@ -280,26 +275,6 @@ impl ServerSide {
         self.unnamed = None;
     }
 
-    /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
-    pub fn discarded(&mut self, none: Arc<Settings>) {
-        *self = Self {
-            parses: self.parses,
-            idle_default: self.idle_default,
-            process: self.process,
-            notified: self.notified,
-            had_temporaries: self.had_temporaries,
-            reported: std::mem::take(&mut self.reported),
-            ..Self::new(none, self.prepared_max)
-        };
-    }
-
-    /// Something was run that may have done anything to settings and statements.
-    pub fn upset(&mut self) {
-        self.retire_all();
-        self.unnamed = None;
-        self.tainted = true;
-    }
-
     /// A statement under a client's own name was made, and must go.
     pub fn leave(&mut self, name: &[u8]) {
         self.leftovers.insert(name.to_vec());
@@ -345,118 +320,5 @@ impl ServerSide {
         let encoding = || reported("client_encoding");
         (text.is_ascii() || encoding().is_some_and(paceline_sql::keeps_ascii))
             && (!paceline_sql::hides_quotes(text) || conforms())
-    }
-
-    /// These settings are in force.
-    pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
-    }
-
-    /// Are all statements to be dropped before it serves another client?
-    fn drops_all(&self) -> bool {
-        self.strewn || self.leftovers.len() > LEFTOVERS_MAX
-    }
-
-    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
-    /// that a client with the token `reader` must not read are forgotten on this occasion.
-    pub fn adopt(
-        &mut self,
-        settings: &Arc<Settings>,
-        reader: SequenceToken,
-        out: &mut BytesMut,
-    ) -> usize {
-        let mut sql = settings.adopt_sql(&self.settings, self.tainted);
-        if self.tainted && !self.prepared.is_empty() {
-            // What a function may have done, too.
-            sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
-        }
-        if std::mem::take(&mut self.limited) {
-            // What a client has set of them comes after.
-            let own = || settings.own_sql(&LIMITS);
-            let reset: String = LIMITS
-                .iter()
-                .map(|name| format!("RESET {name}; "))
-                .collect();
-            sql = Some(reset + &sql.unwrap_or_else(own));
-        }
-        if self.drops_all() {
-            self.strewn = false;
-            self.leftovers.clear();
-            self.forget_all();
-            sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
-        }
-        self.settings = Arc::clone(settings);
-        self.tainted = false;
-        let Some(mut sql) = sql else {
-            return 0;
-        };
-        if !self.sequences.is_readable(reader) {
-            sql.push_str(DISCARD);
-            self.sequences = SequenceState::Clean;
-        }
-        // A simple query drops the unnamed statement.
-        self.unnamed = None;
-        if sql.is_ascii() {
-            frontend::write_query(out, &sql);
-            return 1;
-        }
-        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
-        let encoding = settings.own_sql(&[CLIENT_ENCODING]);
-        frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
-        frontend::write_query(out, &sql);
-        2
-    }
-}
-
-/// Statements that a batch prepared or closed on the way, in order, until the server has said so. An error makes
-/// the server skip everything up to the next Sync: what it skipped did not take place.
-#[derive(Debug, Default)]
-pub struct Injected(VecDeque<Injection>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Injection {
-    Close(Closed),
-    Parse(StatementKey),
-    Unnamed,
-    Sync,
-}
-
-impl Injected {
-    /// [`ServerSide::ensure`] was called.
-    pub fn push(&mut self, ensured: Ensured) {
-        self.0.extend(ensured.closed.map(Injection::Close));
-        self.0
-            .extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
-    }
-
-    /// A `Parse` of the unnamed statement was written.
-    pub fn push_unnamed(&mut self) {
-        self.0.push_back(Injection::Unnamed);
-    }
-
-    /// A `Sync` was written.
-    pub fn push_sync(&mut self) {
-        self.0.push_back(Injection::Sync);
-    }
-
-    /// `ParseComplete` or `CloseComplete` came.
-    pub fn complete(&mut self) {
-        if self.0.front() != Some(&Injection::Sync) {
-            self.0.pop_front();
-        }
-    }
-
-    /// `ReadyForQuery` came: what has not been completed before it did not take place, the last of it first.
-    pub fn synced(&mut self, server: &mut ServerSide) {
-        let sync = self.0.iter().position(|i| *i == Injection::Sync);
-        let skipped: Vec<Injection> = self.0.drain(..sync.unwrap_or(self.0.len())).collect();
-        self.0.pop_front();
-        for injection in skipped.into_iter().rev() {
-            match injection {
-                Injection::Close(closed) => server.remember(closed),
-                Injection::Parse(key) => server.forget(key),
-                Injection::Unnamed | Injection::Sync => {}
-            }
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
 //! shown its own value: that is in force on the server as long as the client's transaction lasts.
 
-use super::expect::Expect;
 use super::state::{InForce, RelayContext, RelayState};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
 use crate::template::{Template, Unparsed};
@@ -9,7 +8,7 @@ use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
-use paceline_wire::frontend::{self, BindNames, Parse, tag};
+use paceline_wire::frontend::{BindNames, Parse, tag};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,12 +104,6 @@ impl RelayState {
                 to_server,
             );
         }
-    }
-
-    fn own_query(&mut self, sql: &str, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        frontend::write_query(out, sql);
-        context.server.unnamed = None;
-        self.expect.push_back(Expect::OwnQuery);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whether the first unit of a relay is carried out once more.
 
-use super::expect::Says;
+use super::expect::{Expect, Says};
+use super::state::RelayState;
 use bytes::BytesMut;
-use paceline_wire::backend::tag;
+use paceline_wire::backend::{Status, tag};
 
 /// May the relay's first unit be carried out once more?
 #[derive(Debug, Default)]
@@ -80,5 +81,45 @@ impl Repeat {
         };
         *self = Self::Ready { told };
         true
+    }
+}
+
+impl RelayState {
+    /// The first unit of the relay is there as a whole, and whoever calls can say it again.
+    pub fn can_be_repeated(&mut self) {
+        self.repeat = Repeat::Open { told: 0 };
+    }
+
+    /// The client says more than the first unit.
+    pub fn goes_on(&mut self) {
+        self.repeat.answered();
+    }
+
+    /// Must the first unit be said again? Once.
+    pub fn take_repeat(&mut self) -> bool {
+        let Repeat::Ready { told } = self.repeat else {
+            return false;
+        };
+        self.repeat = Repeat::Again {
+            mute: told,
+            renew: told,
+        };
+        true
+    }
+
+    /// Nothing can have been done, and nothing has been told, neither now nor by an earlier description that the new rows would
+    /// contradict; unless the unit asks for a new one. (A procedure may have committed before it failed; and in a
+    /// transaction that Paceline has begun, nothing but its end can follow.)
+    pub(super) fn may_repeat(&self) -> bool {
+        let begins = match self.expect.front() {
+            Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
+            Some(Expect::Query { by_name, .. }) => *by_name,
+            _ => false,
+        };
+        begins
+            && !self.stays
+            && self.status == Status::Idle
+            && self.status_before == Status::Idle
+            && matches!(self.repeat, Repeat::Open { .. })
     }
 }

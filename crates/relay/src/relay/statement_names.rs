@@ -1,9 +1,13 @@
 //! Names of statements on the server.
 
+use super::expect::Expect;
+use super::state::{RelayContext, RelayState};
 use crate::analysis::Shape;
 use crate::server::{NAME_PREFIX, StatementKey};
 use crate::template::Template;
+use bytes::BytesMut;
 use paceline_sql::Effect;
+use paceline_wire::frontend::{Parse, Target, tag};
 use std::sync::Arc;
 
 /// Stands on servers for each name that a client uses already and tries to give once more.
@@ -43,4 +47,139 @@ pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
         name.push(b' ');
     }
     name
+}
+
+impl RelayState {
+    /// Makes the client's statement known to the server.
+    pub(super) fn make_known(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Known {
+        let Some((template, analysis)) = context.session.prepared(name) else {
+            return Known {
+                name: self.unknown(name, context, out),
+                ..Known::default()
+            };
+        };
+        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let outgoing = self.outgoing(&template, context, out);
+        let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
+        // The client's text decides what a statement does, unless the server may split it into other tokens.
+        let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
+            true => template,
+            false => Arc::clone(&sent),
+        };
+        let mut known = Known {
+            template: Some(template),
+            told: analysis.shape,
+            ..Known::default()
+        };
+        let select = match sent.may_be_shown() {
+            true => context.answer(&sent.text),
+            false => None,
+        };
+        let sent = match select {
+            None => sent,
+            Some((select, _)) => context.templates.in_place_of(&sent, &select),
+        };
+        if name.is_empty() {
+            if context.server.unnamed != Some(analysis.parse) {
+                let types = analysis.other_types(&sent.types);
+                Parse {
+                    name: b"",
+                    text: sent.text.as_bytes(),
+                    types: types.unwrap_or(&sent.types),
+                }
+                .write(out);
+                context.server.parse_unnamed(analysis.parse);
+                self.expect.push_back(Expect::OwnParse { key: None });
+            }
+            return known;
+        }
+        let now = context.templates.new_id();
+        let ensured = context
+            .server
+            .ensure_for((&*sent).into(), &analysis, now, out);
+        self.expect
+            .extend(ensured.closed.map(|closed| Expect::OwnClose {
+                closed: Some(closed),
+            }));
+        if ensured.parsed {
+            self.expect.push_back(Expect::OwnParse {
+                key: Some(ensured.key),
+            });
+        }
+        known.name = ensured.key.name().into_bytes();
+        known.key = Some(ensured.key);
+        known
+    }
+
+    /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
+    fn unknown(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) -> Vec<u8> {
+        if name.is_empty() {
+            // Whatever Paceline believes is there: an error may have made the server skip what would have replaced it. If it skips
+            // this, it skips what comes behind it, too.
+            context.server.unnamed = None;
+            Target::Statement(b"").write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
+        self.close_left(name, context, out);
+        foreign(name)
+    }
+
+    /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
+    /// placeholder is closed once more before the next relay: an error may make the server skip this.)
+    pub(super) fn close_left(
+        &mut self,
+        name: &[u8],
+        context: &RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
+        if context.server.is_left(name) || (is_strange && !self.has_own_names()) {
+            Target::Statement(name).write(out, tag::CLOSE);
+            self.expect.push_back(Expect::OwnClose { closed: None });
+        }
+    }
+
+    /// A name that the client uses already: PostgreSQL itself raises the error, of a name that is in use there.
+    pub(super) fn parse_again(
+        &mut self,
+        parse: Parse<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let undo = context
+            .session
+            .prepare(parse.name, keep(context, parse.name));
+        let name = TAKEN.as_bytes();
+        Target::Statement(name).write(out, tag::CLOSE);
+        self.expect.push_back(Expect::OwnClose { closed: None });
+        // Also a failed transaction takes it.
+        let placeholder = Parse {
+            name,
+            text: b"",
+            types: &[0, 0],
+        };
+        placeholder.write(out);
+        self.expect.push_back(Expect::OwnParse { key: None });
+        Parse { name, ..parse }.write(out);
+        context.server.leave(name);
+        self.expect_parse(undo);
+    }
+}
+
+/// The statement behind a name the client is about to fail to take again.
+fn keep(context: &RelayContext<'_>, name: &[u8]) -> Arc<Template> {
+    match context.session.statement(name) {
+        Some(template) => Arc::clone(template),
+        None => context.templates.prepared("", &[0, 0]),
+    }
 }

@@ -1,6 +1,8 @@
 //! Statements and settings of a server connection.
 
+use super::reset::LEFTOVERS_MAX;
 use super::*;
+use crate::sequences::SequenceToken;
 use crate::settings::SettingsBook;
 
 fn statement(id: u64) -> Preparable<'static> {

@@ -1,12 +1,13 @@
 //! What a session makes of each unit: answered here, relayed, or fit to travel with others.
 
-use super::{Listening, Plan, Session};
+use super::{Plan, Session};
 use crate::settings::SettingsBook;
 
 use crate::request::{Form, Request};
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
 use crate::testing::Board;
 use bytes::Bytes;
+use paceline_sql::Listening;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::{complete, error, parsed};

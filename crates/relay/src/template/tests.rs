@@ -1,5 +1,6 @@
 //! Which texts share a template, and which are kept.
 
+use super::templates::Known;
 use super::*;
 
 #[test]

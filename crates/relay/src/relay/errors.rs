@@ -1,0 +1,192 @@
+//! Errors of the server: what they undo, and the text in which they reach the client.
+
+use super::expect::Expect;
+use super::state::{Ending, Pass, RelayContext, RelayState};
+use super::statement_names::TAKEN;
+use crate::errors::is_stale_plan;
+use crate::server::NAME_PREFIX;
+use bytes::{BufMut, BytesMut};
+use paceline_wire::Frame;
+use paceline_wire::backend;
+
+/// Names of statements that are looked at for the cost of one message.
+const NAMES_PER_MESSAGE: usize = 8;
+
+impl RelayState {
+    /// An error makes the server skip everything up to the next Sync: none of it has taken place.
+    pub(super) fn error(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) -> Pass {
+        let severity = backend::error_field(frame.body(), b'V').unwrap_or_default();
+        if matches!(severity, "FATAL" | "PANIC") {
+            self.fatal = true;
+            return Pass::Forward;
+        }
+        if let Some(Expect::Asking(question)) = self.expect.front_mut() {
+            let question = std::mem::take(question);
+            self.unanswered(&question, context);
+            return Pass::Swallow;
+        }
+        if let Some(Expect::Discarding) = self.expect.front() {
+            self.strange_numbers = true;
+            return Pass::Swallow;
+        }
+        self.end_failed_copy(context);
+        if let Some(Expect::Refused { why, .. }) = self.expect.front() {
+            let error = why.message();
+            self.fail(context);
+            return Pass::Instead(error);
+        }
+        let stale = is_stale_plan(frame.body());
+        if stale && self.may_repeat() {
+            self.repeat.is_due();
+            self.retire_plans(context);
+            self.fail(context);
+            return Pass::Swallow;
+        }
+        if let Some(Expect::Parse { undo, .. }) = self.expect.front_mut() {
+            undo.is_refused();
+            self.unit.refused_name = undo.name().into();
+        }
+        let ending = matches!(self.expect.front(), Some(Expect::Ending));
+        self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
+        if matches!(self.expect.front(), Some(Expect::Restoring)) {
+            context.server.tainted = true;
+        }
+        self.leave_behind(context);
+        if stale {
+            self.retire_plans(context);
+        }
+        if let Some(Expect::Bind { key: Some(key), .. }) = self.expect.front() {
+            // It may have been prepared for a table that has changed since: its parameters had other types then.
+            context.server.retire(*key);
+        }
+        self.fail(context);
+        if ending && self.unit.ending != Some(Ending::Commit) {
+            return Pass::Swallow;
+        }
+        if ending {
+            self.unit.held.clear();
+        }
+        Pass::Forward
+    }
+
+    /// An error speaks of places in the text that the client sent.
+    pub(super) fn write_error(
+        &mut self,
+        error: Frame<'_>,
+        context: &RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        if self.stays {
+            // The names there are its own.
+            return out.put_slice(error.bytes);
+        }
+        // To find a statement's name takes a look at each of them.
+        self.work += context.session.named() / NAMES_PER_MESSAGE;
+        let refused = &*self.unit.refused_name;
+        let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
+        let moved = self.unit.moved.zip(position);
+        match moved {
+            None => context.write_error(error, refused, out),
+            Some((moved, position)) => {
+                let position = moved.back(position).to_string();
+                let mut own = BytesMut::new();
+                backend::write_error_with(error.body(), b'P', &position, &mut own);
+                let own = Frame {
+                    tag: error.tag,
+                    bytes: &own,
+                };
+                context.write_error(own, refused, out);
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {
+        self.saw_error = true;
+        self.unit.failed = true;
+        self.describing = false;
+        self.just_described = None;
+        if self.expect.front().is_some_and(|e| !e.is_boundary()) {
+            self.skip_to_sync(context);
+        }
+    }
+
+    /// Plans on the server no longer fit their tables.
+    fn retire_plans(&mut self, context: &mut RelayContext<'_>) {
+        context.server.retire_all();
+        // Each portal is looked at once. One that is executed all the same may do anything.
+        for (_, portal) in std::mem::take(&mut self.portals) {
+            context.templates.retire(&portal.template);
+        }
+    }
+
+    /// In the extended protocol the server skips everything, a Query too, up to the next Sync.
+    fn skip_to_sync(&mut self, context: &mut RelayContext<'_>) {
+        let mut undone = Vec::new();
+        while self
+            .expect
+            .front()
+            .is_some_and(|e| !matches!(e, Expect::Sync | Expect::Then { .. }))
+        {
+            undone.extend(self.expect.pop_front());
+        }
+        self.skipping = self.expect.is_empty();
+        self.unit.rolls_back |= undone.iter().any(Expect::rolls_back);
+        undone.into_iter().rev().for_each(|e| take_back(e, context));
+    }
+}
+
+impl RelayContext<'_> {
+    /// An error speaks of statements by the client's own names. `refused`: the one that it has tried to give.
+    fn write_error(&self, error: Frame<'_>, refused: &[u8], out: &mut BytesMut) {
+        let message = backend::error_field(error.body(), b'M').unwrap_or_default();
+        let found = message.find(NAME_PREFIX).and_then(|at| {
+            let rest = message.get(at..)?;
+            let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            let name = rest.get(..end.unwrap_or(rest.len()))?;
+            Some((name, self.client_name(name, refused)?))
+        });
+        match found {
+            Some((server, client)) => {
+                let text = message.replacen(server, &client, 1);
+                backend::write_error_with(error.body(), b'M', &text, out);
+            }
+            None => out.put_slice(error.bytes),
+        }
+    }
+
+    fn client_name(&self, server: &str, refused: &[u8]) -> Option<String> {
+        if server == TAKEN {
+            return Some(String::from_utf8_lossy(refused).into_owned());
+        }
+        let id: u64 = server
+            .strip_prefix(NAME_PREFIX)?
+            .split('_')
+            .next()?
+            .parse()
+            .ok()?;
+        let name = self.session.name_of(id)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+/// Takes back what an expectation has promised.
+fn take_back(expect: Expect, context: &mut RelayContext<'_>) {
+    match expect {
+        Expect::Parse { key, undo, .. } => {
+            key.into_iter().for_each(|key| context.server.forget(key));
+            if key.is_none() {
+                context.server.unnamed = None;
+            }
+            context.session.undo(undo);
+        }
+        Expect::OwnParse { key } => match key {
+            Some(key) => context.server.forget(key),
+            None => context.server.unnamed = None,
+        },
+        Expect::Done { undo, .. } => undo.into_iter().for_each(|undo| context.session.undo(undo)),
+        Expect::OwnClose {
+            closed: Some(closed),
+        } => context.server.remember(closed),
+        _ => {}
+    }
+}

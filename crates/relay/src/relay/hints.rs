@@ -1,0 +1,87 @@
+//! How the hints of a statement (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end its transaction.
+
+use super::expect::Expect;
+use super::state::{Ending, Pass, RelayContext, RelayState, Wrap};
+use crate::errors::not_exactly;
+use bytes::{BufMut, BytesMut};
+use paceline_sql::Hints;
+use paceline_wire::backend::{self, Status};
+use paceline_wire::{Frame, frontend};
+
+impl RelayState {
+    pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Pass {
+        self.unit.hints = hints;
+        self.unit.rows = backend::affected_rows(frame.body());
+        if hints == Hints::default() {
+            Pass::Forward
+        } else {
+            Pass::Hold
+        }
+    }
+
+    /// How the hints of the unit's last statement end its transaction, if they do.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        let hints = self.unit.hints;
+        let in_block = self.status != Status::Idle;
+        if !in_block {
+            return None;
+        }
+        if self.status == Status::Failed {
+            let rolls_back = self.unit.rolls_back || self.wrap == Wrap::Begin;
+            return rolls_back.then_some(Ending::Rollback);
+        }
+        if self.misses_target() {
+            let whole = hints.rollback_on_fail || self.wrap == Wrap::Begin;
+            return Some(if whole {
+                Ending::Rollback
+            } else {
+                Ending::Fail
+            });
+        }
+        (hints.commit_on_success || self.wrap == Wrap::Begin).then_some(Ending::Commit)
+    }
+
+    fn misses_target(&self) -> bool {
+        match (self.unit.hints.target_affect_row, self.unit.rows) {
+            (Some(wanted), found) => found != Some(wanted),
+            (None, _) => false,
+        }
+    }
+
+    pub(super) fn end_transaction(
+        &mut self,
+        ending: Ending,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+        to_server: &mut BytesMut,
+    ) {
+        if self.misses_target() && !self.unit.failed {
+            self.tell_target(to_client);
+        }
+        let sql = match ending {
+            Ending::Commit => "COMMIT",
+            Ending::Rollback => "ROLLBACK",
+            // There is no such savepoint: the error puts the transaction into the failed state.
+            Ending::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
+        };
+        frontend::write_query(to_server, sql);
+        context.server.unnamed = None;
+        self.expect.push_front(Expect::Ending);
+    }
+
+    /// In place of the statement's CommandComplete.
+    fn tell_target(&mut self, to_client: &mut BytesMut) {
+        let wanted = self.unit.hints.target_affect_row.unwrap_or_default();
+        self.unit.held.clear();
+        self.unit.failed = true;
+        not_exactly(wanted, self.unit.rows.unwrap_or_default()).write(to_client);
+    }
+
+    pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {
+        if self.wrap == Wrap::OneRow && self.misses_target() && !self.unit.failed {
+            self.tell_target(to_client);
+        }
+        let held = std::mem::take(&mut self.unit.held);
+        to_client.put_slice(&held);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a server connection needs before it serves another client.
+
+use super::ServerSide;
+use crate::sequences::{DISCARD, SequenceState, SequenceToken};
+use crate::settings::{CLIENT_ENCODING, Settings};
+use bytes::BytesMut;
+use paceline_wire::frontend;
+use std::sync::Arc;
+
+/// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
+pub(super) const LEFTOVERS_MAX: usize = 64;
+
+/// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
+const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
+     FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
+
+/// Settings that Paceline changes while it asks about a template.
+pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
+
+impl ServerSide {
+    /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
+    pub fn discarded(&mut self, none: Arc<Settings>) {
+        *self = Self {
+            parses: self.parses,
+            idle_default: self.idle_default,
+            process: self.process,
+            notified: self.notified,
+            had_temporaries: self.had_temporaries,
+            reported: std::mem::take(&mut self.reported),
+            ..Self::new(none, self.prepared_max)
+        };
+    }
+
+    /// Something was run that may have done anything to settings and statements.
+    pub fn upset(&mut self) {
+        self.retire_all();
+        self.unnamed = None;
+        self.tainted = true;
+    }
+
+    /// These settings are in force.
+    pub fn has(&self, settings: &Settings) -> bool {
+        self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
+    }
+
+    /// Are all statements to be dropped before it serves another client?
+    fn drops_all(&self) -> bool {
+        self.strewn || self.leftovers.len() > LEFTOVERS_MAX
+    }
+
+    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
+    /// that a client with the token `reader` must not read are forgotten on this occasion.
+    pub fn adopt(
+        &mut self,
+        settings: &Arc<Settings>,
+        reader: SequenceToken,
+        out: &mut BytesMut,
+    ) -> usize {
+        let mut sql = settings.adopt_sql(&self.settings, self.tainted);
+        if self.tainted && !self.prepared.is_empty() {
+            // What a function may have done, too.
+            sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
+        }
+        if std::mem::take(&mut self.limited) {
+            // What a client has set of them comes after.
+            let own = || settings.own_sql(&LIMITS);
+            let reset: String = LIMITS
+                .iter()
+                .map(|name| format!("RESET {name}; "))
+                .collect();
+            sql = Some(reset + &sql.unwrap_or_else(own));
+        }
+        if self.drops_all() {
+            self.strewn = false;
+            self.leftovers.clear();
+            self.forget_all();
+            sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
+        }
+        self.settings = Arc::clone(settings);
+        self.tainted = false;
+        let Some(mut sql) = sql else {
+            return 0;
+        };
+        if !self.sequences.is_readable(reader) {
+            sql.push_str(DISCARD);
+            self.sequences = SequenceState::Clean;
+        }
+        // A simple query drops the unnamed statement.
+        self.unnamed = None;
+        if sql.is_ascii() {
+            frontend::write_query(out, &sql);
+            return 1;
+        }
+        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
+        let encoding = settings.own_sql(&[CLIENT_ENCODING]);
+        frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
+        frontend::write_query(out, &sql);
+        2
+    }
+}

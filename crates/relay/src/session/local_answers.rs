@@ -1,0 +1,201 @@
+//! Requests that Paceline answers without a server.
+
+use super::{Session, Undo};
+use crate::analysis::Analysis;
+use crate::request::{Form, Request};
+use crate::show::{Console, Show};
+use crate::template::{Template, Templates, Unparsed};
+use bytes::{Bytes, BytesMut};
+use paceline_sql::Listening;
+use paceline_wire::backend::{Status, tag as back, write_command_complete};
+use paceline_wire::frontend::{BindNames, Parse, Target, tag};
+use paceline_wire::{Frame, Frames, frame};
+use std::sync::Arc;
+
+impl Session {
+    /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
+    pub fn answer_listening(&mut self, listening: &Listening, unit: &Request) -> BytesMut {
+        let mut out = BytesMut::new();
+        match unit.form {
+            Form::Simple => self.close_unnamed(),
+            Form::Extended { parse, describe } => {
+                if parse {
+                    self.prepare(b"", Arc::clone(&unit.template));
+                    frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                }
+                frame::write_empty(&mut out, back::BIND_COMPLETE);
+                if describe {
+                    frame::write_empty(&mut out, back::NO_DATA);
+                }
+            }
+        }
+        write_command_complete(&mut out, listening.command());
+        out
+    }
+
+    /// Statements that PostgreSQL has taken before (`accepted`) are prepared without it: a server analyses them when they are used.
+    /// So a program that prepares a statement while its other connections hold all servers does not wait for ever.
+    ///
+    /// # Errors
+    /// A text must be parsed elsewhere first.
+    pub fn answer_names(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Result<Option<BytesMut>, Unparsed> {
+        let mut out = BytesMut::new();
+        let mut undo = Vec::new();
+        for frame in Frames::new(bytes) {
+            match frame.tag {
+                tag::PARSE => match self.parse_accepted(frame, templates, accepted) {
+                    Ok(Some(done)) => {
+                        undo.push(done);
+                        frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                    }
+                    other => {
+                        undo.into_iter().rev().for_each(|done| self.undo(done));
+                        return other.map(|_| None);
+                    }
+                },
+                tag::CLOSE => {
+                    if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
+                        undo.push(self.close(name));
+                    }
+                    frame::write_empty(&mut out, back::CLOSE_COMPLETE);
+                }
+                _ => Status::Idle.write(&mut out),
+            }
+        }
+        Ok(Some(out))
+    }
+
+    fn parse_accepted(
+        &mut self,
+        frame: Frame<'_>,
+        templates: &Templates,
+        accepted: &dyn Fn(&Template) -> bool,
+    ) -> Result<Option<Undo>, Unparsed> {
+        let Ok(parse) = Parse::read(frame.body()) else {
+            return Ok(None);
+        };
+        let Ok(text) = std::str::from_utf8(parse.text) else {
+            return Ok(None);
+        };
+        if self.statement(parse.name).is_some() || self.is_full() {
+            return Ok(None);
+        }
+        let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
+        // What depends on the moment is parsed at that moment.
+        if template.names_moment() || self.has_named(template.statement_id) || !accepted(&template)
+        {
+            return Ok(None);
+        }
+        let analysis = Analysis::begun(templates.new_id(), self.settings.id);
+        Ok(Some(self.parse(parse.name, template, analysis)))
+    }
+
+    /// Answers a unit that only closes statements: servers keep them for others.
+    pub(super) fn answer_closes(&mut self, bytes: &Bytes) -> BytesMut {
+        let mut out = BytesMut::new();
+        for frame in Frames::new(bytes) {
+            match Target::read(frame.body()) {
+                Ok(Target::Statement(name)) if frame.tag == tag::CLOSE => {
+                    self.close(name);
+                    frame::write_empty(&mut out, back::CLOSE_COMPLETE);
+                }
+                _ => Status::Idle.write(&mut out),
+            }
+        }
+        out
+    }
+
+    /// Answers a unit that is only about statements which Paceline answers itself.
+    pub(super) fn answer_locally(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> Result<Option<BytesMut>, Unparsed> {
+        let show = Frames::new(bytes).next().and_then(|f| self.asked(f));
+        let table = show.as_ref().and_then(|show| show.answer(console));
+        let (Some(show), Some(table)) = (show, table) else {
+            return Ok(None);
+        };
+        if !self.is_only_about(&show, bytes) {
+            return Ok(None);
+        }
+        let mut out = BytesMut::new();
+        for frame in Frames::new(bytes) {
+            match frame.tag {
+                tag::BIND => frame::write_empty(&mut out, back::BIND_COMPLETE),
+                tag::DESCRIBE => {
+                    if let Ok(Target::Statement(_)) = Target::read(frame.body()) {
+                        frame::write(&mut out, back::PARAMETER_DESCRIPTION, |out| {
+                            out.extend([0, 0])
+                        });
+                    }
+                    table.write_columns(&mut out);
+                }
+                tag::EXECUTE => table.write_rows(&mut out),
+                tag::SYNC => Status::Idle.write(&mut out),
+                // It is the only one.
+                tag::PARSE => {
+                    let parse = Parse::read(frame.body()).ok();
+                    let text = parse.and_then(|parse| std::str::from_utf8(parse.text).ok());
+                    if let (Some(parse), Some(text)) = (parse, text) {
+                        self.prepare(parse.name, templates.try_prepared(text, parse.types)?);
+                    }
+                    frame::write_empty(&mut out, back::PARSE_COMPLETE);
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// What a message asks Paceline itself for.
+    fn asked(&self, first: Frame<'_>) -> Option<Show> {
+        match first.tag {
+            tag::PARSE => {
+                Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
+            }
+            tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
+            tag::DESCRIBE => match Target::read(first.body()).ok()? {
+                Target::Statement(name) => self.show_of(name),
+                Target::Portal(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Does every message of the unit work on one statement that asks for `show`?
+    fn is_only_about(&self, show: &Show, bytes: &Bytes) -> bool {
+        let mut parsed: Option<&[u8]> = None;
+        let known = |parsed: Option<&[u8]>, name: &[u8]| {
+            parsed == Some(name) || self.show_of(name).as_ref() == Some(show)
+        };
+        Frames::new(bytes).all(|frame| match frame.tag {
+            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
+                let first = parsed.replace(parse.name).is_none();
+                let free = parse.name.is_empty() || self.statement(parse.name).is_none();
+                let asked = std::str::from_utf8(parse.text).ok().and_then(Show::parse);
+                first && free && asked.as_ref() == Some(show)
+            }),
+            tag::BIND => {
+                BindNames::read(frame.body()).is_ok_and(|names| known(parsed, names.statement))
+            }
+            tag::DESCRIBE => Target::read(frame.body()).is_ok_and(|target| match target {
+                Target::Statement(name) => known(parsed, name),
+                Target::Portal(_) => true,
+            }),
+            tag::EXECUTE | tag::SYNC => true,
+            _ => false,
+        })
+    }
+
+    fn show_of(&self, name: &[u8]) -> Option<Show> {
+        let template = self.statement(name).filter(|t| t.may_be_shown())?;
+        Show::parse(&template.text)
+    }
+}

@@ -1,0 +1,191 @@
+//! What becomes of a request: Paceline answers it, it may join a group, or it is relayed.
+
+use super::single_statement::Single;
+use super::{Session, listening, lists_channels};
+use crate::analysis::Analysis;
+use crate::request::{Form, Request, Values};
+use crate::show::{Console, Show};
+use crate::template::{Templates, Unparsed};
+use bytes::{Bytes, BytesMut};
+use paceline_sql::{Effect, Listening, SequenceUse};
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::{BindValues, Parse, Target, tag};
+use paceline_wire::reader::Reader;
+use paceline_wire::{Frame, Frames};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What to do with a unit.
+#[derive(Debug)]
+pub enum Plan {
+    /// Paceline answers itself.
+    Answer(BytesMut),
+    /// It is relayed.
+    Alone,
+    /// It is relayed; if it would have to wait for a server connection, [`Session::answer_names`] may answer it.
+    Names,
+    /// One statement in autocommit: it may travel with others.
+    Single(Box<Request>),
+    /// LISTEN or UNLISTEN in autocommit. It needs no server if its client listens by the shared connection.
+    Listen(Listening, Box<Request>),
+    /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
+    Unparsed(Unparsed),
+}
+
+impl Session {
+    /// Decides about a complete unit.
+    pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
+        let plan = self.try_plan(bytes, templates, console);
+        plan.unwrap_or_else(Plan::Unparsed)
+    }
+
+    fn try_plan(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> Result<Plan, Unparsed> {
+        let mut frames = Frames::new(bytes);
+        Ok(match frames.next() {
+            Some(first) if first.tag == tag::QUERY => {
+                self.plan_query(first, bytes, templates, console)?
+            }
+            Some(first) if first.tag == tag::CLOSE && only_closes(bytes) => {
+                Plan::Answer(self.answer_closes(bytes))
+            }
+            Some(first) if first.tag == tag::PARSE && only_names(bytes) => Plan::Names,
+            Some(_) => match self.answer_locally(bytes, templates, console)? {
+                Some(answer) => Plan::Answer(answer),
+                None => self
+                    .plan_extended(bytes, templates)?
+                    .map_or(Plan::Alone, |unit| self.plan_single(unit)),
+            },
+            None => Plan::Alone,
+        })
+    }
+
+    fn plan_query(
+        &self,
+        query: Frame<'_>,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> Result<Plan, Unparsed> {
+        let Ok(text) = Reader::new(query.body()).str() else {
+            return Ok(Plan::Alone);
+        };
+        if let Some(table) = Show::parse(text).and_then(|show| show.answer(console)) {
+            let mut out = BytesMut::new();
+            table.write_columns(&mut out);
+            table.write_rows(&mut out);
+            Status::Idle.write(&mut out);
+            return Ok(Plan::Answer(out));
+        }
+        let plain = templates.try_plain(text)?;
+        let simple = templates.try_simple(&plain)?;
+        let bytes = match &plain {
+            Cow::Borrowed(_) => bytes.clone(),
+            Cow::Owned(plain) => {
+                let mut out = BytesMut::new();
+                paceline_wire::frontend::write_query(&mut out, plain);
+                out.freeze()
+            }
+        };
+        Ok(self.plan_single(Request {
+            bytes,
+            form: Form::Simple,
+            template: simple.template,
+            values: Values::Literals(simple.literals),
+            settings: Arc::clone(&self.settings),
+            taints: false,
+            analysis: None,
+            sequences: SequenceUse::ANY,
+        }))
+    }
+
+    /// Only single reads and writes are worth a second look.
+    fn plan_single(&self, unit: Request) -> Plan {
+        if let Some(listening) = listening::of_template(&unit.template) {
+            return Plan::Listen(listening.clone(), Box::new(unit));
+        }
+        let lists = self.listening.is_listening() && lists_channels(&unit.template);
+        match (&unit.template.statement, unit.template.effect()) {
+            (Some(statement), Some(Effect::Read | Effect::Write))
+                if statement.statements == 1 && !lists =>
+            {
+                Plan::Single(Box::new(unit))
+            }
+            _ => Plan::Alone,
+        }
+    }
+
+    /// A unit of one statement.
+    fn plan_extended(
+        &self,
+        bytes: &Bytes,
+        templates: &Templates,
+    ) -> Result<Option<Request>, Unparsed> {
+        let Some(single) = Single::read(bytes) else {
+            return Ok(None);
+        };
+        let Single {
+            parse,
+            bind,
+            describe,
+        } = single;
+        let template = match parse {
+            Some(parse) if parse.name != bind.statement => None,
+            // A statement with a name is analysed for its client.
+            Some(parse) if !parse.name.is_empty() => None,
+            Some(parse) => match std::str::from_utf8(parse.text) {
+                Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
+                Err(_) => None,
+            },
+            None => self.statement(bind.statement).cloned(),
+        };
+        let analysis = match parse {
+            Some(_) => None,
+            None => self.analysis(bind.statement).cloned(),
+        };
+        // Columns that are described now are not those of before.
+        let analysis = analysis.map(|analysis| Analysis {
+            shape: analysis.shape.filter(|_| !describe),
+            ..analysis
+        });
+        let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
+        let bound = BindValues::read(bind.rest, offset).ok();
+        let unit = template.zip(bound).map(|(template, bound)| Request {
+            values: Values::Bound(bound),
+            bytes: bytes.clone(),
+            form: Form::Extended {
+                parse: parse.is_some(),
+                describe,
+            },
+            template,
+            settings: Arc::clone(&self.settings),
+            taints: false,
+            analysis,
+            sequences: SequenceUse::ANY,
+        });
+        Ok(unit)
+    }
+}
+
+/// `Parse` of named statements, `Close` of statements, and `Sync`.
+fn only_names(bytes: &Bytes) -> bool {
+    Frames::new(bytes).all(|frame| match frame.tag {
+        tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
+        tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
+        tag::SYNC => true,
+        _ => false,
+    })
+}
+
+/// `Close` of statements, and `Sync`.
+fn only_closes(bytes: &Bytes) -> bool {
+    Frames::new(bytes).all(|frame| match frame.tag {
+        tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),
+        tag::SYNC => true,
+        _ => false,
+    })
+}

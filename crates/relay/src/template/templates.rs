@@ -1,0 +1,427 @@
+//! All templates of a process: texts are parsed once and found again.
+
+use super::cache::{Generations, TextKey};
+use super::parse_cost::{Caller, Place, What};
+use super::{
+    BULK_BYTES_MIN, BYTES_MAX, Pace, Template, Unlooked, Unparsed, beginning_of_long,
+    without_bare_hints,
+};
+use crate::show::Show;
+use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Statement};
+use paceline_wire::frontend;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Templates kept by text; older ones are forgotten and parsed again when they come back.
+pub const TEMPLATES_MAX: usize = 8_192;
+
+/// A longer text of Paceline's own is hardly ever the same again, and not kept.
+const OWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Texts with bare hints that are kept with what they are without.
+const PLAIN_TEXTS_MAX: usize = 1_024;
+
+/// A template whose literals matter to what it does (a SET): it must be looked up by its whole text.
+#[derive(Debug, Clone)]
+pub(super) enum Known {
+    Template(Arc<Template>),
+    ByWholeText,
+}
+
+/// All templates of a process.
+#[derive(Debug)]
+pub struct Templates {
+    pub(super) known: Mutex<Generations<TextKey, Known>>,
+    /// Texts that may have bare hints, without them. `None`: they have none.
+    plain: Mutex<Generations<TextKey, Option<Arc<str>>>>,
+    next_id: AtomicU64,
+    /// How often a text was parsed.
+    parses: AtomicU64,
+}
+
+impl Default for Templates {
+    fn default() -> Self {
+        Self {
+            known: Mutex::new(Generations::new(TEMPLATES_MAX)),
+            plain: Mutex::new(Generations::new(PLAIN_TEXTS_MAX)),
+            next_id: AtomicU64::new(1),
+            parses: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A simple query: its template and the literals that were taken out of it.
+#[derive(Debug, Clone)]
+pub struct Simple {
+    /// Its template.
+    pub template: Arc<Template>,
+    /// Values of the template's parameters; empty when the text is its own template.
+    pub literals: Vec<Literal>,
+}
+
+impl Templates {
+    /// An id that no template or other prepared statement has.
+    pub fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// How often a text was parsed so far.
+    pub fn parses(&self) -> u64 {
+        self.parses.load(Ordering::Relaxed)
+    }
+
+    fn understand(&self, text: &str) -> Option<Statement> {
+        self.parses.fetch_add(1, Ordering::Relaxed);
+        paceline_sql::parse(text).ok()
+    }
+
+    /// The template of a text that a client prepares. Parses the text if need be, however long that takes.
+    pub fn prepared(&self, text: &str, types: &[u8]) -> Arc<Template> {
+        let found = self.prepared_for(text, types, Caller::Waits);
+        found.unwrap_or_else(|unparsed| self.create(&unparsed.text, types, None))
+    }
+
+    /// The same where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_prepared(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
+        self.prepared_for(text, types, Caller::CannotWait)
+    }
+
+    fn prepared_for(
+        &self,
+        text: &str,
+        types: &[u8],
+        caller: Caller,
+    ) -> Result<Arc<Template>, Unparsed> {
+        if let Some(beginning) = beginning_of_long(text) {
+            return Ok(Arc::new(Template {
+                text: text.to_owned(),
+                types: types.to_vec(),
+                ..self.long(beginning)
+            }));
+        }
+        if is_bulk(text) {
+            return Ok(self.create(text, types, None));
+        }
+        if let Some(Known::Template(template)) = self.find(text, types) {
+            return Ok(template);
+        }
+        match Place::of(text) {
+            Place::Nowhere => Ok(self.create(text, types, None)),
+            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+                text: text.to_owned(),
+                what: What::Prepared(types.to_vec()),
+            }),
+            _ => Ok(self.insert(text, types, self.understand(text))),
+        }
+    }
+
+    /// As [`Templates::try_prepared`] for a text that a client prepares now: if what it means depends on that, its statement is its
+    /// own.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
+        let template = self.try_prepared(text, types)?;
+        Ok(match template.names_moment() {
+            true => self.apart(&template),
+            false => template,
+        })
+    }
+
+    /// The same template with a statement of its own.
+    pub fn apart(&self, template: &Template) -> Arc<Template> {
+        Arc::new(Template {
+            id: template.id,
+            statement_id: self.new_id(),
+            text: template.text.clone(),
+            types: template.types.clone(),
+            statement: template.statement.clone(),
+            hints: template.hints,
+            unlooked: template.unlooked,
+            shows: template.shows,
+            pace: Pace::default(),
+            name: OnceLock::new(),
+        })
+    }
+
+    /// A text of Paceline's own in place of a client's, which does what the client's does (under another name, say). It is not
+    /// parsed.
+    pub fn in_place_of(&self, template: &Template, text: &str) -> Arc<Template> {
+        // A client that sends this text means something else by it.
+        let key = [&template.types[..], b"own"].concat();
+        if let Some(Known::Template(known)) = self.find(text, &key) {
+            return known;
+        }
+        let own = self.create(text, &template.types, template.statement.clone());
+        if text.len() <= OWN_BYTES_MAX {
+            self.remember(text, &key, Known::Template(Arc::clone(&own)));
+        }
+        own
+    }
+
+    /// The template of a text that is not looked at beyond this beginning.
+    pub fn long(&self, beginning: &str) -> Template {
+        let id = self.new_id();
+        Template {
+            id,
+            statement_id: id,
+            text: beginning.to_owned(),
+            types: frontend::parameter_types(&[]),
+            statement: None,
+            hints: paceline_sql::leading_hints(beginning),
+            unlooked: Some(Unlooked::of_beginning(beginning)),
+            shows: false,
+            pace: Pace::default(),
+            name: OnceLock::new(),
+        }
+    }
+
+    /// The text without the bare words of the older hint spelling, where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_plain<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Unparsed> {
+        self.plain_for(text, Caller::CannotWait)
+    }
+
+    fn plain_for<'a>(&self, text: &'a str, caller: Caller) -> Result<Cow<'a, str>, Unparsed> {
+        if text.len() > BYTES_MAX || !paceline_sql::may_have_bare_hints(text) {
+            return Ok(Cow::Borrowed(text));
+        }
+        let lock = || self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(text, &[]);
+        let plain = match (known, Place::of(text)) {
+            (Some(known), _) => known,
+            // PostgreSQL says what it thinks of them.
+            (None, Place::Nowhere) => None,
+            (None, Place::Elsewhere) if caller == Caller::CannotWait => {
+                return Err(Unparsed {
+                    text: text.to_owned(),
+                    what: What::Plain,
+                });
+            }
+            (None, _) => {
+                self.parses.fetch_add(1, Ordering::Relaxed);
+                let plain = match without_bare_hints(text) {
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(plain) => Some(Arc::from(plain)),
+                };
+                lock().insert(TextKey(text.to_owned(), Vec::new()), plain.clone());
+                plain
+            }
+        };
+        Ok(match plain {
+            None => Cow::Borrowed(text),
+            Some(plain) => Cow::Owned(plain.to_string()),
+        })
+    }
+
+    /// A text of which the server may make something else than the parser here: what it does is not known.
+    pub fn unread(&self, text: &str, types: &[u8]) -> Arc<Template> {
+        self.create(text, types, None)
+    }
+
+    /// Parses a text, however long that takes. Then what could not be said of it can be.
+    pub fn parse(&self, unparsed: &Unparsed) {
+        let text = &unparsed.text;
+        match &unparsed.what {
+            What::Plain => drop(self.plain_for(text, Caller::Waits)),
+            What::Simple => drop(self.simple_for(text, Caller::Waits)),
+            What::Prepared(types) => drop(self.prepared_for(text, types, Caller::Waits)),
+        }
+    }
+
+    /// Nothing will be said of a text: the parser does not come to an end with it.
+    pub fn give_up(&self, unparsed: &Unparsed) {
+        let text = &unparsed.text;
+        match &unparsed.what {
+            What::Plain => {
+                let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+                plain.insert(TextKey(text.clone(), Vec::new()), None);
+            }
+            What::Simple => {
+                if let Some(normal) = paceline_sql::take_out_literals(text, false) {
+                    let types = literal_types(&normal.literals);
+                    self.remember(&normal.text, &types, Known::ByWholeText);
+                }
+                self.insert(text, &frontend::parameter_types(&[]), None);
+            }
+            What::Prepared(types) => drop(self.insert(text, types, None)),
+        }
+    }
+
+    /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
+    pub fn retire(&self, template: &Template) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&template.text, &template.types);
+    }
+
+    /// The template of a simple query. Parses the text if need be, however long that takes.
+    pub fn simple(&self, text: &str) -> Simple {
+        let found = self.simple_for(text, Caller::Waits);
+        found.unwrap_or_else(|unparsed| Simple {
+            template: self.create(&unparsed.text, &frontend::parameter_types(&[]), None),
+            literals: Vec::new(),
+        })
+    }
+
+    /// The same where nothing may take long.
+    ///
+    /// # Errors
+    /// It must be parsed elsewhere first.
+    pub fn try_simple(&self, text: &str) -> Result<Simple, Unparsed> {
+        self.simple_for(text, Caller::CannotWait)
+    }
+
+    fn simple_for(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
+        if is_bulk(text) {
+            return self.whole(text, caller);
+        }
+        // A backslash in a plain string means what standard_conforming_strings says: such texts stay whole.
+        let Some(normal) = paceline_sql::take_out_literals(text, false) else {
+            return self.whole(text, caller);
+        };
+        if normal.literals.is_empty() {
+            return self.whole(text, caller);
+        }
+        let types = literal_types(&normal.literals);
+        let template = match self.find(&normal.text, &types) {
+            Some(Known::Template(template)) => Some(template),
+            Some(Known::ByWholeText) => None,
+            None => self.classify(text, &normal.text, &types, caller)?,
+        };
+        match template {
+            None => self.whole(text, caller),
+            Some(template) => Ok(Simple {
+                template,
+                literals: normal.literals,
+            }),
+        }
+    }
+
+    /// Parses a text whose template is new. `None`: its literals matter, it must be looked up whole.
+    fn classify(
+        &self,
+        text: &str,
+        normal: &str,
+        types: &[u8],
+        caller: Caller,
+    ) -> Result<Option<Arc<Template>>, Unparsed> {
+        let parse = |part: &str| match Place::of(part) {
+            Place::Nowhere => Ok(None),
+            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+                text: text.to_owned(),
+                what: What::Simple,
+            }),
+            _ => Ok(self.understand(part)),
+        };
+        // Where a literal cannot become a parameter (interval '1 day'), the text itself tells what it does, but
+        // it cannot be rewritten.
+        let statement = match parse(normal)? {
+            Some(statement) => Some(statement),
+            None => parse(text)?.map(|statement| Statement {
+                update: None,
+                ..statement
+            }),
+        };
+        let statement = statement.map(|statement| Statement {
+            update: statement.update.filter(|_| !statement.needs_constants),
+            ..statement
+        });
+        let literals_matter = match statement.as_ref() {
+            Some(s) if matches!(s.effect, Effect::Session(_)) => true,
+            Some(s) => moves_name(s, normal, text),
+            None => true,
+        };
+        if literals_matter {
+            self.remember(normal, types, Known::ByWholeText);
+            return Ok(None);
+        }
+        Ok(Some(self.insert(normal, types, statement)))
+    }
+
+    fn whole(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
+        let types = frontend::parameter_types(&[]);
+        let template = self.prepared_for(text, &types, caller);
+        let template = template.map_err(|unparsed| Unparsed {
+            what: What::Simple,
+            ..unparsed
+        });
+        Ok(Simple {
+            template: template?,
+            literals: Vec::new(),
+        })
+    }
+
+    fn find(&self, text: &str, types: &[u8]) -> Option<Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(text, types)
+    }
+
+    fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+        let id = self.new_id();
+        let unlooked = statement.is_none()
+            && (text.len() >= BULK_BYTES_MIN || Place::of(text) == Place::Nowhere);
+        let leading = || match unlooked && !paceline_sql::cost(text).several {
+            true => paceline_sql::leading_hints(text),
+            false => Hints::default(),
+        };
+        Arc::new(Template {
+            id,
+            statement_id: id,
+            hints: statement.as_ref().map_or_else(leading, |s| s.hints),
+            unlooked: unlooked.then(|| Unlooked::of(text)),
+            shows: Show::parse(text).is_some(),
+            text: text.to_owned(),
+            types: types.to_vec(),
+            statement,
+            pace: Pace::default(),
+            name: OnceLock::new(),
+        })
+    }
+
+    fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+        let template = self.create(text, types, statement);
+        self.remember(text, types, Known::Template(Arc::clone(&template)));
+        template
+    }
+
+    pub(super) fn remember(&self, text: &str, types: &[u8], what: Known) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(TextKey(text.to_owned(), types.to_vec()), what);
+    }
+}
+
+/// Does a literal stand before the name of the statement that is executed?
+fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
+    match &statement.named {
+        Some(Named::Execute { at, .. }) => normal.get(..at.end) != text.get(..at.end),
+        _ => false,
+    }
+}
+
+/// See [`BULK_BYTES_MIN`].
+fn is_bulk(text: &str) -> bool {
+    text.len() >= BULK_BYTES_MIN && !text.contains("/*+") && paceline_sql::only_changes_rows(text)
+}
+
+/// The types that PostgreSQL gives literals, as in `Parse`.
+fn literal_types(literals: &[Literal]) -> Vec<u8> {
+    const INT4: u32 = 23;
+    const INT8: u32 = 20;
+    const NUMERIC: u32 = 1700;
+    let oids: Vec<u32> = literals
+        .iter()
+        .map(|literal| match literal.kind {
+            LiteralKind::Int4 => INT4,
+            LiteralKind::Int8 => INT8,
+            LiteralKind::Numeric => NUMERIC,
+            LiteralKind::Unknown => 0,
+        })
+        .collect();
+    frontend::parameter_types(&oids)
+}
