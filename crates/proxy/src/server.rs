@@ -351,7 +351,7 @@ impl ServerConn {
         match refused {
             None => Ok(()),
             Some(error) => {
-                self.side.tainted = true;
+                self.side.needs_reset = true;
                 self.side.sequences = SequenceState::Mixed;
                 Err(ServerError::Refused(error))
             }

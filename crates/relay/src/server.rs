@@ -42,7 +42,7 @@ pub struct ServerSide {
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
-    pub tainted: bool,
+    pub needs_reset: bool,
     /// Statements may have been prepared there under names that no text told.
     pub strewn: bool,
     /// Paceline itself has set [`LIMITS`] there.
@@ -175,7 +175,7 @@ impl ServerSide {
             unnamed: None,
             unnamed_shape: None,
             settings,
-            tainted: false,
+            needs_reset: false,
             strewn: false,
             limited: false,
             spent: false,

@@ -182,31 +182,31 @@ impl Settings {
         }
     }
 
-    /// SQL that turns a server from `from` (or from anything, when it is `tainted`) to these settings; `None` when
+    /// SQL that turns a server from `from` (or from anything, when it is `needs_reset`) to these settings; `None` when
     /// there is nothing to do.
-    pub fn adopt_sql(&self, from: &Settings, tainted: bool) -> Option<String> {
-        if self.id == from.id && !tainted {
+    pub fn adopt_sql(&self, from: &Settings, needs_reset: bool) -> Option<String> {
+        if self.id == from.id && !needs_reset {
             return None;
         }
         let mut sql = String::new();
-        if tainted || !from.is_empty() {
+        if needs_reset || !from.is_empty() {
             // What the last client has set must not cut this short.
             sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
         }
-        if tainted || from.sets.contains_key(TRANSACTION_TIMEOUT) {
+        if needs_reset || from.sets.contains_key(TRANSACTION_TIMEOUT) {
             // Servers before PostgreSQL 17 do not know it.
             sql.push_str(
                 "SELECT pg_catalog.set_config('transaction_timeout', '0', false) \
                  WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL; ",
             );
         }
-        if tainted {
+        if needs_reset {
             // What a function or DO may have left behind besides settings.
             sql.push_str(
                 "CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ",
             );
         }
-        if tainted || !from.is_empty() {
+        if needs_reset || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
         }
         sql.push_str(&self.sql_where(|_| true));
@@ -493,8 +493,8 @@ mod tests {
     fn a_reset_is_not_cut_short_by_what_it_resets() {
         let book = SettingsBook::default();
         let limited = book.after(&book.none(), &book.none(), &set("statement_timeout", "1"));
-        for (from, tainted) in [(limited, false), (book.none(), true)] {
-            let sql = book.none().adopt_sql(&from, tainted).unwrap();
+        for (from, needs_reset) in [(limited, false), (book.none(), true)] {
+            let sql = book.none().adopt_sql(&from, needs_reset).unwrap();
             assert!(sql.starts_with("SET statement_timeout TO 0; SET lock_timeout TO 0; "));
         }
     }

@@ -540,7 +540,7 @@ async fn welcome(
         let Some(conn) = seat.conn() else {
             return Err(Refusal::Left);
         };
-        let tainted = conn.side.tainted;
+        let needs_reset = conn.side.needs_reset;
         let adopted = conn.adopt(settings).await;
         let parameters = conn.parameters();
         match adopted {
@@ -550,7 +550,7 @@ async fn welcome(
                 return Ok(parameters);
             }
             // What is left there of somebody else stands in the way, perhaps: the seat is dropped with its connection.
-            Err(ServerError::Refused(_)) if tainted => {}
+            Err(ServerError::Refused(_)) if needs_reset => {}
             Err(ServerError::Refused(error)) => {
                 seat.leave();
                 return Err(Refusal::Told(as_fatal(&error)));

@@ -219,11 +219,11 @@ impl Client {
             let Some(conn) = seat.conn() else {
                 return Err(super::shut_down());
             };
-            let tainted = conn.side.tainted;
+            let needs_reset = conn.side.needs_reset;
             let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
             match optional_timeout(limit, adopting).await {
                 Some(Ok(())) => return Ok(Some(seat)),
-                Some(Err(ServerError::Refused(_))) if tainted => drop(seat),
+                Some(Err(ServerError::Refused(_))) if needs_reset => drop(seat),
                 Some(Err(ServerError::Refused(error))) => {
                     seat.leave();
                     return Err(End::Told(error));

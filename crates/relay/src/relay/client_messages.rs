@@ -85,7 +85,7 @@ impl RelayState {
             tag::FUNCTION_CALL => {
                 self.await_listening(None, context)?;
                 self.uses_sequences(SequenceUse::ANY, context, out);
-                context.server.tainted = true;
+                context.server.needs_reset = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
             // In COPY IN the server skips them.

@@ -49,7 +49,7 @@ impl RelayState {
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
         self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
         if matches!(self.expect.front(), Some(Expect::Restoring)) {
-            context.server.tainted = true;
+            context.server.needs_reset = true;
         }
         self.leave_behind(context);
         if stale {

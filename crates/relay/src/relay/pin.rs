@@ -18,7 +18,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
     ) {
-        context.server.tainted = true;
+        context.server.needs_reset = true;
         self.prepares |= kept == PinReason::Prepared;
         if self.stays {
             context.server.spent |= !kept.can_be_discarded();
@@ -119,7 +119,7 @@ impl RelayState {
 
     /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next unit.
     pub(super) fn unanswered(&mut self, question: &Question, context: &mut RelayContext<'_>) {
-        context.server.tainted = true;
+        context.server.needs_reset = true;
         question.kinds.iter().for_each(|kept| self.pin(*kept));
         if context.state.keeping == Keeping::Pin {
             self.asked.clone_from(&question.settings);

@@ -131,7 +131,7 @@ impl RelayState {
     }
 
     fn goes_unseen(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
-        context.server.tainted = true;
+        context.server.needs_reset = true;
         context.server.strewn |= *change == SessionChange::Taint;
         self.unseen = self.unseen.max(match change {
             SessionChange::Taint => Unseen::Anything,
@@ -191,7 +191,7 @@ impl RelayState {
         for change in front.may_leave().to_vec() {
             match change {
                 SessionChange::Pin(kept) => {
-                    context.server.tainted = true;
+                    context.server.needs_reset = true;
                     context.server.spent |= !kept.can_be_discarded();
                     // No rollback frees a lock of the session.
                     if kept == PinReason::AdvisoryLock && context.state.keeping == Keeping::Pin {

@@ -86,7 +86,7 @@ impl RelayState {
         self.expect.push_back(Expect::OwnParse { key: None });
         let undo = context.session.close(name);
         self.closes(undo);
-        context.server.tainted = true;
+        context.server.needs_reset = true;
         context.server.strewn = true;
         self.prepares = true;
         self.pin(PinReason::Prepared);

@@ -35,12 +35,12 @@ impl ServerSide {
     pub fn upset(&mut self) {
         self.retire_all();
         self.unnamed = None;
-        self.tainted = true;
+        self.needs_reset = true;
     }
 
     /// These settings are in force.
     pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
+        self.settings.id == settings.id && !self.needs_reset && !self.drops_all() && !self.limited
     }
 
     /// Are all statements to be dropped before it serves another client?
@@ -56,8 +56,8 @@ impl ServerSide {
         reader: SequenceToken,
         out: &mut BytesMut,
     ) -> usize {
-        let mut sql = settings.adopt_sql(&self.settings, self.tainted);
-        if self.tainted && !self.prepared.is_empty() {
+        let mut sql = settings.adopt_sql(&self.settings, self.needs_reset);
+        if self.needs_reset && !self.prepared.is_empty() {
             // What a function may have done, too.
             sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
         }
@@ -77,7 +77,7 @@ impl ServerSide {
             sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
         }
         self.settings = Arc::clone(settings);
-        self.tainted = false;
+        self.needs_reset = false;
         let Some(mut sql) = sql else {
             return 0;
         };

@@ -126,10 +126,10 @@ fn functions_that_may_change_settings_taint_the_server() {
     let mut scene = Scene::new();
     let mut members = scene.three();
     scene.leave(&members);
-    assert!(!scene.server.tainted);
+    assert!(!scene.server.needs_reset);
     members[1].taints = true;
     scene.leave(&members);
-    assert!(scene.server.tainted);
+    assert!(scene.server.needs_reset);
 }
 
 #[test]

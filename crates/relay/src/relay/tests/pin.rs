@@ -38,7 +38,10 @@ fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
     run(&mut stage, "UNLISTEN a", "UNLISTEN");
     assert_eq!(stage.own(), [LISTENS]);
     says(&mut stage, &["f"]);
-    assert!(stage.relay.is_over() && stage.server.tainted, "to be reset");
+    assert!(
+        stage.relay.is_over() && stage.server.needs_reset,
+        "to be reset"
+    );
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
 fn where_nothing_is_kept_the_next_client_finds_nothing() {
     let mut stage = with(Keeping::Track);
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
-    assert!(stage.relay.is_over() && stage.server.tainted && !stage.server.spent);
+    assert!(stage.relay.is_over() && stage.server.needs_reset && !stage.server.spent);
     for (sql, command) in [
         ("PREPARE p (mine) AS SELECT $1", "PREPARE"),
         ("LOAD 'x'", "LOAD"),
@@ -169,7 +172,7 @@ fn a_client_is_warned_of_what_it_loses() {
     let warning = "notice LISTEN is lost at the end of the transaction";
     assert_eq!(got, [warning, "LISTEN", "ready I"]);
     assert_eq!(stage.relay.warned(), [PinReason::Listening]);
-    assert!(stage.relay.is_over() && stage.server.tainted);
+    assert!(stage.relay.is_over() && stage.server.needs_reset);
     let got = run(&mut stage, "SELECT lastval()", "SELECT 1");
     assert_eq!(got, ["SELECT 1", "ready I"]);
 }
@@ -186,7 +189,7 @@ fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
     assert!(sent[2].contains("paceline: refused"), "{sent:?}");
     let got = stage.server([parsed(), bound(), error("34000", "no portal"), ready('I')]);
     assert_eq!(got, ["parsed", "bound", refusal, "ready I"]);
-    assert!(stage.relay.is_over() && !stage.server.tainted);
+    assert!(stage.relay.is_over() && !stage.server.needs_reset);
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn many_rows_at_once_are_no_reason_to_ask() {
     let sql = format!("INSERT INTO t VALUES (1){}", ", (2)".repeat(10_000));
     run(&mut stage, &sql, "INSERT 0 10001");
     assert!(stage.own().is_empty() && stage.relay.is_over());
-    assert!(stage.server.tainted, "triggers may have done anything");
+    assert!(stage.server.needs_reset, "triggers may have done anything");
 }
 
 #[test]
@@ -228,9 +231,9 @@ fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
     run(&mut stage, "SET search_path TO app, pg_temp", "SET");
     says(&mut stage, &["f", "f", "f", "f", "f"]);
     stage.ride_again();
-    stage.server.tainted = false;
+    stage.server.needs_reset = false;
     run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
-    assert!(stage.server.tainted, "to be reset");
+    assert!(stage.server.needs_reset, "to be reset");
     says(&mut stage, &["t", "f", "f", "f", "f"]);
     assert_eq!(stage.relay.kept(), [PinReason::Temporary]);
 }

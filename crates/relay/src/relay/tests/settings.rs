@@ -31,7 +31,7 @@ fn a_set_outside_a_transaction_follows_the_client() {
         adopted(&stage)
     );
     assert_eq!(stage.server.settings.id, stage.session.settings.id);
-    assert!(!stage.server.tainted);
+    assert!(!stage.server.needs_reset);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn reset_goes_back_to_what_the_session_began_with() {
     assert_eq!(got, ["status search_path=a", "ready I"]);
     assert_eq!(stage.session.settings.id, stage.session.base.id);
     assert_eq!(stage.server.settings.id, stage.session.base.id);
-    assert!(stage.relay.is_over() && !stage.server.tainted);
+    assert!(stage.relay.is_over() && !stage.server.needs_reset);
 }
 
 #[test]
@@ -301,11 +301,11 @@ fn what_may_change_settings_behind_the_text_taints_the_server() {
     for sql in ["SELECT sneaky()", "SELEC 1", "DO $$ BEGIN END $$"] {
         let mut stage = Stage::new();
         run(&mut stage, sql, "DO", 'I');
-        assert!(stage.server.tainted, "{sql}");
+        assert!(stage.server.needs_reset, "{sql}");
     }
     let mut stage = Stage::new();
     run(&mut stage, "SELECT 1", "SELECT 1", 'I');
-    assert!(!stage.server.tainted);
+    assert!(!stage.server.needs_reset);
 }
 
 #[test]

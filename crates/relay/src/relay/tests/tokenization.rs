@@ -21,7 +21,7 @@ fn stage(conforming: &str) -> Stage {
 
 #[test]
 fn a_query_is_known_where_strings_conform() {
-    for (conforming, tainted) in [("on", false), ("off", true)] {
+    for (conforming, needs_reset) in [("on", false), ("off", true)] {
         let mut stage = stage(conforming);
         stage.client([query(HIDING)]);
         stage.server([
@@ -30,7 +30,7 @@ fn a_query_is_known_where_strings_conform() {
             complete("SELECT 1"),
             ready('I'),
         ]);
-        assert_eq!(stage.server.tainted, tainted, "{conforming}");
+        assert_eq!(stage.server.needs_reset, needs_reset, "{conforming}");
     }
 }
 
@@ -39,13 +39,13 @@ fn what_was_parsed_where_strings_do_not_conform_stays_unknown() {
     let mut stage = stage("off");
     stage.client([parse("s", HIDING), sync()]);
     stage.server([parsed(), ready('I')]);
-    assert!(!stage.server.tainted, "nothing was carried out");
+    assert!(!stage.server.needs_reset, "nothing was carried out");
     let reported = &mut stage.server.reported;
     reported.insert("standard_conforming_strings".to_owned(), "on".to_owned());
     stage.ride_again();
     stage.client([bind("s"), execute(), sync()]);
     stage.server([bound(), complete("SELECT 1"), ready('I')]);
-    assert!(stage.server.tainted);
+    assert!(stage.server.needs_reset);
 }
 
 #[test]
@@ -59,12 +59,12 @@ fn a_known_statement_is_parsed_anew_where_strings_do_not_conform() {
     stage.ride_again();
     stage.client([bind("s"), execute(), sync()]);
     stage.server([bound(), complete("SELECT 1"), ready('I')]);
-    assert!(!stage.server.tainted);
+    assert!(!stage.server.needs_reset);
     stage.on_another_server(100);
     let sent = stage.client([bind("s"), execute(), sync()]);
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
     stage.server([parsed(), bound(), complete("SELECT 1"), ready('I')]);
-    assert!(stage.server.tainted);
+    assert!(stage.server.needs_reset);
 }
 
 #[test]
@@ -81,18 +81,18 @@ fn nothing_is_known_behind_what_is_being_carried_out() {
     ]);
     stage.server([parsed(), bound(), complete("RESET")]);
     stage.server([parsed(), bound(), complete("SELECT 1"), ready('I')]);
-    assert!(stage.server.tainted);
+    assert!(stage.server.needs_reset);
 }
 
 #[test]
 fn other_letters_are_known_where_bytes_are() {
-    for (encoding, tainted) in [("UTF8", false), ("LATIN1", false), ("SJIS", true)] {
+    for (encoding, needs_reset) in [("UTF8", false), ("LATIN1", false), ("SJIS", true)] {
         let mut stage = stage("on");
         let reported = &mut stage.server.reported;
         reported.insert("client_encoding".to_owned(), encoding.to_owned());
         stage.client([query("select 'ぃ'")]);
         stage.server([complete("SELECT 1"), ready('I')]);
-        assert_eq!(stage.server.tainted, tainted, "{encoding}");
+        assert_eq!(stage.server.needs_reset, needs_reset, "{encoding}");
     }
 }
 
