@@ -48,7 +48,7 @@ pub struct ServerSide {
     /// Paceline itself has set [`LIMITS`] there.
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
-    pub spent: bool,
+    pub must_close: bool,
     /// It may have a temporary schema.
     pub had_temporaries: bool,
     /// Whose numbers of sequences it remembers.
@@ -178,7 +178,7 @@ impl ServerSide {
             needs_reset: false,
             strewn: false,
             limited: false,
-            spent: false,
+            must_close: false,
             had_temporaries: false,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,

@@ -163,10 +163,10 @@ impl Client {
             }
         };
         whereabouts.leave_server().await;
-        let spent = seat.conn().is_some_and(|conn| conn.side.spent);
+        let must_close = seat.conn().is_some_and(|conn| conn.side.must_close);
         let mut ended = match outcome {
             Ok(ended) => ended,
-            Err((Fate::Reset, end)) if !spent => {
+            Err((Fate::Reset, end)) if !must_close => {
                 self.end_session(seat);
                 return Err(end);
             }
@@ -174,7 +174,7 @@ impl Client {
         };
         match watched {
             // Dropped, it is not used again.
-            _ if spent => drop(seat),
+            _ if must_close => drop(seat),
             None => seat.leave(),
             Some((unit, question)) => {
                 let micros = u32::try_from((ended.at - start).as_micros()).unwrap_or(u32::MAX);

@@ -19,13 +19,13 @@ impl RelayState {
     pub(super) fn end_failed_copy(&mut self, context: &mut RelayContext<'_>) {
         self.copy_in = false;
         // An answer that nobody expects may follow: it is for no other client.
-        context.server.spent |= std::mem::take(&mut self.sync_in_copy);
+        context.server.must_close |= std::mem::take(&mut self.sync_in_copy);
     }
 
     /// The server became ready without having been asked: by a Sync that a copy was to skip. It listens again.
     pub(super) fn answered_unasked(&mut self, context: &mut RelayContext<'_>) {
         (self.skipping, self.mid_unit) = (false, false);
         // What else it may say that nobody expects is for no other client.
-        context.server.spent = true;
+        context.server.must_close = true;
     }
 }

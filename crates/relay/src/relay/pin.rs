@@ -21,7 +21,7 @@ impl RelayState {
         context.server.needs_reset = true;
         self.prepares |= kept == PinReason::Prepared;
         if self.stays {
-            context.server.spent |= !kept.can_be_discarded();
+            context.server.must_close |= !kept.can_be_discarded();
             return self.pin(kept);
         }
         match context.state.keeping {
@@ -38,7 +38,7 @@ impl RelayState {
             _ => {}
         }
         // No reset before the next client would take it away.
-        context.server.spent |= !kept.can_be_discarded() || kept == PinReason::Prepared;
+        context.server.must_close |= !kept.can_be_discarded() || kept == PinReason::Prepared;
     }
 
     /// The client keeps its server for this.

@@ -179,7 +179,7 @@ impl RelayState {
         self.unit.taken_away = base.taken_away(&all).into_iter().collect();
         let settings = context.book.after(&context.session.settings, base, &all);
         context.put_in_force(Some(settings));
-        context.server.spent |= self.kept.iter().any(|kept| !kept.can_be_discarded());
+        context.server.must_close |= self.kept.iter().any(|kept| !kept.can_be_discarded());
         self.kept.clear();
     }
 
@@ -192,7 +192,7 @@ impl RelayState {
             match change {
                 SessionChange::Pin(kept) => {
                     context.server.needs_reset = true;
-                    context.server.spent |= !kept.can_be_discarded();
+                    context.server.must_close |= !kept.can_be_discarded();
                     // No rollback frees a lock of the session.
                     if kept == PinReason::AdvisoryLock && context.state.keeping == Keeping::Pin {
                         self.pin(kept);

@@ -101,7 +101,7 @@ impl RelayTask<'_> {
                 let unlistens_all = self.relay.take_unlistens_all();
                 let ready = self.relay.take_ready()?;
                 // What it has notified and the shared connection has not received would be another client's.
-                self.conn.side.spent = true;
+                self.conn.side.must_close = true;
                 return Some(AwaitedEnd {
                     ready,
                     unlistens_all,

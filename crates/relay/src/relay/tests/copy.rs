@@ -193,7 +193,7 @@ fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
     stage.server([copy_in()]);
     stage.client([copy_data("x\n"), sync(), copy_done()]);
     stage.server([error("22P02", "invalid input"), ready('I')]);
-    assert!(stage.relay.is_over() && stage.server.spent);
+    assert!(stage.relay.is_over() && stage.server.must_close);
 
     let mut stage = Stage::new();
     stage.client([query(COPY)]);
@@ -202,7 +202,7 @@ fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
     stage.server([complete("COPY 1"), ready('I')]);
     stage.client([query(COPY)]);
     stage.server([copy_in(), error("22P02", "invalid input"), ready('I')]);
-    assert!(stage.relay.is_over() && !stage.server.spent);
+    assert!(stage.relay.is_over() && !stage.server.must_close);
 }
 
 /// A trigger before the copy fails before the server has read the Sync that drivers send early.
@@ -213,7 +213,7 @@ fn an_early_sync_may_be_answered_after_all() {
     stage.server([parsed(), bound(), copy_in()]);
     let got = stage.server([error("P0001", "not today"), ready('I')]);
     assert_eq!(got, ["ERROR P0001: not today", "ready I"]);
-    assert!(stage.relay.is_over() && stage.server.spent);
+    assert!(stage.relay.is_over() && stage.server.must_close);
     assert_eq!(stage.client([query("SELECT 1")]), ["Query SELECT 1"]);
 }
 
@@ -222,7 +222,7 @@ fn an_answer_that_nobody_asked_for_spends_the_server() {
     let mut stage = Stage::new();
     stage.client([query("SELECT 1")]);
     stage.server([complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over() && !stage.server.spent);
+    assert!(stage.relay.is_over() && !stage.server.must_close);
     assert_eq!(stage.server([ready('I')]), ["ready I"]);
-    assert!(stage.relay.is_over() && stage.server.spent);
+    assert!(stage.relay.is_over() && stage.server.must_close);
 }

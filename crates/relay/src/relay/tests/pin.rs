@@ -147,21 +147,21 @@ fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
     assert!(stage.own().is_empty() && !stage.relay.is_over());
     run(&mut stage, "DISCARD ALL", "DISCARD ALL");
     assert!(stage.relay.is_over());
-    assert!(stage.server.spent, "the library is still there");
+    assert!(stage.server.must_close, "the library is still there");
 }
 
 #[test]
 fn where_nothing_is_kept_the_next_client_finds_nothing() {
     let mut stage = with(Keeping::Track);
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
-    assert!(stage.relay.is_over() && stage.server.needs_reset && !stage.server.spent);
+    assert!(stage.relay.is_over() && stage.server.needs_reset && !stage.server.must_close);
     for (sql, command) in [
         ("PREPARE p (mine) AS SELECT $1", "PREPARE"),
         ("LOAD 'x'", "LOAD"),
     ] {
         let mut stage = with(Keeping::Track);
         run(&mut stage, sql, command);
-        assert!(stage.relay.is_over() && stage.server.spent, "{sql}");
+        assert!(stage.relay.is_over() && stage.server.must_close, "{sql}");
     }
 }
 
