@@ -44,7 +44,7 @@ pub struct ServerSide {
     /// Something may have changed settings in a way that the text did not tell.
     pub needs_reset: bool,
     /// Statements may have been prepared there under names that no text told.
-    pub strewn: bool,
+    pub unknown_prepared: bool,
     /// Paceline itself has set [`LIMITS`] there.
     pub limited: bool,
     /// It has what no reset takes away: nobody else may have this connection.
@@ -176,7 +176,7 @@ impl ServerSide {
             unnamed_shape: None,
             settings,
             needs_reset: false,
-            strewn: false,
+            unknown_prepared: false,
             limited: false,
             must_close: false,
             had_temporaries: false,

@@ -139,7 +139,7 @@ impl RelayState {
             self.kept.retain(|known| *known != kept);
             match value {
                 Some(b"t") => self.kept.push(kept),
-                _ if kept == PinReason::Prepared => context.server.strewn = false,
+                _ if kept == PinReason::Prepared => context.server.unknown_prepared = false,
                 _ => {}
             }
         }

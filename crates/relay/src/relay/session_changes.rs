@@ -132,7 +132,7 @@ impl RelayState {
 
     fn goes_unseen(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
-        context.server.strewn |= *change == SessionChange::Taint;
+        context.server.unknown_prepared |= *change == SessionChange::Taint;
         self.unseen = self.unseen.max(match change {
             SessionChange::Taint => Unseen::Anything,
             _ => Unseen::Called,

@@ -52,7 +52,7 @@ impl RelayState {
         };
         context.server.unnamed = None;
         // Unless `server_reset_query` drops all statements, the next client must not meet this one.
-        context.server.strewn |= !parse.name.is_empty();
+        context.server.unknown_prepared |= !parse.name.is_empty();
         let undo = match &read {
             Some((_, template)) if !context.session.is_full() => {
                 context.session.prepare(parse.name, Arc::clone(template))
@@ -103,7 +103,7 @@ impl RelayState {
     /// A query that gives a statement its name passes.
     pub(super) fn pass_prepare(&mut self, template: &Template, context: &mut RelayContext<'_>) {
         if let Some(Named::Prepare { name, types, body }) = template.named() {
-            context.server.strewn = true;
+            context.server.unknown_prepared = true;
             let template = context.templates.prepared(body, &parameter_types(types));
             self.unit.prepares = Some((name.as_bytes().into(), template));
         }

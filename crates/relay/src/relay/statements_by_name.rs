@@ -87,7 +87,7 @@ impl RelayState {
         let undo = context.session.close(name);
         self.closes(undo);
         context.server.needs_reset = true;
-        context.server.strewn = true;
+        context.server.unknown_prepared = true;
         self.prepares = true;
         self.pin(PinReason::Prepared);
     }
@@ -296,7 +296,9 @@ impl RelayState {
                 self.expect.push_back(Expect::Done { undo, says });
                 true
             }
-            [SessionChange::DeallocateAll] if !self.has_own_names() && !context.server.strewn => {
+            [SessionChange::DeallocateAll]
+                if !self.has_own_names() && !context.server.unknown_prepared =>
+            {
                 self.close_named(context);
                 let (undo, says) = (None, Says::DeallocatedAll);
                 self.expect.push_back(Expect::Done { undo, says });

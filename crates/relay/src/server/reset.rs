@@ -45,7 +45,7 @@ impl ServerSide {
 
     /// Are all statements to be dropped before it serves another client?
     fn drops_all(&self) -> bool {
-        self.strewn || self.leftovers.len() > LEFTOVERS_MAX
+        self.unknown_prepared || self.leftovers.len() > LEFTOVERS_MAX
     }
 
     /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
@@ -71,7 +71,7 @@ impl ServerSide {
             sql = Some(reset + &sql.unwrap_or_else(own));
         }
         if self.drops_all() {
-            self.strewn = false;
+            self.unknown_prepared = false;
             self.leftovers.clear();
             self.forget_all();
             sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
