@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
 /// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
-/// settings that [`LIMITS`](paceline_relay::server::LIMITS) names.
+/// settings that [`ANALYSIS_SETTINGS`](paceline_relay::server::ANALYSIS_SETTINGS) names.
 const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
 /// A question about a template that one client has taken on. Whatever becomes of that client, others may ask again.
@@ -137,7 +137,7 @@ pub(crate) async fn inquire(
 ) -> Result<Learned, ServerError> {
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
-    conn.side.limited = true;
+    conn.side.analysis_settings_set = true;
     let answers = conn
         .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
         .await?;

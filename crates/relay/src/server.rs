@@ -22,7 +22,7 @@ mod prepared;
 mod reset;
 
 pub use injected::Injected;
-pub use reset::LIMITS;
+pub use reset::ANALYSIS_SETTINGS;
 
 /// In front of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
@@ -45,8 +45,8 @@ pub struct ServerSide {
     pub needs_reset: bool,
     /// Statements may have been prepared there under names that no text told.
     pub unknown_prepared: bool,
-    /// Paceline itself has set [`LIMITS`] there.
-    pub limited: bool,
+    /// Paceline itself has set [`ANALYSIS_SETTINGS`] there.
+    pub analysis_settings_set: bool,
     /// It has what no reset takes away: nobody else may have this connection.
     pub must_close: bool,
     /// It may have a temporary schema.
@@ -177,7 +177,7 @@ impl ServerSide {
             settings,
             needs_reset: false,
             unknown_prepared: false,
-            limited: false,
+            analysis_settings_set: false,
             must_close: false,
             had_temporaries: false,
             sequences: SequenceState::Clean,

@@ -15,7 +15,7 @@ const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.c
      FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
 
 /// Settings that Paceline changes while it asks about a template.
-pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
+pub const ANALYSIS_SETTINGS: [&str; 2] = ["lock_timeout", "jit"];
 
 impl ServerSide {
     /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
@@ -40,7 +40,10 @@ impl ServerSide {
 
     /// These settings are in force.
     pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.needs_reset && !self.drops_all() && !self.limited
+        self.settings.id == settings.id
+            && !self.needs_reset
+            && !self.drops_all()
+            && !self.analysis_settings_set
     }
 
     /// Are all statements to be dropped before it serves another client?
@@ -61,10 +64,10 @@ impl ServerSide {
             // What a function may have done, too.
             sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
         }
-        if std::mem::take(&mut self.limited) {
+        if std::mem::take(&mut self.analysis_settings_set) {
             // What a client has set of them comes after.
-            let own = || settings.own_sql(&LIMITS);
-            let reset: String = LIMITS
+            let own = || settings.own_sql(&ANALYSIS_SETTINGS);
+            let reset: String = ANALYSIS_SETTINGS
                 .iter()
                 .map(|name| format!("RESET {name}; "))
                 .collect();
