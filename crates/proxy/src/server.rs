@@ -369,7 +369,7 @@ impl ServerConn {
         }
         match is_discard_all(sql) {
             true => self.side.discarded(none),
-            false => self.side.upset(),
+            false => self.side.mark_unknown(),
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl ServerSide {
     }
 
     /// Something was run that may have done anything to settings and statements.
-    pub fn upset(&mut self) {
+    pub fn mark_unknown(&mut self) {
         self.retire_all();
         self.unnamed = None;
         self.needs_reset = true;

@@ -109,12 +109,12 @@ fn what_was_upset_is_set_and_prepared_anew() {
     let mut server = ServerSide::new(Arc::clone(&none), 8);
     let mut out = BytesMut::new();
     server.ensure(statement(1), &mut out);
-    server.upset();
+    server.mark_unknown();
     assert_eq!(server.take_leftovers().len(), 1);
     assert_eq!(server.adopt(&none, SequenceToken::default(), &mut out), 1);
     assert!(server.ensure(statement(1), &mut out).parsed);
     server.leave(b"mine");
-    server.upset();
+    server.mark_unknown();
     let reported = || BTreeMap::from([("server_version".to_owned(), "18".to_owned())]);
     server.reported = reported();
     server.discarded(Arc::clone(&none));
