@@ -63,7 +63,7 @@ impl RelayState {
     /// first.
     pub fn board(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut relay = Self::expecting([], wrap);
-        relay.close_leftovers(context, out);
+        relay.close_pending(context, out);
         if wrap == Wrap::Begin {
             relay.begin_transaction(context, out);
         }

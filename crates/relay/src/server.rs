@@ -62,7 +62,7 @@ pub struct ServerSide {
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
     /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
-    leftovers: LinkedHashSet<Vec<u8>>,
+    pending_close: LinkedHashSet<Vec<u8>>,
 }
 
 /// A statement as a server knows it. What a text means depends on the settings under which it was parsed
@@ -185,7 +185,7 @@ impl ServerSide {
             process: 0,
             notified: false,
             reported: BTreeMap::new(),
-            leftovers: LinkedHashSet::new(),
+            pending_close: LinkedHashSet::new(),
         }
     }
 
@@ -212,12 +212,12 @@ impl ServerSide {
     }
 
     /// A statement of that name that was retired is still there.
-    fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
-        if self.leftovers.is_empty() {
+    fn close_if_pending(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
+        if self.pending_close.is_empty() {
             return None;
         }
         let name = key.name();
-        if !self.leftovers.remove(name.as_bytes()) {
+        if !self.pending_close.remove(name.as_bytes()) {
             return None;
         }
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
@@ -243,7 +243,7 @@ impl ServerSide {
     /// A `Close` did not take place.
     pub fn remember(&mut self, closed: Closed) {
         match closed.prepared {
-            None => self.leave(closed.key.name().as_bytes()),
+            None => self.close_later(closed.key.name().as_bytes()),
             Some(prepared) => drop(self.prepared.insert(closed.key, prepared)),
         }
     }
@@ -258,14 +258,14 @@ impl ServerSide {
     /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
     pub fn retire_all(&mut self) {
         for (key, _) in std::mem::take(&mut self.prepared) {
-            self.leave(key.name().as_bytes());
+            self.close_later(key.name().as_bytes());
         }
     }
 
     /// This one is closed before the next unit, and prepared again.
     pub fn retire(&mut self, key: StatementKey) {
         if self.prepared.remove(&key).is_some() {
-            self.leave(key.name().as_bytes());
+            self.close_later(key.name().as_bytes());
         }
     }
 
@@ -276,20 +276,22 @@ impl ServerSide {
     }
 
     /// A statement under a client's own name was made, and must go.
-    pub fn leave(&mut self, name: &[u8]) {
-        self.leftovers.insert(name.to_vec());
+    pub fn close_later(&mut self, name: &[u8]) {
+        self.pending_close.insert(name.to_vec());
     }
 
     /// Is there a statement of that name that must go?
-    pub fn is_left(&self, name: &[u8]) -> bool {
-        !self.leftovers.is_empty() && self.leftovers.contains(name)
+    pub fn is_pending_close(&self, name: &[u8]) -> bool {
+        !self.pending_close.is_empty() && self.pending_close.contains(name)
     }
 
     /// Names to close before anything else.
-    pub fn take_leftovers(&mut self) -> Vec<Vec<u8>> {
-        match self.leftovers.is_empty() {
+    pub fn take_pending_close(&mut self) -> Vec<Vec<u8>> {
+        match self.pending_close.is_empty() {
             true => Vec::new(),
-            false => std::mem::take(&mut self.leftovers).into_iter().collect(),
+            false => std::mem::take(&mut self.pending_close)
+                .into_iter()
+                .collect(),
         }
     }
 

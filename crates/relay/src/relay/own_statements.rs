@@ -45,8 +45,8 @@ impl RelayState {
         ]);
     }
 
-    pub(super) fn close_leftovers(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        for name in context.server.take_leftovers() {
+    pub(super) fn close_pending(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        for name in context.server.take_pending_close() {
             Target::Statement(&name).write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }

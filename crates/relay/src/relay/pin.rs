@@ -91,7 +91,7 @@ impl RelayState {
         }
         self.asked.clear();
         // They would be taken for the client's.
-        self.close_leftovers(context, to_server);
+        self.close_pending(context, to_server);
         frontend::write_query(to_server, &question.sql());
         context.server.unnamed = None;
         self.expect.push_back(Expect::Asking(question));

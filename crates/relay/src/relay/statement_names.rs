@@ -130,20 +130,20 @@ impl RelayState {
             Target::Statement(b"").write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }
-        self.close_left(name, context, out);
+        self.close_foreign(name, context, out);
         foreign(name)
     }
 
     /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
     /// placeholder is closed once more before the next relay: an error may make the server skip this.)
-    pub(super) fn close_left(
+    pub(super) fn close_foreign(
         &mut self,
         name: &[u8],
         context: &RelayContext<'_>,
         out: &mut BytesMut,
     ) {
         let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
-        if context.server.is_left(name) || (is_strange && !self.has_own_names()) {
+        if context.server.is_pending_close(name) || (is_strange && !self.has_own_names()) {
             Target::Statement(name).write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }
@@ -171,7 +171,7 @@ impl RelayState {
         placeholder.write(out);
         self.expect.push_back(Expect::OwnParse { key: None });
         Parse { name, ..parse }.write(out);
-        context.server.leave(name);
+        context.server.close_later(name);
         self.expect_parse(undo);
     }
 }

@@ -75,7 +75,7 @@ impl RelayState {
         let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, outgoing, &analysis, context);
-        self.close_left(name, context, out);
+        self.close_foreign(name, context, out);
         let types = analysis.other_types(&sent.types);
         Parse {
             name,
@@ -215,7 +215,7 @@ impl RelayState {
         context: &RelayContext<'_>,
         out: &mut BytesMut,
     ) -> bool {
-        self.close_left(name.as_bytes(), context, out);
+        self.close_foreign(name.as_bytes(), context, out);
         if !name.starts_with(NAME_PREFIX) {
             return false;
         }
@@ -243,7 +243,7 @@ impl RelayState {
             Some(Named::Execute { name, .. })
                 if context.session.statement(name.as_bytes()).is_none() =>
             {
-                self.close_left(name.as_bytes(), context, out);
+                self.close_foreign(name.as_bytes(), context, out);
                 None
             }
             Some(Named::Execute { name, at, .. }) => {

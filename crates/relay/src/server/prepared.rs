@@ -74,7 +74,7 @@ impl ServerSide {
     pub fn parse(&mut self, statement: Preparable<'_>, now: u64, out: &mut BytesMut) -> Ensured {
         let key = self.key(statement.id);
         let closed = self
-            .close_leftover(key, out)
+            .close_if_pending(key, out)
             .or_else(|| self.close_prepared(key, out))
             .or_else(|| self.make_room(out));
         frontend::Parse {

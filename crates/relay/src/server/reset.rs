@@ -8,7 +8,7 @@ use paceline_wire::frontend;
 use std::sync::Arc;
 
 /// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
-pub(super) const LEFTOVERS_MAX: usize = 64;
+pub(super) const PENDING_CLOSE_MAX: usize = 64;
 
 /// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
 const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
@@ -48,7 +48,7 @@ impl ServerSide {
 
     /// Are all statements to be dropped before it serves another client?
     fn drops_all(&self) -> bool {
-        self.unknown_prepared || self.leftovers.len() > LEFTOVERS_MAX
+        self.unknown_prepared || self.pending_close.len() > PENDING_CLOSE_MAX
     }
 
     /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
@@ -75,7 +75,7 @@ impl ServerSide {
         }
         if self.drops_all() {
             self.unknown_prepared = false;
-            self.leftovers.clear();
+            self.pending_close.clear();
             self.forget_all();
             sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
         }

@@ -1,6 +1,6 @@
 //! Statements and settings of a server connection.
 
-use super::reset::LEFTOVERS_MAX;
+use super::reset::PENDING_CLOSE_MAX;
 use super::*;
 use crate::sequences::SequenceToken;
 use crate::settings::SettingsBook;
@@ -45,17 +45,17 @@ fn many_names_that_must_go_are_dropped_at_once() {
     let none = SettingsBook::default().none();
     let mut server = ServerSide::new(Arc::clone(&none), 1_000);
     let mut out = BytesMut::new();
-    for id in 0..=LEFTOVERS_MAX as u64 {
+    for id in 0..=PENDING_CLOSE_MAX as u64 {
         assert!(server.has(&none));
         server.ensure(statement(id), &mut out);
-        server.leave(format!("mine{id}").as_bytes());
+        server.close_later(format!("mine{id}").as_bytes());
     }
     assert!(!server.has(&none));
     out.clear();
     let reader = SequenceToken::default();
     assert_eq!(server.adopt(&none, reader, &mut out), 1);
     assert!(String::from_utf8_lossy(&out).contains("DEALLOCATE ALL"));
-    assert!(server.has(&none) && server.take_leftovers().is_empty());
+    assert!(server.has(&none) && server.take_pending_close().is_empty());
     assert!(server.ensure(statement(1), &mut out).parsed);
 }
 
@@ -67,13 +67,13 @@ fn a_full_connection_costs_no_more_than_an_empty_one() {
     for id in 0..MANY {
         let mut out = BytesMut::new();
         let key = server.ensure(statement(id), &mut out).key;
-        server.leave(key.name().as_bytes());
-        assert!(server.is_left(key.name().as_bytes()));
+        server.close_later(key.name().as_bytes());
+        assert!(server.is_pending_close(key.name().as_bytes()));
         server.forget_name("paceline_x_0");
     }
     assert_eq!(server.prepared(), 100_000);
     server.retire_all();
-    assert_eq!(server.take_leftovers().len() as u64, MANY);
+    assert_eq!(server.take_pending_close().len() as u64, MANY);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_retired_statement_that_could_not_be_closed_is_closed_later() {
     injected.synced(&mut server); // both were skipped
     let again = server.ensure(statement(1), &mut out);
     assert!(again.parsed && again.closed.is_some(), "{again:?}");
-    assert!(server.take_leftovers().is_empty());
+    assert!(server.take_pending_close().is_empty());
 }
 
 #[test]
@@ -110,15 +110,15 @@ fn what_was_upset_is_set_and_prepared_anew() {
     let mut out = BytesMut::new();
     server.ensure(statement(1), &mut out);
     server.mark_unknown();
-    assert_eq!(server.take_leftovers().len(), 1);
+    assert_eq!(server.take_pending_close().len(), 1);
     assert_eq!(server.adopt(&none, SequenceToken::default(), &mut out), 1);
     assert!(server.ensure(statement(1), &mut out).parsed);
-    server.leave(b"mine");
+    server.close_later(b"mine");
     server.mark_unknown();
     let reported = || BTreeMap::from([("server_version".to_owned(), "18".to_owned())]);
     server.reported = reported();
     server.discarded(Arc::clone(&none));
-    assert!(server.take_leftovers().is_empty() && server.has(&none));
+    assert!(server.take_pending_close().is_empty() && server.has(&none));
     assert_eq!(server.reported, reported(), "for the next to log in");
     assert!(server.ensure(statement(1), &mut out).parsed);
 }
@@ -134,7 +134,7 @@ fn a_statement_that_is_retired_twice_is_closed_once() {
     server.retire_all();
     injected.synced(&mut server);
     assert!(server.ensure(statement(1), &mut out).parsed);
-    assert!(server.take_leftovers().is_empty());
+    assert!(server.take_pending_close().is_empty());
 }
 
 #[test]
