@@ -257,7 +257,7 @@ pub struct Request {
     /// The client's settings.
     pub settings: Arc<Settings>,
     /// It may change the session in a way that its text does not tell.
-    pub taints: bool,
+    pub may_change_session: bool,
     /// Of the statement that its client has prepared before. `None`: it is analysed with the unit.
     pub analysis: Option<Analysis>,
     /// What it may do with sequences, as far as that is known.

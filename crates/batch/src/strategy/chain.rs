@@ -158,7 +158,7 @@ impl ChainBatch {
         }
         frontend::write_sync(out);
         injected.push_sync();
-        server.needs_reset |= members.iter().any(|unit| unit.taints);
+        server.needs_reset |= members.iter().any(|unit| unit.may_change_session);
         Some(Self {
             forms: members.iter().map(|unit| unit.form).collect(),
             injected,

@@ -524,7 +524,7 @@ fn with_context_knowing<R>(
 ) -> R {
     let settings = client.session.settings.id;
     let pool = &client.pool;
-    let taints = |template: &Template| {
+    let may_change_session = |template: &Template| {
         template.calls_functions() && pool.taints(template.id, settings).unwrap_or(true)
     };
     let pool_settings = client.pool_settings.load();
@@ -534,7 +534,7 @@ fn with_context_knowing<R>(
         templates: &client.proxy.templates,
         book: &client.proxy.book,
         console: &**pool,
-        taints: &taints,
+        may_change_session: &may_change_session,
         state: &pool_settings.state,
         known,
     };

@@ -429,7 +429,7 @@ impl RelayContext<'_> {
             }
             None => vec![SessionChange::Taint],
         };
-        if (self.taints)(template) {
+        if (self.may_change_session)(template) {
             changes.insert(0, SessionChange::Called);
         }
         if self.may_make_temporaries(template) {

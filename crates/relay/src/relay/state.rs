@@ -32,7 +32,7 @@ pub struct RelayContext<'a> {
     /// What Paceline itself answers.
     pub console: &'a dyn Console,
     /// Does this template call functions that may change the session in ways its text does not tell?
-    pub taints: &'a dyn Fn(&Template) -> bool,
+    pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
     pub state: &'a StatePolicy,
     /// What the client's query is, if somebody has found out already; its text goes to the server as it is.

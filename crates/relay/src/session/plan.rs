@@ -97,7 +97,7 @@ impl Session {
             template: simple.template,
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
-            taints: false,
+            may_change_session: false,
             analysis: None,
             sequences: SequenceUse::ANY,
         }))
@@ -163,7 +163,7 @@ impl Session {
             },
             template,
             settings: Arc::clone(&self.settings),
-            taints: false,
+            may_change_session: false,
             analysis,
             sequences: SequenceUse::ANY,
         });

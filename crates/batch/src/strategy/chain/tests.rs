@@ -127,7 +127,7 @@ fn functions_that_may_change_settings_taint_the_server() {
     let mut members = scene.three();
     scene.leave(&members);
     assert!(!scene.server.needs_reset);
-    members[1].taints = true;
+    members[1].may_change_session = true;
     scene.leave(&members);
     assert!(scene.server.needs_reset);
 }

@@ -70,7 +70,7 @@ impl Stage {
             templates: &templates,
             book: &book,
             console: &Board,
-            taints: &taints,
+            may_change_session: &may_change_session,
             state: &StatePolicy::default(),
             known: None,
         };
@@ -115,7 +115,7 @@ impl Stage {
             templates: &self.templates,
             book: &self.book,
             console: &Board,
-            taints: &taints,
+            may_change_session: &may_change_session,
             state: &self.state,
             known: None,
         };
@@ -218,6 +218,6 @@ fn fresh_server(book: &SettingsBook, prepared_max: usize) -> ServerSide {
     ServerSide::new(book.none(), prepared_max)
 }
 
-fn taints(template: &Template) -> bool {
+fn may_change_session(template: &Template) -> bool {
     template.text.contains(TAINTING)
 }
