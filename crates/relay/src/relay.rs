@@ -47,7 +47,7 @@ use paceline_wire::backend::Status;
 pub use server_messages::MESSAGES_MAX;
 use state::Body;
 pub use state::{RelayContext, RelayState, Wrap};
-pub use state_policy::{Keeping, ListenMode, StatePolicy};
+pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
 #[cfg(test)]
 mod tests;

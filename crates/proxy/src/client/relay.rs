@@ -535,7 +535,7 @@ fn with_context_knowing<R>(
         book: &client.proxy.book,
         console: &**pool,
         may_change_session: &may_change_session,
-        state: &pool_settings.state,
+        policy: &pool_settings.state,
         known,
     };
     work(&mut context)

@@ -27,7 +27,7 @@ impl RelayState {
     /// LISTEN of this client goes to the shared connection.
     pub(super) fn shares_listen(&self, context: &RelayContext<'_>) -> bool {
         let session = &context.session;
-        let shared = context.state.listen_mode == ListenMode::Shared;
+        let shared = context.policy.listen_mode == ListenMode::Shared;
         let fits = shared && session.listening.fits(&session.settings);
         !self.stays && !self.listens_itself() && (fits || session.listening.is_listening())
     }
@@ -50,7 +50,7 @@ impl RelayState {
             return Ok(());
         }
         let is_listening = context.session.listening.is_listening();
-        if context.state.listen_mode == ListenMode::Session && !is_listening {
+        if context.policy.listen_mode == ListenMode::Session && !is_listening {
             // Another client of the pool may share after a reload.
             context.server.notified = true;
             return Ok(());

@@ -4,7 +4,7 @@ use super::expect::Expect;
 use super::idle_session_timeout::read_idle_timeout;
 use super::session_query::Question;
 use super::state::{Progress, RelayContext, RelayState, Unseen};
-use super::state_policy::Keeping;
+use super::state_policy::SessionStateMode;
 use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, set_to};
 use paceline_wire::backend::{self, Status};
@@ -24,9 +24,9 @@ impl RelayState {
             context.server.must_close |= !kept.can_be_discarded();
             return self.pin(kept);
         }
-        match context.state.keeping {
-            Keeping::Pin => return self.pin(kept),
-            Keeping::Warn => {
+        match context.policy.session_state {
+            SessionStateMode::Pin => return self.pin(kept),
+            SessionStateMode::Warn => {
                 if !self.warned.contains(&kept) {
                     self.warned.push(kept);
                 }
@@ -66,7 +66,10 @@ impl RelayState {
         changes: &[SessionChange],
         context: &RelayContext<'_>,
     ) -> Option<PinReason> {
-        if context.state.keeping != Keeping::Refuse || self.stays || self.status == Status::Failed {
+        if context.policy.session_state != SessionStateMode::Refuse
+            || self.stays
+            || self.status == Status::Failed
+        {
             return None;
         }
         changes.iter().find_map(|change| match change {
@@ -104,13 +107,15 @@ impl RelayState {
         }
         let may_be_free = !self.kept.is_empty() && (unit.lets_go || unit.failed);
         let kinds = match self.unseen {
-            Unseen::Anything if context.state.keeping == Keeping::Pin => PinReason::ASKED.to_vec(),
+            Unseen::Anything if context.policy.session_state == SessionStateMode::Pin => {
+                PinReason::ASKED.to_vec()
+            }
             _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
             _ => Vec::new(),
         };
         let mut settings = self.asked.clone();
         if self.unseen != Unseen::Nothing {
-            let extra = context.state.extra.iter();
+            let extra = context.policy.extra.iter();
             let further: Vec<_> = extra.filter(|name| !settings.contains(name)).collect();
             settings.extend(further.into_iter().cloned());
         }
@@ -121,7 +126,7 @@ impl RelayState {
     pub(super) fn unanswered(&mut self, question: &Question, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
         question.kinds.iter().for_each(|kept| self.pin(*kept));
-        if context.state.keeping == Keeping::Pin {
+        if context.policy.session_state == SessionStateMode::Pin {
             self.asked.clone_from(&question.settings);
         }
     }
@@ -153,7 +158,7 @@ impl RelayState {
                     changes.iter().for_each(|change| context.set_unseen(change));
                 }
                 // In an encoding that cannot be kept as text.
-                Some(Err(_)) if context.state.keeping == Keeping::Pin => {
+                Some(Err(_)) if context.policy.session_state == SessionStateMode::Pin => {
                     self.pin(PinReason::Setting)
                 }
                 Some(Err(_)) | None => {}

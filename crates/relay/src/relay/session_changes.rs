@@ -3,7 +3,7 @@
 use super::expect::Expect;
 use super::retry::Repeat;
 use super::state::{Pass, Progress, RelayContext, RelayState, Unseen};
-use super::state_policy::Keeping;
+use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
@@ -194,7 +194,9 @@ impl RelayState {
                     context.server.needs_reset = true;
                     context.server.must_close |= !kept.can_be_discarded();
                     // No rollback frees a lock of the session.
-                    if kept == PinReason::AdvisoryLock && context.state.keeping == Keeping::Pin {
+                    if kept == PinReason::AdvisoryLock
+                        && context.policy.session_state == SessionStateMode::Pin
+                    {
                         self.pin(kept);
                     }
                 }

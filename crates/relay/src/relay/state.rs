@@ -34,7 +34,7 @@ pub struct RelayContext<'a> {
     /// Does this template call functions that may change the session in ways its text does not tell?
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
-    pub state: &'a StatePolicy,
+    pub policy: &'a StatePolicy,
     /// What the client's query is, if somebody has found out already; its text goes to the server as it is.
     pub known: Option<&'a Arc<Template>>,
 }

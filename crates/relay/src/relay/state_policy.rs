@@ -2,7 +2,7 @@
 
 /// What becomes of state that cannot follow its client (`session_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keeping {
+pub enum SessionStateMode {
     /// It is lost with its server.
     Track,
     /// The same, and the client is warned.
@@ -18,7 +18,7 @@ pub enum Keeping {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatePolicy {
     /// About state that cannot follow.
-    pub keeping: Keeping,
+    pub session_state: SessionStateMode,
     /// Settings in lower case that the server is asked for after a statement that may have set them unseen.
     pub extra: Vec<String>,
     /// How clients listen.

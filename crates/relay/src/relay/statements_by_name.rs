@@ -5,7 +5,7 @@ use super::error_position::Moved;
 use super::expect::{Expect, Says};
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
-use super::state_policy::Keeping;
+use super::state_policy::SessionStateMode;
 use super::statement_names::foreign;
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
@@ -57,7 +57,10 @@ impl RelayState {
         let Some(Named::Uses { names, .. }) = template.named() else {
             return;
         };
-        if self.stays || self.status == Status::Failed || context.state.keeping != Keeping::Pin {
+        if self.stays
+            || self.status == Status::Failed
+            || context.policy.session_state != SessionStateMode::Pin
+        {
             return;
         }
         for name in names {

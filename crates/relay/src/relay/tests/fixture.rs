@@ -40,7 +40,7 @@ pub(super) struct Stage {
     pub(super) templates: Templates,
     pub(super) book: SettingsBook,
     pub(super) relay: RelayState,
-    pub(super) state: StatePolicy,
+    pub(super) policy: StatePolicy,
     /// What the shared LISTEN was asked for, and what it answers next.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
@@ -71,13 +71,13 @@ impl Stage {
             book: &book,
             console: &Board,
             may_change_session: &may_change_session,
-            state: &StatePolicy::default(),
+            policy: &StatePolicy::default(),
             known: None,
         };
         let relay = RelayState::board(&mut context, wrap, &mut own);
         Self {
             relay,
-            state: StatePolicy::default(),
+            policy: StatePolicy::default(),
             session,
             server,
             templates,
@@ -116,7 +116,7 @@ impl Stage {
             book: &self.book,
             console: &Board,
             may_change_session: &may_change_session,
-            state: &self.state,
+            policy: &self.policy,
             known: None,
         };
         act(&mut self.relay, &mut context)

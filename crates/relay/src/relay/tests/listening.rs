@@ -9,7 +9,7 @@ use paceline_wire::ErrorResponse;
 
 fn shared() -> Stage {
     let mut stage = Stage::new();
-    stage.state.listen_mode = ListenMode::Shared;
+    stage.policy.listen_mode = ListenMode::Shared;
     stage.session.listening.default_is_utf8 = true;
     stage.session.listening.server_is_utf8 = true;
     stage.session.listening.marker = "pacelinelisten_1f".into();

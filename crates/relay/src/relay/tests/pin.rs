@@ -1,7 +1,7 @@
 //! State that only one server has: its client keeps the server, is warned, is refused, or loses it.
 
 use super::fixture::Stage;
-use crate::relay::Keeping;
+use crate::relay::SessionStateMode;
 use paceline_sql::PinReason;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
@@ -20,9 +20,9 @@ fn says(stage: &mut Stage, values: &[&str]) {
     assert!(got.is_empty(), "{got:?}");
 }
 
-fn with(keeping: Keeping) -> Stage {
+fn with(keeping: SessionStateMode) -> Stage {
     let mut stage = Stage::new();
-    stage.state.keeping = keeping;
+    stage.policy.session_state = keeping;
     stage
 }
 
@@ -115,7 +115,7 @@ fn a_lock_is_kept_though_its_statement_failed() {
 #[test]
 fn a_text_that_may_do_anything_is_asked_about() {
     let mut stage = Stage::new();
-    stage.state.extra = vec!["search_path".to_owned()];
+    stage.policy.extra = vec!["search_path".to_owned()];
     run(&mut stage, "DO 'anything'", "DO");
     let asked = stage.own().concat();
     assert_eq!(
@@ -152,14 +152,14 @@ fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
 
 #[test]
 fn where_nothing_is_kept_the_next_client_finds_nothing() {
-    let mut stage = with(Keeping::Track);
+    let mut stage = with(SessionStateMode::Track);
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert!(stage.relay.is_over() && stage.server.needs_reset && !stage.server.must_close);
     for (sql, command) in [
         ("PREPARE p (mine) AS SELECT $1", "PREPARE"),
         ("LOAD 'x'", "LOAD"),
     ] {
-        let mut stage = with(Keeping::Track);
+        let mut stage = with(SessionStateMode::Track);
         run(&mut stage, sql, command);
         assert!(stage.relay.is_over() && stage.server.must_close, "{sql}");
     }
@@ -167,7 +167,7 @@ fn where_nothing_is_kept_the_next_client_finds_nothing() {
 
 #[test]
 fn a_client_is_warned_of_what_it_loses() {
-    let mut stage = with(Keeping::Warn);
+    let mut stage = with(SessionStateMode::Warn);
     let got = run(&mut stage, "LISTEN a", "LISTEN");
     let warning = "notice LISTEN is lost at the end of the transaction";
     assert_eq!(got, [warning, "LISTEN", "ready I"]);
@@ -179,7 +179,7 @@ fn a_client_is_warned_of_what_it_loses() {
 
 #[test]
 fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
-    let mut stage = with(Keeping::Refuse);
+    let mut stage = with(SessionStateMode::Refuse);
     let refusal = "ERROR 0A000: LISTEN cannot follow its client to other server connections";
     let sent = stage.client([query("SELECT 1; LISTEN a")]);
     assert_eq!(sent, ["Query ROLLBACK TO SAVEPOINT \"paceline: refused\""]);
@@ -194,7 +194,7 @@ fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
 
 #[test]
 fn in_a_failed_transaction_postgresql_says_better_what_is_wrong() {
-    let mut stage = with(Keeping::Refuse);
+    let mut stage = with(SessionStateMode::Refuse);
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
     stage.client([query("x")]);
