@@ -125,7 +125,7 @@ impl RelayState {
     /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
     pub fn is_over(&self) -> bool {
         self.rests()
-            && self.kept.is_empty()
+            && self.pinned_for.is_empty()
             && self.asked.is_empty()
             && !self.stays
             && !self.awaits_notifications()
@@ -157,16 +157,16 @@ impl RelayState {
     }
 
     /// The client keeps its server beyond its transaction, which nobody has noted.
-    pub fn take_pin(&mut self) -> bool {
-        let noted = std::mem::take(&mut self.noted) && !self.kept.is_empty();
-        let keeps = self.rests() && !self.kept.is_empty() && !self.stays;
-        self.noted = noted || keeps;
+    pub fn take_new_pin(&mut self) -> bool {
+        let noted = std::mem::take(&mut self.pin_reported) && !self.pinned_for.is_empty();
+        let keeps = self.rests() && !self.pinned_for.is_empty() && !self.stays;
+        self.pin_reported = noted || keeps;
         keeps && !noted
     }
 
     /// What the client keeps its server for.
-    pub fn kept(&self) -> &[PinReason] {
-        &self.kept
+    pub fn pinned_for(&self) -> &[PinReason] {
+        &self.pinned_for
     }
 
     /// What the client was warned of (`session_state = warn`).

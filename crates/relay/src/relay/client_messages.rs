@@ -164,7 +164,7 @@ impl RelayState {
             self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = context.what_it_does(Some(&template));
-        let refused = self.refused(&changes, context).map(Refusal::Keeps);
+        let refused = self.refused(&changes, context).map(Refusal::Unmovable);
         if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), context)) {
             self.refuse_query(why, out);
             return Ok(());
@@ -182,7 +182,7 @@ impl RelayState {
             self.expect.push_back(Expect::Deallocate);
             return Ok(());
         }
-        context.meets_temporaries(&changes, &self.kept);
+        context.meet_temporaries(&changes, &self.pinned_for);
         self.discards_sequences(&changes, single, context);
         let before = out.len();
         self.give_own_names(&template, context, out);
@@ -379,11 +379,11 @@ impl RelayContext<'_> {
     /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was
     /// analysed without them. (PostgreSQL itself analyses anew when a session gets its temporary schema, but a server connection
     /// may have that from an earlier client.)
-    pub(super) fn meets_temporaries(&mut self, changes: &[SessionChange], kept: &[PinReason]) {
+    pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
         let may_make = self.server.had_temporaries && changes.iter().any(unseen);
-        if (makes || may_make) && !kept.contains(&PinReason::Temporary) {
+        if (makes || may_make) && !pinned_for.contains(&PinReason::Temporary) {
             self.server.retire_all();
             self.server.unnamed = None;
         }

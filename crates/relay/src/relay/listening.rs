@@ -34,7 +34,7 @@ impl RelayState {
 
     /// The client keeps its server because that listens.
     fn listens_itself(&self) -> bool {
-        self.kept.contains(&PinReason::Listening)
+        self.pinned_for.contains(&PinReason::Listening)
     }
 
     /// A statement is about to be sent; `None`: it has not been read.
@@ -207,7 +207,7 @@ impl RelayState {
         to_client: &mut BytesMut,
     ) {
         if let Listening::Listen(_) = listening {
-            self.keep(PinReason::Listening, context, to_client);
+            self.meet_pin_reason(PinReason::Listening, context, to_client);
         }
     }
 

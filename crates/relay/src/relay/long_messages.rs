@@ -60,11 +60,11 @@ impl RelayState {
                 self.await_listening(Some(&template), context)?;
                 self.uses_sequences(template.sequences(), context, out);
                 let (changes, hints) = context.what_it_does(Some(&template));
-                if let Some(kept) = self.refused(&changes, context) {
-                    self.refuse_query(Refusal::Keeps(kept), out);
+                if let Some(reason) = self.refused(&changes, context) {
+                    self.refuse_query(Refusal::Unmovable(reason), out);
                     return Ok(false);
                 }
-                context.meets_temporaries(&changes, &self.kept);
+                context.meet_temporaries(&changes, &self.pinned_for);
                 out.put_slice(head.bytes);
                 self.expect.push_back(Expect::Query {
                     changes: changes.into(),

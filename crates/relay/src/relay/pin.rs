@@ -12,25 +12,25 @@ use paceline_wire::{ErrorResponse, Frame, frontend};
 
 impl RelayState {
     /// What cannot follow the client is there.
-    pub(super) fn keep(
+    pub(super) fn meet_pin_reason(
         &mut self,
-        kept: PinReason,
+        reason: PinReason,
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
     ) {
         context.server.needs_reset = true;
-        self.prepares |= kept == PinReason::Prepared;
+        self.prepares |= reason == PinReason::Prepared;
         if self.stays {
-            context.server.must_close |= !kept.can_be_discarded();
-            return self.pin(kept);
+            context.server.must_close |= !reason.can_be_discarded();
+            return self.pin(reason);
         }
         match context.policy.session_state {
-            SessionStateMode::Pin => return self.pin(kept),
+            SessionStateMode::Pin => return self.pin(reason),
             SessionStateMode::Warn => {
-                if !self.warned.contains(&kept) {
-                    self.warned.push(kept);
+                if !self.warned.contains(&reason) {
+                    self.warned.push(reason);
                 }
-                let message = format!("{kept} is lost at the end of the transaction");
+                let message = format!("{reason} is lost at the end of the transaction");
                 ErrorResponse::warning("01000", message)
                     .with_hint("Other statements of the session may run on other server connections (session_state = warn).")
                     .write(to_client);
@@ -38,15 +38,15 @@ impl RelayState {
             _ => {}
         }
         // No reset before the next client would take it away.
-        context.server.must_close |= !kept.can_be_discarded() || kept == PinReason::Prepared;
+        context.server.must_close |= !reason.can_be_discarded() || reason == PinReason::Prepared;
     }
 
     /// The client keeps its server for this.
-    pub(super) fn pin(&mut self, kept: PinReason) {
-        if !self.kept.contains(&kept) {
-            self.kept.push(kept);
+    pub(super) fn pin(&mut self, reason: PinReason) {
+        if !self.pinned_for.contains(&reason) {
+            self.pinned_for.push(reason);
         }
-        self.unit.lets_go = true;
+        self.unit.may_unpin = true;
     }
 
     /// Statements of the client may be on the server under its own names.
@@ -57,7 +57,10 @@ impl RelayState {
         self.stays
             || self.prepares
             || by_itself
-            || self.kept.iter().any(|kept| unmoved.contains(kept))
+            || self
+                .pinned_for
+                .iter()
+                .any(|reason| unmoved.contains(reason))
     }
 
     /// The first of these changes that the client may not make.
@@ -73,7 +76,7 @@ impl RelayState {
             return None;
         }
         changes.iter().find_map(|change| match change {
-            SessionChange::Pin(kept) => Some(*kept),
+            SessionChange::Pin(reason) => Some(*reason),
             SessionChange::Listening(Listening::Listen(_)) if !self.shares_listen(context) => {
                 Some(PinReason::Listening)
             }
@@ -102,15 +105,17 @@ impl RelayState {
 
     fn question(&self, unit: &Progress, context: &RelayContext<'_>) -> Question {
         // To ask would destroy such a statement; and who stays need not be asked about.
-        if self.stays || self.kept.contains(&PinReason::NotText) {
+        if self.stays || self.pinned_for.contains(&PinReason::NotText) {
             return Question::default();
         }
-        let may_be_free = !self.kept.is_empty() && (unit.lets_go || unit.failed);
+        let may_be_free = !self.pinned_for.is_empty() && (unit.may_unpin || unit.failed);
         let kinds = match self.unseen {
             Unseen::Anything if context.policy.session_state == SessionStateMode::Pin => {
                 PinReason::ASKED.to_vec()
             }
-            _ if may_be_free && self.kept.iter().all(|kept| kept.is_asked()) => self.kept.clone(),
+            _ if may_be_free && self.pinned_for.iter().all(|reason| reason.is_asked()) => {
+                self.pinned_for.clone()
+            }
             _ => Vec::new(),
         };
         let mut settings = self.asked.clone();
@@ -125,7 +130,7 @@ impl RelayState {
     /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next unit.
     pub(super) fn unanswered(&mut self, question: &Question, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
-        question.kinds.iter().for_each(|kept| self.pin(*kept));
+        question.kinds.iter().for_each(|reason| self.pin(*reason));
         if context.policy.session_state == SessionStateMode::Pin {
             self.asked.clone_from(&question.settings);
         }
@@ -140,11 +145,11 @@ impl RelayState {
     ) {
         let values = backend::row_values(row.body()).unwrap_or_default();
         let mut values = values.into_iter();
-        for (kept, value) in question.kinds.into_iter().zip(&mut values) {
-            self.kept.retain(|known| *known != kept);
+        for (reason, value) in question.kinds.into_iter().zip(&mut values) {
+            self.pinned_for.retain(|known| *known != reason);
             match value {
-                Some(b"t") => self.kept.push(kept),
-                _ if kept == PinReason::Prepared => context.server.unknown_prepared = false,
+                Some(b"t") => self.pinned_for.push(reason),
+                _ if reason == PinReason::Prepared => context.server.unknown_prepared = false,
                 _ => {}
             }
         }

@@ -53,7 +53,7 @@ impl RelayState {
             context,
         );
         self.discards_sequences(&changes, false, context);
-        context.meets_temporaries(&changes, &self.kept);
+        context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
         self.marks_listening(&changes, context, out);
         let changes = changes.into();

@@ -9,7 +9,7 @@ use paceline_wire::ErrorResponse;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It could not follow the client.
-    Keeps(PinReason),
+    Unmovable(PinReason),
     /// The client has prepared too many statements.
     Full,
     /// The statement has other columns than the client was told of.
@@ -33,9 +33,9 @@ impl Refusal {
     pub(super) fn message(&self) -> Bytes {
         let error = match self {
             Self::Listen(error) => return error.clone(),
-            Self::Keeps(kept) => ErrorResponse::error(
+            Self::Unmovable(reason) => ErrorResponse::error(
                 "0A000",
-                format!("{kept} cannot follow its client to other server connections"),
+                format!("{reason} cannot follow its client to other server connections"),
             )
             .with_hint("Set session_state = \"pin\" for this database or user, or connect to PostgreSQL directly."),
             Self::Full => ErrorResponse::error("53400", "too many prepared statements")

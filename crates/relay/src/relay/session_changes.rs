@@ -36,7 +36,7 @@ fn changes_encoding(change: &SessionChange) -> bool {
 }
 
 /// Might the client have let go of something by this command?
-fn may_let_go(command: &[u8]) -> bool {
+fn may_unpin(command: &[u8]) -> bool {
     let ends = [
         &b"COMMIT\0"[..],
         b"ROLLBACK\0",
@@ -78,8 +78,8 @@ impl RelayState {
             }
             _ => {}
         }
-        if !self.kept.is_empty() && may_let_go(command) {
-            self.unit.lets_go = true;
+        if !self.pinned_for.is_empty() && may_unpin(command) {
+            self.unit.may_unpin = true;
         }
     }
 
@@ -91,9 +91,9 @@ impl RelayState {
     ) {
         self.idle_timeout_moves(change);
         match change {
-            SessionChange::Pin(kept) => self.keep(*kept, context, to_client),
+            SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
             SessionChange::Listening(listening) => self.has_listened(listening, context, to_client),
-            SessionChange::MayUnpin => self.unit.lets_go = true,
+            SessionChange::MayUnpin => self.unit.may_unpin = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, context),
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
@@ -105,7 +105,7 @@ impl RelayState {
             SessionChange::DiscardAll => self.discard_all(context),
             // On another server it would be missing.
             SessionChange::Set { .. } if context.session.settings.are_too_many_with(change) => {
-                self.keep(PinReason::Setting, context, to_client);
+                self.meet_pin_reason(PinReason::Setting, context, to_client);
             }
             SessionChange::Set { .. }
             | SessionChange::Reset { .. }
@@ -113,7 +113,7 @@ impl RelayState {
             | SessionChange::Known { .. } => self.set(change, context),
             // What is in force after a rollback to it is the server's to know.
             SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
-                self.keep(PinReason::Setting, context, to_client);
+                self.meet_pin_reason(PinReason::Setting, context, to_client);
             }
             SessionChange::Savepoint { name } => {
                 self.settings_undo_log
@@ -179,8 +179,11 @@ impl RelayState {
         self.unit.taken_away = base.taken_away(&all).into_iter().collect();
         let settings = context.book.after(&context.session.settings, base, &all);
         context.put_in_force(Some(settings));
-        context.server.must_close |= self.kept.iter().any(|kept| !kept.can_be_discarded());
-        self.kept.clear();
+        context.server.must_close |= self
+            .pinned_for
+            .iter()
+            .any(|reason| !reason.can_be_discarded());
+        self.pinned_for.clear();
     }
 
     /// What fails may leave something behind.
@@ -190,14 +193,14 @@ impl RelayState {
         };
         for change in front.may_leave().to_vec() {
             match change {
-                SessionChange::Pin(kept) => {
+                SessionChange::Pin(reason) => {
                     context.server.needs_reset = true;
-                    context.server.must_close |= !kept.can_be_discarded();
+                    context.server.must_close |= !reason.can_be_discarded();
                     // No rollback frees a lock of the session.
-                    if kept == PinReason::AdvisoryLock
+                    if reason == PinReason::AdvisoryLock
                         && context.policy.session_state == SessionStateMode::Pin
                     {
-                        self.pin(kept);
+                        self.pin(reason);
                     }
                 }
                 SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, context),
@@ -259,7 +262,7 @@ impl RelayState {
         }
         self.take_reported_values(context);
         self.follow_reported(context);
-        self.let_go_of_settings(&unit);
+        self.unpin_settings(&unit);
         self.turn_off_idle_timeout(context, to_server);
         self.ask(&unit, context, to_server);
         self.unseen = Unseen::Nothing;
@@ -315,10 +318,11 @@ impl RelayState {
     }
 
     /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
-    fn let_go_of_settings(&mut self, unit: &Progress) {
+    fn unpin_settings(&mut self, unit: &Progress) {
         let holds = std::mem::take(&mut self.resets_all) && !unit.failed;
-        if holds && self.kept.contains(&PinReason::Setting) {
-            self.kept.retain(|kept| *kept != PinReason::Setting);
+        if holds && self.pinned_for.contains(&PinReason::Setting) {
+            self.pinned_for
+                .retain(|reason| *reason != PinReason::Setting);
             for name in IDENTITY {
                 asks(&mut self.asked, name);
             }

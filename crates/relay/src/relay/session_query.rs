@@ -12,7 +12,10 @@ pub(super) struct Question {
 
 impl Question {
     pub(super) fn sql(&self) -> String {
-        let kinds = self.kinds.iter().map(|kept| kept.condition(NAME_PREFIX));
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|reason| reason.condition(NAME_PREFIX));
         let kinds = kinds.map(|condition| condition.unwrap_or_else(|| "true".to_owned()));
         let settings = self.settings.iter().map(|name| {
             let name = quote_literal(name);

@@ -75,9 +75,9 @@ pub struct RelayState {
     /// Settings that the transaction may still undo.
     pub(super) settings_undo_log: SettingsUndoLog,
     /// What the client keeps this server for beyond its transaction.
-    pub(super) kept: Vec<PinReason>,
+    pub(super) pinned_for: Vec<PinReason>,
     /// That it keeps this server has been noted.
-    pub(super) noted: bool,
+    pub(super) pin_reported: bool,
     /// The client keeps this server whatever it does (`pool_mode` session).
     pub(super) stays: bool,
     /// Its text has prepared a statement that cannot move.
@@ -141,7 +141,7 @@ pub(super) struct Progress {
     /// It may have begun a transaction block, of which the server tells at its end.
     pub(super) may_have_begun: bool,
     /// The client may have let go of what it keeps.
-    pub(super) lets_go: bool,
+    pub(super) may_unpin: bool,
     /// Settings that the session began with, and a RESET took away on the server.
     pub(super) taken_away: BTreeSet<String>,
     /// Where the text that went to the server differs from the client's.
@@ -256,8 +256,8 @@ impl RelayState {
             unit: Progress::default(),
             portals: HashMap::new(),
             settings_undo_log: SettingsUndoLog::default(),
-            kept: Vec::new(),
-            noted: false,
+            pinned_for: Vec::new(),
+            pin_reported: false,
             stays: false,
             prepares: false,
             warned: Vec::new(),

@@ -174,8 +174,8 @@ impl RelayState {
             return self.execute_unknown((text, name, at), context, out);
         }
         let (mut changes, hints) = context.what_it_does(Some(template));
-        if let Some(kept) = self.refused(&changes, context) {
-            self.refuse_query(Refusal::Keeps(kept), out);
+        if let Some(reason) = self.refused(&changes, context) {
+            self.refuse_query(Refusal::Unmovable(reason), out);
             return true;
         }
         if let Some(why) = self.listen_refusal(Some(template), context) {
@@ -187,7 +187,7 @@ impl RelayState {
         if known.is_unread() {
             changes.push(SessionChange::Taint);
         }
-        context.meets_temporaries(&changes, &self.kept);
+        context.meet_temporaries(&changes, &self.pinned_for);
         let name = quoted(&known.name);
         self.unit.moved = Some(Moved::renamed(text, at, &name));
         let mut query = BytesMut::new();
@@ -286,8 +286,8 @@ impl RelayState {
             self.is_executed(portal);
             return Ok(true);
         }
-        if let Some(kept) = self.refused(changes, context) {
-            self.refuse_message(Refusal::Keeps(kept), out);
+        if let Some(reason) = self.refused(changes, context) {
+            self.refuse_message(Refusal::Unmovable(reason), out);
             return Ok(true);
         }
         let done = match changes {

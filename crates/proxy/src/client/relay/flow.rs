@@ -352,7 +352,7 @@ impl RelayTask<'_> {
     fn pause(&mut self) {
         let (status, sent) = (self.relay.status(), self.relay.forwarded());
         let pool = &self.client.pool;
-        if self.relay.take_pin() {
+        if self.relay.take_new_pin() {
             pool.stats.pinned();
         }
         self.meter.pause(Instant::now(), status, sent, pool);

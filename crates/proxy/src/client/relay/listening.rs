@@ -85,7 +85,7 @@ impl RelayTask<'_> {
     pub(super) async fn catch_up(&mut self) -> Option<AwaitedEnd> {
         let is_free = self.client.mode != PoolMode::Session
             && self.relay.is_quiet()
-            && self.relay.kept().is_empty()
+            && self.relay.pinned_for().is_empty()
             && self.pending.is_empty()
             && self.to_server.is_empty()
             && self.body_left == 0;

@@ -130,7 +130,7 @@ fn flush_gets_answers_before_the_unit_ends() {
     );
     let got = stage.server([parsed(), parameters(&[23]), no_data()]);
     assert_eq!(got, ["parsed", "parameters [23]", "no data"]);
-    assert!(stage.relay.awaits_client() && stage.relay.kept().is_empty());
+    assert!(stage.relay.awaits_client() && stage.relay.pinned_for().is_empty());
     assert_eq!(
         stage.client([bind(""), execute(), sync()]),
         ["Bind unnamed", "Execute", "Sync"]

@@ -65,7 +65,7 @@ fn a_transaction_notifies_in_place_of_listening() {
     stage.client([query("COMMIT")]);
     assert_eq!(stage.server([complete("COMMIT"), ready('I')]), ["COMMIT"]);
     assert_eq!(caught_up(&mut stage), 6);
-    assert!(stage.relay.is_over() && stage.relay.kept().is_empty());
+    assert!(stage.relay.is_over() && stage.relay.pinned_for().is_empty());
 }
 
 #[test]

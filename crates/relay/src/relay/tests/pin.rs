@@ -32,7 +32,7 @@ fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert_eq!(stage.own(), [LISTENS]);
     says(&mut stage, &["t"]);
-    assert_eq!(stage.relay.kept(), [PinReason::Listening]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert!(stage.own().is_empty(), "nothing that could let go");
     run(&mut stage, "UNLISTEN a", "UNLISTEN");
@@ -109,7 +109,7 @@ fn a_lock_is_kept_though_its_statement_failed() {
     stage.client([query("SELECT pg_advisory_lock(1), 1/0")]);
     stage.server([error("22012", "no"), ready('I')]);
     says(&mut stage, &["t"]);
-    assert_eq!(stage.relay.kept(), [PinReason::AdvisoryLock]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::AdvisoryLock]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_text_that_may_do_anything_is_asked_about() {
     );
     assert!(asked.ends_with("current_setting('search_path', true)"));
     says(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
-    assert_eq!(stage.relay.kept(), [PinReason::Listening]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
     let sql = stage.session.settings.adopt_sql(&stage.book.none(), false);
     assert!(sql.unwrap().contains("'search_path', 'a, b'"));
 }
@@ -136,7 +136,7 @@ fn an_error_instead_of_an_answer_keeps_the_server() {
     run(&mut stage, "LISTEN a", "LISTEN");
     let got = stage.server([error("57014", "canceled"), ready('I')]);
     assert!(got.is_empty() && !stage.relay.saw_error(), "{got:?}");
-    assert_eq!(stage.relay.kept(), [PinReason::Listening]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
     run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
     assert!(stage.server.needs_reset, "to be reset");
     says(&mut stage, &["t", "f", "f", "f", "f"]);
-    assert_eq!(stage.relay.kept(), [PinReason::Temporary]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::Temporary]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_question_that_was_not_answered_is_asked_again() {
     let mut stage = Stage::new();
     run(&mut stage, "LISTEN a", "LISTEN");
     stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.relay.kept(), [PinReason::Listening]);
+    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
     stage.own();
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert_eq!(stage.own(), [LISTENS]);
@@ -253,5 +253,5 @@ fn a_question_that_was_not_answered_is_asked_again() {
     let mut stage = Stage::new();
     run(&mut stage, "DO 'anything'", "DO");
     stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.relay.kept(), PinReason::ASKED);
+    assert_eq!(stage.relay.pinned_for(), PinReason::ASKED);
 }
