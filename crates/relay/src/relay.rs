@@ -45,7 +45,7 @@ pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::{Hints, PinReason};
 use paceline_wire::backend::Status;
 pub use server_messages::MESSAGES_MAX;
-use state::Body;
+use state::{Body, Pooling};
 pub use state::{RelayContext, RelayState, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
@@ -118,8 +118,12 @@ impl RelayState {
     }
 
     /// From now on the client keeps its server until it leaves.
-    pub fn stay(&mut self) {
-        self.stays = true;
+    pub fn use_session_pooling(&mut self) {
+        self.pooling = Pooling::Session;
+    }
+
+    pub(super) fn is_session_pooling(&self) -> bool {
+        self.pooling == Pooling::Session
     }
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
@@ -127,7 +131,7 @@ impl RelayState {
         self.rests()
             && self.pinned_for.is_empty()
             && self.asked.is_empty()
-            && !self.stays
+            && !self.is_session_pooling()
             && !self.awaits_notifications()
     }
 
@@ -159,7 +163,7 @@ impl RelayState {
     /// The client keeps its server beyond its transaction, which nobody has noted.
     pub fn take_new_pin(&mut self) -> bool {
         let noted = std::mem::take(&mut self.pin_reported) && !self.pinned_for.is_empty();
-        let keeps = self.rests() && !self.pinned_for.is_empty() && !self.stays;
+        let keeps = self.rests() && !self.pinned_for.is_empty() && !self.is_session_pooling();
         self.pin_reported = noted || keeps;
         keeps && !noted
     }

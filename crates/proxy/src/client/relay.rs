@@ -297,7 +297,7 @@ impl<'a> RelayTask<'a> {
             RelayState::board(context, wrap, &mut to_server)
         });
         if client.mode == PoolMode::Session {
-            relay.stay();
+            relay.use_session_pooling();
         }
         let uses = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences));
         if let Some(uses) = uses {

@@ -145,7 +145,7 @@ impl RelayState {
         if let Some(Named::Prepare { types, body, .. }) = template.named() {
             // Nothing may be written before it is parsed.
             let declared = frontend::parameter_types(types);
-            let text = match self.stays {
+            let text = match self.is_session_pooling() {
                 true => Cow::Borrowed(body.as_str()),
                 false => Cow::Owned(in_its_place(&template.text, body)),
             };
@@ -155,7 +155,7 @@ impl RelayState {
         self.await_listening(Some(&template), context)?;
         self.uses_sequences(template.sequences(), context, out);
         self.shows_idle_timeout(&template, context, out);
-        if self.stays {
+        if self.is_session_pooling() {
             self.pass_prepare(&template, context);
         } else if self.query_by_name(&plain, &template, context, out)? {
             return Ok(());
@@ -174,7 +174,7 @@ impl RelayState {
             .statement
             .as_ref()
             .is_some_and(|s| s.statements == 1);
-        let intercepted = single && !self.stays && self.status != Status::Failed;
+        let intercepted = single && !self.is_session_pooling() && self.status != Status::Failed;
         if intercepted && let Some(undo) = deallocates_known(&changes, context) {
             // The statement has another name on servers, and stays there: the empty query is answered instead.
             self.closes(undo);

@@ -76,7 +76,7 @@ impl RelayState {
         context: &RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        if self.stays {
+        if self.is_session_pooling() {
             // The names there are its own.
             return out.put_slice(error.bytes);
         }

@@ -29,7 +29,9 @@ impl RelayState {
         let session = &context.session;
         let shared = context.policy.listen_mode == ListenMode::Shared;
         let fits = shared && session.listening.fits(&session.settings);
-        !self.stays && !self.listens_itself() && (fits || session.listening.is_listening())
+        !self.is_session_pooling()
+            && !self.listens_itself()
+            && (fits || session.listening.is_listening())
     }
 
     /// The client keeps its server because that listens.
@@ -46,7 +48,7 @@ impl RelayState {
         template: Option<&Template>,
         context: &mut RelayContext<'_>,
     ) -> Result<(), NotYet> {
-        if self.stays {
+        if self.is_session_pooling() {
             return Ok(());
         }
         let is_listening = context.session.listening.is_listening();
@@ -130,12 +132,12 @@ impl RelayState {
             t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
         };
         let hears = self.listens.changes || context.session.listening.is_listening();
-        if hears && !self.stays && template.is_some_and(may_change) {
+        if hears && !self.is_session_pooling() && template.is_some_and(may_change) {
             return Some(Refusal::ListensUnread);
         }
         let lists =
             context.session.listening.is_listening() && template.is_some_and(lists_channels);
-        (lists && !self.stays).then_some(Refusal::ListsChannels)
+        (lists && !self.is_session_pooling()).then_some(Refusal::ListsChannels)
     }
 
     /// The text of a query in which the shared connection's part is replaced.

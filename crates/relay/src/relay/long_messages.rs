@@ -35,7 +35,7 @@ impl RelayState {
                     self.message_shows_idle_timeout(head, context, out)?;
                     self.mid_unit = true;
                 }
-                if self.stays {
+                if self.is_session_pooling() {
                     self.note_bind(&bind, &[], context);
                     let (key, described) = (None, true);
                     self.pass(head, Expect::Bind { key, described }, out);

@@ -20,7 +20,7 @@ impl RelayState {
     ) {
         context.server.needs_reset = true;
         self.prepares |= reason == PinReason::Prepared;
-        if self.stays {
+        if self.is_session_pooling() {
             context.server.must_close |= !reason.can_be_discarded();
             return self.pin(reason);
         }
@@ -54,7 +54,7 @@ impl RelayState {
         let unmoved = [PinReason::Prepared, PinReason::NotText];
         // What its own DO has prepared is its own, too.
         let by_itself = self.unseen == Unseen::Anything;
-        self.stays
+        self.is_session_pooling()
             || self.prepares
             || by_itself
             || self
@@ -70,7 +70,7 @@ impl RelayState {
         context: &RelayContext<'_>,
     ) -> Option<PinReason> {
         if context.policy.session_state != SessionStateMode::Refuse
-            || self.stays
+            || self.is_session_pooling()
             || self.status == Status::Failed
         {
             return None;
@@ -105,7 +105,7 @@ impl RelayState {
 
     fn question(&self, unit: &Progress, context: &RelayContext<'_>) -> Question {
         // To ask would destroy such a statement; and who stays need not be asked about.
-        if self.stays || self.pinned_for.contains(&PinReason::NotText) {
+        if self.is_session_pooling() || self.pinned_for.contains(&PinReason::NotText) {
             return Question::default();
         }
         let may_be_free = !self.pinned_for.is_empty() && (unit.may_unpin || unit.failed);

@@ -117,7 +117,7 @@ impl RelayState {
             _ => false,
         };
         begins
-            && !self.stays
+            && !self.is_session_pooling()
             && self.status == Status::Idle
             && self.status_before == Status::Idle
             && matches!(self.repeat, Repeat::Open { .. })

@@ -97,7 +97,7 @@ impl RelayState {
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, context),
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
-                if self.stays {
+                if self.is_session_pooling() {
                     context.session.close(name.as_bytes());
                 }
             }

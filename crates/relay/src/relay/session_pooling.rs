@@ -23,7 +23,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<bool, Unparsed> {
-        if !self.stays {
+        if !self.is_session_pooling() {
             return Ok(false);
         }
         match frame.tag {

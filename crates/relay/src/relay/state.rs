@@ -79,7 +79,7 @@ pub struct RelayState {
     /// That it keeps this server has been noted.
     pub(super) pin_reported: bool,
     /// The client keeps this server whatever it does (`pool_mode` session).
-    pub(super) stays: bool,
+    pub(super) pooling: Pooling,
     /// Its text has prepared a statement that cannot move.
     pub(super) prepares: bool,
     /// What the client was warned of.
@@ -124,6 +124,15 @@ pub struct RelayState {
     pub(super) listens: Listens,
     /// What the messages of the server have cost in the call under way, in messages.
     pub(super) work: usize,
+}
+
+/// `pool_mode` of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pooling {
+    /// The client returns the server connection when its transaction ends, unless state pins it.
+    Transaction,
+    /// The client keeps the server connection until it disconnects.
+    Session,
 }
 
 /// The rest of a body that passes unseen.
@@ -258,7 +267,7 @@ impl RelayState {
             settings_undo_log: SettingsUndoLog::default(),
             pinned_for: Vec::new(),
             pin_reported: false,
-            stays: false,
+            pooling: Pooling::Transaction,
             prepares: false,
             warned: Vec::new(),
             unseen: Unseen::default(),

@@ -57,7 +57,7 @@ impl RelayState {
         let Some(Named::Uses { names, .. }) = template.named() else {
             return;
         };
-        if self.stays
+        if self.is_session_pooling()
             || self.status == Status::Failed
             || context.policy.session_state != SessionStateMode::Pin
         {
@@ -274,7 +274,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<bool, Unparsed> {
-        if self.stays || self.status == Status::Failed {
+        if self.is_session_pooling() || self.status == Status::Failed {
             return Ok(false);
         }
         if done {

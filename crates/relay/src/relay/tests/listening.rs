@@ -187,7 +187,7 @@ fn a_client_that_cannot_share_keeps_its_server() {
     );
     assert!(!stage.relay.is_over());
     let mut stage = shared();
-    stage.relay.stay();
+    stage.relay.use_session_pooling();
     assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
     assert_eq!(stage.needs, []);
 }

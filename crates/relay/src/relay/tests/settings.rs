@@ -268,7 +268,7 @@ fn who_stays_keeps_the_server_and_has_its_own_defaults_after_discard_all() {
     let mut stage = Stage::new();
     run(&mut stage, "SET search_path TO a", "SET", 'I');
     stage.session.base = stage.session.settings.clone();
-    stage.relay.stay();
+    stage.relay.use_session_pooling();
     assert!(stage.relay.is_quiet() && !stage.relay.is_over() && stage.relay.awaits_client());
     run(&mut stage, "SET search_path TO b", "SET", 'I');
     run(&mut stage, "DISCARD ALL", "DISCARD ALL", 'I');
