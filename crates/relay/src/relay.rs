@@ -61,7 +61,7 @@ const ACCEPTED_MAX: usize = 1_024;
 impl RelayState {
     /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
     /// first.
-    pub fn board(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
+    pub fn start(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut relay = Self::expecting([], wrap);
         relay.close_pending(context, out);
         if wrap == Wrap::Begin {
@@ -71,7 +71,7 @@ impl RelayState {
     }
 
     /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
-    /// owes nothing and is in no transaction ([`RelayState::rests`]).
+    /// owes nothing and is in no transaction ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         paceline_wire::frontend::write_query(out, "BEGIN");
         context.server.unnamed = None;
@@ -93,7 +93,7 @@ impl RelayState {
     }
 
     /// The server owes no answer, and is in no transaction.
-    pub fn rests(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.is_quiet() && self.status == Status::Idle
     }
 
@@ -128,7 +128,7 @@ impl RelayState {
 
     /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
     pub fn is_over(&self) -> bool {
-        self.rests()
+        self.is_idle()
             && self.pinned_for.is_empty()
             && self.asked.is_empty()
             && !self.is_session_pooling()
@@ -163,7 +163,7 @@ impl RelayState {
     /// The client keeps its server beyond its transaction, which nobody has noted.
     pub fn take_new_pin(&mut self) -> bool {
         let noted = std::mem::take(&mut self.pin_reported) && !self.pinned_for.is_empty();
-        let keeps = self.rests() && !self.pinned_for.is_empty() && !self.is_session_pooling();
+        let keeps = self.is_idle() && !self.pinned_for.is_empty() && !self.is_session_pooling();
         self.pin_reported = noted || keeps;
         keeps && !noted
     }

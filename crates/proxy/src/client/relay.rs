@@ -294,7 +294,7 @@ impl<'a> RelayTask<'a> {
     ) -> Self {
         let mut to_server = BytesMut::with_capacity(unit.len() + NAMES_BYTES);
         let mut relay = with_context(client, conn, |context| {
-            RelayState::board(context, wrap, &mut to_server)
+            RelayState::start(context, wrap, &mut to_server)
         });
         if client.mode == PoolMode::Session {
             relay.use_session_pooling();

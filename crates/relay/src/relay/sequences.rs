@@ -83,7 +83,7 @@ impl RelayState {
         }
         context.session.sequences = SequenceToken::default();
         let clean = context.server.sequences == SequenceState::Clean;
-        context.server.sequences = match clean || (alone && self.rests()) {
+        context.server.sequences = match clean || (alone && self.is_idle()) {
             true => SequenceState::Clean,
             false => SequenceState::Mixed,
         };

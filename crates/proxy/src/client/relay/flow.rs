@@ -206,7 +206,7 @@ impl RelayTask<'_> {
     /// was looked at before.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.templates;
-        let may = self.relay.rests() || self.relay.is_within_unit();
+        let may = self.relay.is_idle() || self.relay.is_within_unit();
         if may && self.client.session.is_targeted(message, templates)? {
             self.begin_transaction();
         }
@@ -222,7 +222,7 @@ impl RelayTask<'_> {
             to_server,
             ..
         } = self;
-        if relay.rests() {
+        if relay.is_idle() {
             with_context(client, conn, |context| {
                 relay.begin_transaction(context, to_server)
             });

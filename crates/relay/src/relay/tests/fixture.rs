@@ -74,7 +74,7 @@ impl Stage {
             policy: &StatePolicy::default(),
             known: None,
         };
-        let relay = RelayState::board(&mut context, wrap, &mut own);
+        let relay = RelayState::start(&mut context, wrap, &mut own);
         Self {
             relay,
             policy: StatePolicy::default(),
@@ -95,7 +95,7 @@ impl Stage {
     pub(super) fn ride_again(&mut self) -> Vec<String> {
         assert!(self.relay.is_over(), "the relay goes on: {:?}", self.relay);
         let mut out = BytesMut::new();
-        self.with_context(|relay, context| *relay = RelayState::board(context, Wrap::No, &mut out));
+        self.with_context(|relay, context| *relay = RelayState::start(context, Wrap::No, &mut out));
         self.read_to_server(&out)
     }
 

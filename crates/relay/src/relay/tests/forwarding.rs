@@ -217,7 +217,7 @@ fn many_messages_are_looked_at_in_parts() {
     let mut stage = Stage::new();
     let one = [bind(""), execute()].concat();
     stage.client([parse("", "SELECT 1"), one.repeat(MANY)]);
-    assert!(stage.relay.awaits_client() && !stage.relay.rests());
+    assert!(stage.relay.awaits_client() && !stage.relay.is_idle());
     let answer = [bound(), complete("SELECT 1")].concat();
     let mut input = BytesMut::from(&[parsed(), answer.repeat(MANY)].concat()[..]);
     let mut out = BytesMut::new();
