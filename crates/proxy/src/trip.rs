@@ -22,7 +22,7 @@ use paceline_batch::strategy::{
 use paceline_batch::tally::{Fallback, Served};
 use paceline_net::READ_BYTES;
 use paceline_net::optional_timeout;
-use paceline_relay::request::{Request, Underway};
+use paceline_relay::request::{PartialAnswer, Request};
 use paceline_wire::{ErrorResponse, Frames};
 use std::io;
 use std::pin::pin;
@@ -58,7 +58,7 @@ enum Way {
     /// It is over.
     Arrived(Vec<Dealt>),
     /// A shared answer that is too long to be kept, and the room that it takes so far.
-    HandedOver(Underway, Room),
+    HandedOver(PartialAnswer, Room),
 }
 
 /// Carries out `work` on `conn`, then what the line has next for it, until there is nothing left.

@@ -37,7 +37,7 @@ mod text_changes;
 mod tokenization;
 
 use crate::request::Form;
-use crate::request::Underway;
+use crate::request::PartialAnswer;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use expect::Expect;
@@ -98,9 +98,9 @@ impl RelayState {
     }
 
     /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
-    pub fn take_over(underway: Underway) -> (Self, BytesMut) {
+    pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
         let (changes, hints) = (Vec::new().into(), Hints::default());
-        let mut relay = match underway.form {
+        let mut relay = match partial.form {
             Form::Simple => {
                 let query = Expect::Query {
                     changes,
@@ -113,8 +113,8 @@ impl RelayState {
                 Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
             }
         };
-        relay.forwarded = underway.answer.len() as u64;
-        (relay, underway.answer)
+        relay.forwarded = partial.answer.len() as u64;
+        (relay, partial.answer)
     }
 
     /// From now on the client keeps its server until it leaves.

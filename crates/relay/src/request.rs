@@ -311,7 +311,7 @@ impl Request {
 
 /// An answer whose rows are coming in, for a member that takes it over with the connection.
 #[derive(Debug)]
-pub struct Underway {
+pub struct PartialAnswer {
     /// How the member asked.
     pub form: Form,
     /// What has come so far, in whole messages.

@@ -19,7 +19,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
 use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
-use paceline_relay::request::{Form, Underway};
+use paceline_relay::request::{Form, PartialAnswer};
 use paceline_relay::template::{Template, Unparsed};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
@@ -324,7 +324,7 @@ impl<'a> RelayTask<'a> {
     fn take_over(
         client: &'a mut Client,
         conn: &'a mut ServerConn,
-        underway: Underway,
+        underway: PartialAnswer,
         room: Room,
         start: Instant,
     ) -> Self {

@@ -6,7 +6,7 @@ use crate::server::ServerConn;
 use bytes::Bytes;
 use paceline_batch::line::{Entry, Keys, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -74,7 +74,7 @@ pub(crate) struct Seat {
     conn: Option<Box<ServerConn>>,
     keys: Keys,
     used: bool,
-    underway: Option<(Underway, Room)>,
+    underway: Option<(PartialAnswer, Room)>,
 }
 
 /// The rows that are in flight because of a seat.
@@ -105,7 +105,7 @@ impl Seat {
     pub(crate) fn underway(
         pool: &Arc<Pool>,
         conn: Box<ServerConn>,
-        underway: Underway,
+        underway: PartialAnswer,
         room: Room,
     ) -> Box<Self> {
         let mut seat = Self::new(pool, conn, Keys::Unknown);
@@ -120,7 +120,7 @@ impl Seat {
     }
 
     /// What has come of that answer, and the room that it takes.
-    pub(crate) fn take_underway(&mut self) -> Option<(Underway, Room)> {
+    pub(crate) fn take_underway(&mut self) -> Option<(PartialAnswer, Room)> {
         self.underway.take()
     }
 

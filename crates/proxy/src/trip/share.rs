@@ -9,7 +9,7 @@ use paceline_batch::line::{Entry, Strategy};
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
 use paceline_batch::tally::Fallback;
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use std::io;
 
 impl Trip {
@@ -56,7 +56,7 @@ impl Trip {
         self,
         owed: Owed,
         conn: Box<ServerConn>,
-        underway: Underway,
+        underway: PartialAnswer,
         room: Room,
     ) {
         let entries = self.entries.into_iter().flatten();

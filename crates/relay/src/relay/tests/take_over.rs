@@ -3,7 +3,7 @@
 use super::fixture::Stage;
 use crate::relay::RelayState;
 use crate::request::Form;
-use crate::request::Underway;
+use crate::request::PartialAnswer;
 use bytes::BytesMut;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
@@ -15,7 +15,7 @@ const EXTENDED: Form = Form::Extended {
 
 fn take_over(form: Form, so_far: &Wire) -> Stage {
     let mut stage = Stage::new();
-    let (relay, told) = RelayState::take_over(Underway {
+    let (relay, told) = RelayState::take_over(PartialAnswer {
         form,
         answer: BytesMut::from(&so_far[..]),
     });
