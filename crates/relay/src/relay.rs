@@ -1,4 +1,4 @@
-//! A relay: one client relayed to one server, for a unit (solo) or until its transaction ends (lease).
+//! A relay: one client relayed to one server, for a request (solo) or until its transaction ends (lease).
 //!
 //! The relay changes only what it must: names of prepared statements, statements prepared lazily, and what the
 //! hints of a statement ask for at the end of its transaction. Everything else passes as it came; bodies that
@@ -70,7 +70,7 @@ impl RelayState {
         relay
     }
 
-    /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
+    /// Of a client that keeps its server: the request that it begins now must touch an exact number of rows. Only when the server
     /// owes nothing and is in no transaction ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         paceline_wire::frontend::write_query(out, "BEGIN");
@@ -79,17 +79,17 @@ impl RelayState {
         self.expect.push_back(Expect::OwnQuery);
     }
 
-    /// The client has begun a unit, and is in no transaction block: [`RelayState::begin_within_unit`] makes it one.
-    pub fn is_within_unit(&self) -> bool {
+    /// The client has begun a request, and is in no transaction block: [`RelayState::begin_mid_request`] makes it one.
+    pub fn is_mid_request(&self) -> bool {
         let alone = self.status == Status::Idle && self.wrap == Wrap::No;
-        alone && self.mid_unit && !self.skipping && !self.copy_in && !self.unit.may_have_begun
+        alone && self.mid_request && !self.skipping && !self.copy_in && !self.request.may_have_begun
     }
 
-    /// The unit that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
+    /// The request that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
     /// of the same transaction.
-    pub fn begin_within_unit(&mut self, out: &mut BytesMut) {
+    pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.own_within_unit("BEGIN", out);
+        self.own_mid_request("BEGIN", out);
     }
 
     /// The server owes no answer, and is in no transaction.
@@ -144,13 +144,13 @@ impl RelayState {
     pub fn is_quiet(&self) -> bool {
         self.expect.is_empty()
             && !self.copy_in
-            && !self.mid_unit
+            && !self.mid_request
             && !self.skipping
             && self.body == Body::Forward(0)
     }
 
-    /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
-    /// unit that is relayed as it arrives.
+    /// The client has more to say before anything can happen: between the requests of a transaction, in COPY IN, in a
+    /// request that is relayed as it arrives.
     pub fn awaits_client(&self) -> bool {
         self.copy_in || (!self.describing && !self.expect.owe_boundary())
     }
@@ -198,7 +198,7 @@ impl RelayState {
         std::mem::take(&mut self.accepted)
     }
 
-    /// So many statements are there for [`RelayState::take_accepted`] that they should be taken before the unit ends.
+    /// So many statements are there for [`RelayState::take_accepted`] that they should be taken before the request ends.
     pub fn has_accepted_many(&self) -> bool {
         self.accepted.len() >= ACCEPTED_MAX
     }

@@ -1,4 +1,4 @@
-//! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
+//! A request: what a client sends up to the point where it waits, and what Paceline knows of it.
 
 use crate::analysis::Analysis;
 use crate::settings::Settings;
@@ -10,14 +10,14 @@ use paceline_wire::frontend::{BindValues, read_header, tag};
 use paceline_wire::{Frame, Frames, Header, WireError, frame};
 use std::sync::Arc;
 
-/// A unit longer than this is relayed while it arrives instead of being kept (bytes).
-pub const UNIT_BYTES_MAX: usize = 256 * 1024;
+/// A request longer than this is relayed while it arrives instead of being kept (bytes).
+pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// A unit that goes alone is relayed in parts of so many bytes (at least one message each).
+/// A request that goes alone is relayed in parts of so many bytes (at least one message each).
 pub const PART_BYTES_MAX: usize = 8 * 1024;
 
 /// A longer `Query` or `Bind` is passed on while it arrives (bytes), …
-const LONG_MESSAGE_MIN: usize = UNIT_BYTES_MAX;
+const LONG_MESSAGE_MIN: usize = REQUEST_BYTES_MAX;
 
 /// … and only so much of it is looked at: what comes behind it must not fill the memory.
 pub const LONG_HEAD_BYTES: usize = 4 * 1024;
@@ -27,7 +27,7 @@ pub fn is_long(header: Header) -> bool {
     matches!(header.tag, tag::QUERY | tag::BIND) && header.len > LONG_MESSAGE_MIN
 }
 
-/// Where the first unit in a buffer ends.
+/// Where the first request in a buffer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
     /// After this many bytes; it is complete.
@@ -43,7 +43,7 @@ pub enum Boundary {
     Incomplete,
 }
 
-/// Finds the end of the first unit; remembers what it has seen between calls on a growing buffer.
+/// Finds the end of the first request; remembers what it has seen between calls on a growing buffer.
 #[derive(Debug, Default)]
 pub struct Scanner {
     seen: usize,
@@ -87,7 +87,7 @@ impl Scanner {
         }
     }
 
-    /// The whole messages of a unit have come that may travel with others, but not its end.
+    /// The whole messages of a request have come that may travel with others, but not its end.
     pub fn awaits_more(&self) -> bool {
         self.seen > 0
     }
@@ -105,7 +105,7 @@ impl Scanner {
         Boundary::Relay(len)
     }
 
-    /// A long unit that goes alone is relayed in parts: to look at all of it at once would hold up others.
+    /// A long request that goes alone is relayed in parts: to look at all of it at once would hold up others.
     fn complete(&mut self, buf: &[u8]) -> Boundary {
         if self.seen > PART_BYTES_MAX && self.goes_alone(buf) {
             return self.relay(part_len(buf));
@@ -121,7 +121,7 @@ impl Scanner {
         } else if self.goes_alone(buf) {
             let len = self.seen.min(part_len(buf));
             self.relay(len)
-        } else if self.seen > UNIT_BYTES_MAX {
+        } else if self.seen > REQUEST_BYTES_MAX {
             self.relay(self.seen)
         } else {
             Boundary::Incomplete
@@ -154,7 +154,7 @@ fn part_len(buf: &[u8]) -> usize {
     len
 }
 
-/// What a unit may still become, by its messages so far: one statement that travels with others
+/// What a request may still become, by its messages so far: one statement that travels with others
 /// (`[Parse] Bind [Describe portal] Execute Sync`), or names of statements that Paceline answers itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum SoFar {
@@ -179,7 +179,7 @@ impl SoFar {
         let unnamed = body.first() == Some(&0);
         let names_fit = bytes <= PART_BYTES_MAX;
         match (self, frame.tag) {
-            // Where the unit ends.
+            // Where the request ends.
             (shape, tag::SYNC) | (shape @ Self::Empty, tag::QUERY) => shape,
             (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
             (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
@@ -234,16 +234,16 @@ impl Form {
     }
 }
 
-/// Values of a unit's parameters.
+/// Values of a request's parameters.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// As bound; ranges of the unit's bytes.
+    /// As bound; ranges of the request's bytes.
     Bound(BindValues),
     /// Literals of a simple query.
     Literals(Vec<Literal>),
 }
 
-/// A unit of one statement that may travel with others.
+/// A request of one statement that may travel with others.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The client's messages.
@@ -258,7 +258,7 @@ pub struct Request {
     pub settings: Arc<Settings>,
     /// It may change the session in a way that its text does not tell.
     pub may_change_session: bool,
-    /// Of the statement that its client has prepared before. `None`: it is analysed with the unit.
+    /// Of the statement that its client has prepared before. `None`: it is analysed with the request.
     pub analysis: Option<Analysis>,
     /// What it may do with sequences, as far as that is known.
     pub sequences: SequenceUse,
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_ends_at_sync_query_or_flush_however_it_arrives() {
+    fn a_request_ends_at_sync_query_or_flush_however_it_arrives() {
         let out = messages("bes").concat();
         let first = out.len();
         let out = [out, messages("q").concat()].concat();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_whose_end_has_come_is_complete_whatever_it_is() {
+    fn a_request_whose_end_has_come_is_complete_whatever_it_is() {
         for letters in ["ppbebes", "Bes", "Ds", "beq", "pq", "cbs"] {
             let out = messages(letters).concat();
             let found = Scanner::default().scan(&out);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_unit_that_goes_alone_is_relayed_in_parts_though_its_end_has_come() {
+    fn a_long_request_that_goes_alone_is_relayed_in_parts_though_its_end_has_come() {
         let pair = messages("be").concat();
         let mut out = pair.repeat(10_000);
         out.extend(messages("s").concat());
@@ -432,11 +432,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_unit_is_relayed_in_whole_messages() {
+    fn a_long_request_is_relayed_in_whole_messages() {
         let mut out = BytesMut::new();
         frame::write(&mut out, b'P', |b| {
             b.put_u8(0);
-            b.put_bytes(b'x', UNIT_BYTES_MAX);
+            b.put_bytes(b'x', REQUEST_BYTES_MAX);
         });
         let whole = out.len();
         out.put_slice(b"B\0\0");
@@ -465,7 +465,7 @@ mod tests {
 
     /// Not a measurement: where each byte that comes costs a walk over those before, this does not end.
     #[test]
-    fn a_unit_that_dribbles_in_is_looked_at_once() {
+    fn a_request_that_dribbles_in_is_looked_at_once() {
         let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);
         let mut scanner = Scanner::default();
         for len in 0..names.len() {

@@ -61,7 +61,7 @@ pub struct ServerSide {
     pub notified: bool,
     /// Parameters as the server reported them last.
     pub reported: BTreeMap<String, String>,
-    /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
+    /// Names that must be closed before the connection serves another request. Clients may choose them: hashed with a secret.
     pending_close: LinkedHashSet<Vec<u8>>,
 }
 
@@ -255,14 +255,14 @@ impl ServerSide {
         }
     }
 
-    /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
+    /// Plans no longer fit their tables: all statements are closed before the next request, and prepared again.
     pub fn retire_all(&mut self) {
         for (key, _) in std::mem::take(&mut self.prepared) {
             self.close_later(key.name().as_bytes());
         }
     }
 
-    /// This one is closed before the next unit, and prepared again.
+    /// This one is closed before the next request, and prepared again.
     pub fn retire(&mut self, key: StatementKey) {
         if self.prepared.remove(&key).is_some() {
             self.close_later(key.name().as_bytes());

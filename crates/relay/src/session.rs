@@ -1,5 +1,5 @@
 //! A client's session as far as it must follow the client across servers: prepared statements and settings; and
-//! what Paceline does with each unit the client sends.
+//! what Paceline does with each request the client sends.
 
 use crate::analysis::{Analysis, Shape};
 use crate::request::{Form, Request};
@@ -137,21 +137,21 @@ impl Session {
         self.statements.remove_unnamed();
     }
 
-    /// A unit that travelled with others was answered before the time `now`: what it says of prepared statements holds.
-    pub fn served(&mut self, unit: &Request, answer: &[u8], now: u64) {
-        match unit.form {
+    /// A request that travelled with others was answered before the time `now`: what it says of prepared statements holds.
+    pub fn served(&mut self, request: &Request, answer: &[u8], now: u64) {
+        match request.form {
             Form::Simple => self.close_unnamed(),
             // Not parsed: the error came first.
             Form::Extended { .. } if !begins_parsed(answer) => {}
             Form::Extended { parse: false, .. } => {}
             Form::Extended { parse: true, .. } => {
-                let parse = unit.frames().find(|f| f.tag == tag::PARSE);
+                let parse = request.frames().find(|f| f.tag == tag::PARSE);
                 if let Some(Ok(parse)) = parse.map(|f| Parse::read(f.body())) {
                     let analysis = Analysis {
                         since: now,
-                        ..Analysis::begun(now, unit.settings.id)
+                        ..Analysis::begun(now, request.settings.id)
                     };
-                    self.parse(parse.name, Arc::clone(&unit.template), analysis);
+                    self.parse(parse.name, Arc::clone(&request.template), analysis);
                 }
             }
         }

@@ -301,10 +301,10 @@ impl<'a> RelayTask<'a> {
         }
         let uses = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences));
         if let Some(uses) = uses {
-            relay.first_unit_uses(uses);
+            relay.first_request_uses(uses);
         }
         if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
-            relay.first_unit_describes();
+            relay.first_request_describes();
         }
         let query = known.filter(|known| matches!(known.form, Form::Simple));
         let mut task = Self::new(client, conn, relay, start);

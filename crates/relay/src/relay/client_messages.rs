@@ -39,13 +39,13 @@ impl RelayState {
             return Ok(());
         }
         match frame.tag {
-            tag::SYNC | tag::FUNCTION_CALL => self.mid_unit = false,
+            tag::SYNC | tag::FUNCTION_CALL => self.mid_request = false,
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
-                if !self.mid_unit =>
+                if !self.mid_request =>
             {
                 self.begins_messages(context, out);
                 self.message_shows_idle_timeout(frame, context, out)?;
-                self.mid_unit = true;
+                self.mid_request = true;
             }
             _ => {}
         }
@@ -55,7 +55,7 @@ impl RelayState {
         match frame.tag {
             tag::QUERY => {
                 self.query(frame, context, out)?;
-                self.mid_unit = false;
+                self.mid_request = false;
             }
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {
@@ -274,7 +274,7 @@ impl RelayState {
         Ok((plain, template))
     }
 
-    /// The unit is carried out once more, and the client has the statement already: it is taken anew.
+    /// The request is carried out once more, and the client has the statement already: it is taken anew.
     fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
         if self.repeat.renews() {
             context.session.close(name);

@@ -28,8 +28,8 @@ impl Described {
 }
 
 impl RelayState {
-    /// The relay's first unit is one statement, and asks for its columns: then it reads the rows by those.
-    pub fn first_unit_describes(&mut self) {
+    /// The relay's first request is one statement, and asks for its columns: then it reads the rows by those.
+    pub fn first_request_describes(&mut self) {
         self.first_describes = true;
     }
 

@@ -10,8 +10,8 @@ impl RelayState {
         self.copy_in = !begun.has_ended;
         self.sync_in_copy |= begun.skips_sync;
         if let Some(Expect::Execute { .. }) = self.expect.front() {
-            // The Sync that ends the unit is still to come.
-            self.mid_unit = !self.expect.owe_sync();
+            // The Sync that ends the request is still to come.
+            self.mid_request = !self.expect.owe_sync();
         }
     }
 
@@ -24,7 +24,7 @@ impl RelayState {
 
     /// The server became ready without having been asked: by a Sync that a copy was to skip. It listens again.
     pub(super) fn answered_unasked(&mut self, context: &mut RelayContext<'_>) {
-        (self.skipping, self.mid_unit) = (false, false);
+        (self.skipping, self.mid_request) = (false, false);
         // What else it may say that nobody expects is for no other client.
         context.server.must_close = true;
     }

@@ -44,10 +44,10 @@ impl RelayState {
         }
         if let Some(Expect::Parse { undo, .. }) = self.expect.front_mut() {
             undo.is_refused();
-            self.unit.refused_name = undo.name().into();
+            self.request.refused_name = undo.name().into();
         }
         let ending = matches!(self.expect.front(), Some(Expect::Ending));
-        self.unit.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
+        self.request.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
         if matches!(self.expect.front(), Some(Expect::Restoring)) {
             context.server.needs_reset = true;
         }
@@ -60,11 +60,11 @@ impl RelayState {
             context.server.retire(*key);
         }
         self.fail(context);
-        if ending && self.unit.ending != Some(Ending::Commit) {
+        if ending && self.request.ending != Some(Ending::Commit) {
             return Pass::Swallow;
         }
         if ending {
-            self.unit.held.clear();
+            self.request.held.clear();
         }
         Pass::Forward
     }
@@ -82,9 +82,9 @@ impl RelayState {
         }
         // To find a statement's name takes a look at each of them.
         self.work += context.session.named() / NAMES_PER_MESSAGE;
-        let refused = &*self.unit.refused_name;
+        let refused = &*self.request.refused_name;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
-        let moved = self.unit.moved.zip(position);
+        let moved = self.request.moved.zip(position);
         match moved {
             None => context.write_error(error, refused, out),
             Some((moved, position)) => {
@@ -102,7 +102,7 @@ impl RelayState {
 
     pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {
         self.saw_error = true;
-        self.unit.failed = true;
+        self.request.failed = true;
         self.describing = false;
         self.just_described = None;
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
@@ -130,7 +130,7 @@ impl RelayState {
             undone.extend(self.expect.pop_front());
         }
         self.skipping = self.expect.is_empty();
-        self.unit.rolls_back |= undone.iter().any(Expect::rolls_back);
+        self.request.rolls_back |= undone.iter().any(Expect::rolls_back);
         undone.into_iter().rev().for_each(|e| take_back(e, context));
     }
 }

@@ -10,8 +10,8 @@ use paceline_wire::{Frame, frontend};
 
 impl RelayState {
     pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Pass {
-        self.unit.hints = hints;
-        self.unit.rows = backend::affected_rows(frame.body());
+        self.request.hints = hints;
+        self.request.rows = backend::affected_rows(frame.body());
         if hints == Hints::default() {
             Pass::Forward
         } else {
@@ -19,15 +19,15 @@ impl RelayState {
         }
     }
 
-    /// How the hints of the unit's last statement end its transaction, if they do.
+    /// How the hints of the request's last statement end its transaction, if they do.
     pub(super) fn ending(&self) -> Option<Ending> {
-        let hints = self.unit.hints;
+        let hints = self.request.hints;
         let in_block = self.status != Status::Idle;
         if !in_block {
             return None;
         }
         if self.status == Status::Failed {
-            let rolls_back = self.unit.rolls_back || self.wrap == Wrap::Begin;
+            let rolls_back = self.request.rolls_back || self.wrap == Wrap::Begin;
             return rolls_back.then_some(Ending::Rollback);
         }
         if self.misses_target() {
@@ -42,7 +42,7 @@ impl RelayState {
     }
 
     fn misses_target(&self) -> bool {
-        match (self.unit.hints.target_affect_row, self.unit.rows) {
+        match (self.request.hints.target_affect_row, self.request.rows) {
             (Some(wanted), found) => found != Some(wanted),
             (None, _) => false,
         }
@@ -55,7 +55,7 @@ impl RelayState {
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
     ) {
-        if self.misses_target() && !self.unit.failed {
+        if self.misses_target() && !self.request.failed {
             self.tell_target(to_client);
         }
         let sql = match ending {
@@ -71,17 +71,17 @@ impl RelayState {
 
     /// In place of the statement's CommandComplete.
     fn tell_target(&mut self, to_client: &mut BytesMut) {
-        let wanted = self.unit.hints.target_affect_row.unwrap_or_default();
-        self.unit.held.clear();
-        self.unit.failed = true;
-        not_exactly(wanted, self.unit.rows.unwrap_or_default()).write(to_client);
+        let wanted = self.request.hints.target_affect_row.unwrap_or_default();
+        self.request.held.clear();
+        self.request.failed = true;
+        not_exactly(wanted, self.request.rows.unwrap_or_default()).write(to_client);
     }
 
     pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {
-        if self.wrap == Wrap::OneRow && self.misses_target() && !self.unit.failed {
+        if self.wrap == Wrap::OneRow && self.misses_target() && !self.request.failed {
             self.tell_target(to_client);
         }
-        let held = std::mem::take(&mut self.unit.held);
+        let held = std::mem::take(&mut self.request.held);
         to_client.put_slice(&held);
     }
 }

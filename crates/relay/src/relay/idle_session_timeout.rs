@@ -30,14 +30,14 @@ impl RelayState {
             return;
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
-        match self.mid_unit {
-            true => self.own_within_unit(&sql, out),
+        match self.mid_request {
+            true => self.own_mid_request(&sql, out),
             false => self.own_query(&sql, context, out),
         }
         self.idle_timeout = InForce::Yes;
     }
 
-    /// The same for a unit of messages that begins with this one.
+    /// The same for a request of messages that begins with this one.
     ///
     /// # Errors
     /// Its text must be parsed elsewhere first.

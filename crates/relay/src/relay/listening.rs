@@ -168,7 +168,7 @@ impl RelayState {
         }
         for change in listening_changes(changes) {
             let marker = context.session.listening.marker(change);
-            self.own_within_unit(&marker, out);
+            self.own_mid_request(&marker, out);
         }
     }
 

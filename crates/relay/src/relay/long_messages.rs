@@ -30,10 +30,10 @@ impl RelayState {
         }
         match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
-                if !self.mid_unit {
+                if !self.mid_request {
                     self.begins_messages(context, out);
                     self.message_shows_idle_timeout(head, context, out)?;
-                    self.mid_unit = true;
+                    self.mid_request = true;
                 }
                 if self.is_session_pooling() {
                     self.note_bind(&bind, &[], context);
@@ -54,7 +54,7 @@ impl RelayState {
                 self.expect.push_back(expect);
             }
             _ => {
-                self.mid_unit = false;
+                self.mid_request = false;
                 self.close_unnamed(context);
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;

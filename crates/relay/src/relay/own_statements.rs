@@ -17,8 +17,8 @@ impl RelayState {
         self.expect.push_back(Expect::OwnQuery);
     }
 
-    /// Writes a statement of Paceline's own in the midst of the client's unit. (A `Query` would end what the unit has begun.)
-    pub(super) fn own_within_unit(&mut self, sql: &str, out: &mut BytesMut) {
+    /// Writes a statement of Paceline's own in the midst of the client's request. (A `Query` would end what the request has begun.)
+    pub(super) fn own_mid_request(&mut self, sql: &str, out: &mut BytesMut) {
         // Not the unnamed ones: the client may have something else under them.
         const NAME: &[u8] = b"paceline: own";
         let parse = Parse {

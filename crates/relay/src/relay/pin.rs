@@ -3,7 +3,7 @@
 use super::expect::Expect;
 use super::idle_session_timeout::read_idle_timeout;
 use super::session_query::Question;
-use super::state::{Progress, RelayContext, RelayState, Unseen};
+use super::state::{RelayContext, RelayState, RequestProgress, Unseen};
 use super::state_policy::SessionStateMode;
 use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, set_to};
@@ -46,7 +46,7 @@ impl RelayState {
         if !self.pinned_for.contains(&reason) {
             self.pinned_for.push(reason);
         }
-        self.unit.may_unpin = true;
+        self.request.may_unpin = true;
     }
 
     /// Statements of the client may be on the server under its own names.
@@ -87,11 +87,11 @@ impl RelayState {
     /// Asks the server, when the client may have let go of what it keeps, or has something that nobody saw.
     pub(super) fn ask(
         &mut self,
-        unit: &Progress,
+        request: &RequestProgress,
         context: &mut RelayContext<'_>,
         to_server: &mut BytesMut,
     ) {
-        let question = self.question(unit, context);
+        let question = self.question(request, context);
         if question.kinds.is_empty() && question.settings.is_empty() {
             return;
         }
@@ -103,12 +103,12 @@ impl RelayState {
         self.expect.push_back(Expect::Asking(question));
     }
 
-    fn question(&self, unit: &Progress, context: &RelayContext<'_>) -> Question {
+    fn question(&self, request: &RequestProgress, context: &RelayContext<'_>) -> Question {
         // To ask would destroy such a statement; and who stays need not be asked about.
         if self.is_session_pooling() || self.pinned_for.contains(&PinReason::NotText) {
             return Question::default();
         }
-        let may_be_free = !self.pinned_for.is_empty() && (unit.may_unpin || unit.failed);
+        let may_be_free = !self.pinned_for.is_empty() && (request.may_unpin || request.failed);
         let kinds = match self.unseen {
             Unseen::Anything if context.policy.session_state == SessionStateMode::Pin => {
                 PinReason::ASKED.to_vec()
@@ -127,7 +127,7 @@ impl RelayState {
         Question { kinds, settings }
     }
 
-    /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next unit.
+    /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next request.
     pub(super) fn unanswered(&mut self, question: &Question, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
         question.kinds.iter().for_each(|reason| self.pin(*reason));

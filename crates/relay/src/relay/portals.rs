@@ -41,7 +41,7 @@ impl RelayState {
         {
             return Ok(());
         }
-        self.unit.may_have_begun |= template.is_none_or(Template::may_begin);
+        self.request.may_have_begun |= template.is_none_or(Template::may_begin);
         if let Some(template) = template {
             if let Some(database) = template.exclusive() {
                 self.exclusive = Some(database.to_owned());

@@ -1,11 +1,11 @@
-//! Whether the first unit of a relay is carried out once more.
+//! Whether the first request of a relay is carried out once more.
 
 use super::expect::{Expect, Says};
 use super::state::RelayState;
 use bytes::BytesMut;
 use paceline_wire::backend::{Status, tag};
 
-/// May the relay's first unit be carried out once more?
+/// May the relay's first request be carried out once more?
 #[derive(Debug, Default)]
 pub(super) enum Repeat {
     /// No.
@@ -85,17 +85,17 @@ impl Repeat {
 }
 
 impl RelayState {
-    /// The first unit of the relay is there as a whole, and whoever calls can say it again.
+    /// The first request of the relay is there as a whole, and whoever calls can say it again.
     pub fn can_be_repeated(&mut self) {
         self.repeat = Repeat::Open { told: 0 };
     }
 
-    /// The client says more than the first unit.
+    /// The client says more than the first request.
     pub fn goes_on(&mut self) {
         self.repeat.answered();
     }
 
-    /// Must the first unit be said again? Once.
+    /// Must the first request be said again? Once.
     pub fn take_repeat(&mut self) -> bool {
         let Repeat::Ready { told } = self.repeat else {
             return false;
@@ -108,7 +108,7 @@ impl RelayState {
     }
 
     /// Nothing can have been done, and nothing has been told, neither now nor by an earlier description that the new rows would
-    /// contradict; unless the unit asks for a new one. (A procedure may have committed before it failed; and in a
+    /// contradict; unless the request asks for a new one. (A procedure may have committed before it failed; and in a
     /// transaction that Paceline has begun, nothing but its end can follow.)
     pub(super) fn may_repeat(&self) -> bool {
         let begins = match self.expect.front() {

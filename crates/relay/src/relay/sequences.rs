@@ -11,8 +11,8 @@ use paceline_wire::backend::Status;
 use paceline_wire::frontend;
 
 impl RelayState {
-    /// The caller knows what the relay's first unit may do with sequences.
-    pub fn first_unit_uses(&mut self, uses: SequenceUse) {
+    /// The caller knows what the relay's first request may do with sequences.
+    pub fn first_request_uses(&mut self, uses: SequenceUse) {
         self.first_uses = Some(uses);
     }
 
@@ -21,7 +21,7 @@ impl RelayState {
         self.strange_numbers
     }
 
-    /// A unit of messages begins. Those that come later in it are not known yet.
+    /// A request of messages begins. Those that come later in it are not known yet.
     pub(super) fn begins_messages(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         let uses = self.first_uses.unwrap_or(SequenceUse::ANY);
         self.forget_others_numbers(uses, context, out);
@@ -39,7 +39,7 @@ impl RelayState {
         self.draws(uses, context);
     }
 
-    /// A statement in the midst of a unit is about to be sent.
+    /// A statement in the midst of a request is about to be sent.
     pub(super) fn draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
         let uses = self.first_uses.unwrap_or(uses);
         if uses.draws {

@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::listening::write_notification;
-use super::state::{Body, Pass, Progress, RelayContext, RelayState};
+use super::state::{Body, Pass, RelayContext, RelayState, RequestProgress};
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError};
@@ -95,7 +95,7 @@ impl RelayState {
                     self.pass_held(to_client);
                     // What comes next is no longer the first that is done.
                     self.repeat.answered();
-                    self.unit.held.put_slice(&message);
+                    self.request.held.put_slice(&message);
                 }
                 Pass::Swallow => {}
             }
@@ -122,10 +122,10 @@ impl RelayState {
         }
     }
 
-    /// What was kept was not the end of the unit after all.
+    /// What was kept was not the end of the request after all.
     fn pass_held(&mut self, to_client: &mut BytesMut) {
-        if !self.unit.held.is_empty() {
-            to_client.put_slice(&self.unit.held.split());
+        if !self.request.held.is_empty() {
+            to_client.put_slice(&self.request.held.split());
         }
     }
 
@@ -297,7 +297,7 @@ impl RelayState {
                 changes,
                 hints,
                 by_name,
-            }) if !self.unit.failed => {
+            }) if !self.request.failed => {
                 to_server.put_slice(&query);
                 self.expect.push_front(Expect::Query {
                     changes,
@@ -307,7 +307,7 @@ impl RelayState {
                 return Ok(Pass::Swallow);
             }
             _ if self.repeat.begins() => {
-                self.unit = Progress::default();
+                self.request = RequestProgress::default();
                 self.saw_error = false;
                 return Ok(Pass::Swallow);
             }
@@ -315,7 +315,7 @@ impl RelayState {
         }
         let ended = matches!(expected, Some(Expect::Ending));
         if !ended && let Some(ending) = self.ending() {
-            self.unit.ending = Some(ending);
+            self.request.ending = Some(ending);
             self.end_transaction(ending, context, to_client, to_server);
             return Ok(Pass::Swallow);
         }
@@ -326,7 +326,7 @@ impl RelayState {
             return Ok(Pass::Swallow);
         }
         self.release_held(to_client);
-        let statuses = self.unit.statuses.drain(..);
+        let statuses = self.request.statuses.drain(..);
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(context, to_server);
         Ok(match self.keeps_ready(frame) {

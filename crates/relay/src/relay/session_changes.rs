@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::retry::Repeat;
-use super::state::{Pass, Progress, RelayContext, RelayState, Unseen};
+use super::state::{Pass, RelayContext, RelayState, RequestProgress, Unseen};
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
@@ -79,7 +79,7 @@ impl RelayState {
             _ => {}
         }
         if !self.pinned_for.is_empty() && may_unpin(command) {
-            self.unit.may_unpin = true;
+            self.request.may_unpin = true;
         }
     }
 
@@ -93,7 +93,7 @@ impl RelayState {
         match change {
             SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
             SessionChange::Listening(listening) => self.has_listened(listening, context, to_client),
-            SessionChange::MayUnpin => self.unit.may_unpin = true,
+            SessionChange::MayUnpin => self.request.may_unpin = true,
             SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, context),
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
@@ -155,7 +155,9 @@ impl RelayState {
             }
         }
         // The server went back to its own default, not to the client's.
-        self.unit.taken_away.extend(session.base.taken_away(change));
+        self.request
+            .taken_away
+            .extend(session.base.taken_away(change));
         let settings = context.book.after(&session.settings, &session.base, change);
         context.put_in_force(Some(settings));
         // These were sent before the change was known, and parsed after it.
@@ -176,7 +178,7 @@ impl RelayState {
         self.unlistens_all();
         let base = &context.session.base;
         let all = SessionChange::DiscardAll;
-        self.unit.taken_away = base.taken_away(&all).into_iter().collect();
+        self.request.taken_away = base.taken_away(&all).into_iter().collect();
         let settings = context.book.after(&context.session.settings, base, &all);
         context.put_in_force(Some(settings));
         context.server.must_close |= self
@@ -217,7 +219,7 @@ impl RelayState {
         if self.status != Status::Idle {
             return;
         }
-        match self.unit.failed {
+        match self.request.failed {
             true => context.go_back_to(self.settings_undo_log.roll_back()),
             false => self.settings_undo_log.commit(),
         }
@@ -230,11 +232,11 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         to_server: &mut BytesMut,
     ) -> bool {
-        let undone = self.unit.failed && self.status == Status::Idle;
-        if self.unit.taken_away.is_empty() || undone || self.status == Status::Failed {
+        let undone = self.request.failed && self.status == Status::Idle;
+        if self.request.taken_away.is_empty() || undone || self.status == Status::Failed {
             return false;
         }
-        let wanted = |name: &str| self.unit.taken_away.contains(name);
+        let wanted = |name: &str| self.request.taken_away.contains(name);
         let sql = context.session.settings.sql_where(wanted);
         if sql.is_empty() {
             return false;
@@ -245,9 +247,9 @@ impl RelayState {
         true
     }
 
-    /// The unit is over, and its client knows.
+    /// The request is over, and its client knows.
     pub(super) fn settle(&mut self, context: &mut RelayContext<'_>, to_server: &mut BytesMut) {
-        let unit = std::mem::take(&mut self.unit);
+        let request = std::mem::take(&mut self.request);
         self.status_before = self.status;
         self.wrap = super::Wrap::No;
         self.repeat = Repeat::No;
@@ -262,9 +264,9 @@ impl RelayState {
         }
         self.take_reported_values(context);
         self.follow_reported(context);
-        self.unpin_settings(&unit);
+        self.unpin_settings(&request);
         self.turn_off_idle_timeout(context, to_server);
-        self.ask(&unit, context, to_server);
+        self.ask(&request, context, to_server);
         self.unseen = Unseen::Nothing;
     }
 
@@ -288,11 +290,11 @@ impl RelayState {
             return Pass::Swallow;
         }
         self.reported.entry(name.to_owned()).or_insert(before);
-        if self.unit.taken_away.is_empty() {
+        if self.request.taken_away.is_empty() {
             return Pass::Forward;
         }
         // Not the last word: what the client began with is put in force again.
-        let statuses = &mut self.unit.statuses;
+        let statuses = &mut self.request.statuses;
         statuses.retain(|(known, _)| known != name);
         statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
         Pass::Swallow
@@ -318,8 +320,8 @@ impl RelayState {
     }
 
     /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
-    fn unpin_settings(&mut self, unit: &Progress) {
-        let holds = std::mem::take(&mut self.resets_all) && !unit.failed;
+    fn unpin_settings(&mut self, request: &RequestProgress) {
+        let holds = std::mem::take(&mut self.resets_all) && !request.failed;
         if holds && self.pinned_for.contains(&PinReason::Setting) {
             self.pinned_for
                 .retain(|reason| *reason != PinReason::Setting);

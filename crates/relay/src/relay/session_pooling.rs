@@ -105,14 +105,14 @@ impl RelayState {
         if let Some(Named::Prepare { name, types, body }) = template.named() {
             context.server.unknown_prepared = true;
             let template = context.templates.prepared(body, &parameter_types(types));
-            self.unit.prepares = Some((name.as_bytes().into(), template));
+            self.request.prepares = Some((name.as_bytes().into(), template));
         }
     }
 
-    /// What the unit has prepared by a query is there.
+    /// What the request has prepared by a query is there.
     pub(super) fn has_prepared(&mut self, context: &mut RelayContext<'_>) {
-        if let Some((name, template)) = self.unit.prepares.take()
-            && !self.unit.failed
+        if let Some((name, template)) = self.request.prepares.take()
+            && !self.request.failed
             && !context.session.is_full()
         {
             context.session.prepare(&name, template);

@@ -39,7 +39,7 @@ pub struct RelayContext<'a> {
     pub known: Option<&'a Arc<Template>>,
 }
 
-/// How a hinted unit that is not in a transaction gets one, so that it can be undone.
+/// How a hinted request that is not in a transaction gets one, so that it can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrap {
     /// Not at all.
@@ -56,20 +56,20 @@ pub struct RelayState {
     pub(super) expect: Expectations,
     /// Transaction status that the server reported last.
     pub(super) status: Status,
-    /// Status before the unit that is under way.
+    /// Status before the request that is under way.
     pub(super) status_before: Status,
     /// The server takes CopyData from the client.
     pub(super) copy_in: bool,
     /// The copy under way has a Sync in it: the server skips it if it reads it before the copy ends, else it answers it.
     pub(super) sync_in_copy: bool,
-    /// The client's unit has begun and not ended: the server keeps its implicit transaction open.
-    pub(super) mid_unit: bool,
+    /// The client's request has begun and not ended: the server keeps its implicit transaction open.
+    pub(super) mid_request: bool,
     /// After an error the server skips what the client says, up to its next Sync.
     pub(super) skipping: bool,
     /// Rest of a message from the server whose body nobody inspects.
     pub(super) body: Body,
-    /// What the unit under way has shown so far.
-    pub(super) unit: Progress,
+    /// What the request under way has shown so far.
+    pub(super) request: RequestProgress,
     /// Statements bound to portals.
     pub(super) portals: HashMap<Box<[u8]>, Portal>,
     /// Settings that the transaction may still undo.
@@ -96,17 +96,17 @@ pub struct RelayState {
     pub(super) resets_all: bool,
     /// `idle_session_timeout`.
     pub(super) idle_timeout: InForce,
-    /// See [`RelayState::first_unit_describes`].
+    /// See [`RelayState::first_request_describes`].
     pub(super) first_describes: bool,
     /// A statement is being described, whose columns the client knows.
     pub(super) describing: bool,
     /// Its columns, for the message that comes again.
     pub(super) just_described: Option<Shape>,
-    /// May the relay's first unit be carried out once more?
+    /// May the relay's first request be carried out once more?
     pub(super) repeat: Repeat,
-    /// The wrap of the relay's first unit.
+    /// The wrap of the relay's first request.
     pub(super) wrap: Wrap,
-    /// What the relay's first unit may do with sequences, while it is under way.
+    /// What the relay's first request may do with sequences, while it is under way.
     pub(super) first_uses: Option<SequenceUse>,
     /// See [`RelayState::has_strange_numbers`].
     pub(super) strange_numbers: bool,
@@ -142,9 +142,9 @@ pub(super) enum Body {
     Swallow(usize),
 }
 
-/// What is known of the unit under way: since the last ReadyForQuery.
+/// What is known of the request under way: since the last ReadyForQuery.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct RequestProgress {
     /// An ErrorResponse came.
     pub(super) failed: bool,
     /// It may have begun a transaction block, of which the server tells at its end.
@@ -259,10 +259,10 @@ impl RelayState {
             status_before: Status::Idle,
             copy_in: false,
             sync_in_copy: false,
-            mid_unit: false,
+            mid_request: false,
             skipping: false,
             body: Body::Forward(0),
-            unit: Progress::default(),
+            request: RequestProgress::default(),
             portals: HashMap::new(),
             settings_undo_log: SettingsUndoLog::default(),
             pinned_for: Vec::new(),

@@ -189,7 +189,7 @@ impl RelayState {
         }
         context.meet_temporaries(&changes, &self.pinned_for);
         let name = quoted(&known.name);
-        self.unit.moved = Some(Moved::renamed(text, at, &name));
+        self.request.moved = Some(Moved::renamed(text, at, &name));
         let mut query = BytesMut::new();
         frontend::write_query(&mut query, &renamed(text, at, &name));
         if out.len() == before {

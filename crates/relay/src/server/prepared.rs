@@ -117,27 +117,27 @@ impl ServerSide {
         }
     }
 
-    /// May the unit's own statement be executed there: is it parsed with the unit, or are its columns known to be those that its
+    /// May the request's own statement be executed there: is it parsed with the request, or are its columns known to be those that its
     /// client takes its rows for?
-    pub fn fits(&self, unit: &Request) -> bool {
-        let Some(analysis) = &unit.analysis else {
+    pub fn fits(&self, request: &Request) -> bool {
+        let Some(analysis) = &request.analysis else {
             return true;
         };
-        let shape = self.serving(unit).and_then(|there| there.shape);
+        let shape = self.serving(request).and_then(|there| there.shape);
         analysis.shape.is_none() || shape == analysis.shape
     }
 
-    /// Is there a statement that may be executed for the unit?
-    pub fn serves(&self, unit: &Request) -> bool {
-        unit.analysis.is_none() || self.serving(unit).is_some()
+    /// Is there a statement that may be executed for the request?
+    pub fn serves(&self, request: &Request) -> bool {
+        request.analysis.is_none() || self.serving(request).is_some()
     }
 
-    fn serving(&self, unit: &Request) -> Option<&Analysed> {
-        let analysis = unit.analysis.as_ref()?;
-        let key = self.key(unit.template.statement_id);
+    fn serving(&self, request: &Request) -> Option<&Analysed> {
+        let analysis = request.analysis.as_ref()?;
+        let key = self.key(request.template.statement_id);
         let there = self.prepared.get(&key)?;
         there
-            .serves(analysis, &unit.template.types)
+            .serves(analysis, &request.template.types)
             .then_some(there)
     }
 

@@ -8,7 +8,7 @@ use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
 
 impl Session {
-    /// Must a statement of this unit touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the unit not begun a transaction
+    /// Must a statement of this request touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the request not begun a transaction
     /// block before it? (Then the block fails with it.)
     ///
     /// # Errors

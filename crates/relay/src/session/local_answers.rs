@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 impl Session {
     /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
-    pub fn answer_listening(&mut self, listening: &Listening, unit: &Request) -> BytesMut {
+    pub fn answer_listening(&mut self, listening: &Listening, request: &Request) -> BytesMut {
         let mut out = BytesMut::new();
-        match unit.form {
+        match request.form {
             Form::Simple => self.close_unnamed(),
             Form::Extended { parse, describe } => {
                 if parse {
-                    self.prepare(b"", Arc::clone(&unit.template));
+                    self.prepare(b"", Arc::clone(&request.template));
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);
                 }
                 frame::write_empty(&mut out, back::BIND_COMPLETE);
@@ -95,7 +95,7 @@ impl Session {
         Ok(Some(self.parse(parse.name, template, analysis)))
     }
 
-    /// Answers a unit that only closes statements: servers keep them for others.
+    /// Answers a request that only closes statements: servers keep them for others.
     pub(super) fn answer_closes(&mut self, bytes: &Bytes) -> BytesMut {
         let mut out = BytesMut::new();
         for frame in Frames::new(bytes) {
@@ -110,7 +110,7 @@ impl Session {
         out
     }
 
-    /// Answers a unit that is only about statements which Paceline answers itself.
+    /// Answers a request that is only about statements which Paceline answers itself.
     pub(super) fn answer_locally(
         &mut self,
         bytes: &Bytes,
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Does every message of the unit work on one statement that asks for `show`?
+    /// Does every message of the request work on one statement that asks for `show`?
     fn is_only_about(&self, show: &Show, bytes: &Bytes) -> bool {
         let mut parsed: Option<&[u8]> = None;
         let known = |parsed: Option<&[u8]>, name: &[u8]| {

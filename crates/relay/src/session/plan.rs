@@ -15,7 +15,7 @@ use paceline_wire::{Frame, Frames};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What to do with a unit.
+/// What to do with a request.
 #[derive(Debug)]
 pub enum Plan {
     /// Paceline answers itself.
@@ -33,7 +33,7 @@ pub enum Plan {
 }
 
 impl Session {
-    /// Decides about a complete unit.
+    /// Decides about a complete request.
     pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
         let plan = self.try_plan(bytes, templates, console);
         plan.unwrap_or_else(Plan::Unparsed)
@@ -58,7 +58,7 @@ impl Session {
                 Some(answer) => Plan::Answer(answer),
                 None => self
                     .plan_extended(bytes, templates)?
-                    .map_or(Plan::Alone, |unit| self.plan_single(unit)),
+                    .map_or(Plan::Alone, |request| self.plan_single(request)),
             },
             None => Plan::Alone,
         })
@@ -104,22 +104,22 @@ impl Session {
     }
 
     /// Only single reads and writes are worth a second look.
-    fn plan_single(&self, unit: Request) -> Plan {
-        if let Some(listening) = listening::of_template(&unit.template) {
-            return Plan::Listen(listening.clone(), Box::new(unit));
+    fn plan_single(&self, request: Request) -> Plan {
+        if let Some(listening) = listening::of_template(&request.template) {
+            return Plan::Listen(listening.clone(), Box::new(request));
         }
-        let lists = self.listening.is_listening() && lists_channels(&unit.template);
-        match (&unit.template.statement, unit.template.effect()) {
+        let lists = self.listening.is_listening() && lists_channels(&request.template);
+        match (&request.template.statement, request.template.effect()) {
             (Some(statement), Some(Effect::Read | Effect::Write))
                 if statement.statements == 1 && !lists =>
             {
-                Plan::Single(Box::new(unit))
+                Plan::Single(Box::new(request))
             }
             _ => Plan::Alone,
         }
     }
 
-    /// A unit of one statement.
+    /// A request of one statement.
     fn plan_extended(
         &self,
         bytes: &Bytes,
@@ -154,7 +154,7 @@ impl Session {
         });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         let bound = BindValues::read(bind.rest, offset).ok();
-        let unit = template.zip(bound).map(|(template, bound)| Request {
+        let request = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),
             form: Form::Extended {
@@ -167,7 +167,7 @@ impl Session {
             analysis,
             sequences: SequenceUse::ANY,
         });
-        Ok(unit)
+        Ok(request)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A unit of messages about one statement.
+//! A request of messages about one statement.
 
 use paceline_wire::Frames;
 use paceline_wire::backend::tag as back;
@@ -36,7 +36,7 @@ impl<'a> Single<'a> {
     }
 }
 
-/// Is the first answer to a unit that its statement is parsed? What the server says of its own accord may come before.
+/// Is the first answer to a request that its statement is parsed? What the server says of its own accord may come before.
 pub(super) fn begins_parsed(answer: &[u8]) -> bool {
     const UNASKED: [u8; 3] = [
         back::NOTICE_RESPONSE,

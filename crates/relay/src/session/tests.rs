@@ -1,4 +1,4 @@
-//! What a session makes of each unit: answered here, relayed, or fit to travel with others.
+//! What a session makes of each request: answered here, relayed, or fit to travel with others.
 
 use super::{Plan, Session};
 use crate::settings::SettingsBook;
@@ -33,7 +33,7 @@ impl Scene {
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
         match self.plan(messages) {
-            Plan::Single(unit) => *unit,
+            Plan::Single(request) => *request,
             other => panic!("{other:?}"),
         }
     }
@@ -117,7 +117,7 @@ fn the_extended_form_is_taken_apart() {
         (false, None),
         (false, Some(b"x")),
     ];
-    let unit = scene.single([
+    let request = scene.single([
         parse("", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
         bind_values("", &values, &[1]),
         describe_portal(),
@@ -128,10 +128,13 @@ fn the_extended_form_is_taken_apart() {
         parse: true,
         describe: true,
     };
-    assert_eq!((unit.form, unit.parameters()), (full, values.to_vec()));
-    assert_eq!(unit.result_formats(), [1]);
-    assert_eq!(unit.parameter(0), None);
-    assert_eq!(unit.parameter(4), None);
+    assert_eq!(
+        (request.form, request.parameters()),
+        (full, values.to_vec())
+    );
+    assert_eq!(request.result_formats(), [1]);
+    assert_eq!(request.parameter(0), None);
+    assert_eq!(request.parameter(4), None);
 }
 
 #[test]
@@ -145,17 +148,17 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
         scene.is_alone([parse("p", "SELECT 1"), bind("p"), execute(), sync()]),
         "a statement with a name is analysed for its client"
     );
-    let unit = scene.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    let request = scene.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
     assert!(scene.session.statement(b"").is_none(), "not yet");
     scene
         .session
-        .served(&unit, &error("42703", "no such column"), 1);
+        .served(&request, &error("42703", "no such column"), 1);
     assert!(scene.session.statement(b"").is_none(), "it was not parsed");
     scene
         .session
-        .served(&unit, &[parsed(), error("22012", "later")].concat(), 1);
+        .served(&request, &[parsed(), error("22012", "later")].concat(), 1);
     let again = scene.single([bind(""), execute(), sync()]);
-    assert_eq!(again.template.id, unit.template.id);
+    assert_eq!(again.template.id, request.template.id);
     let short = Form::Extended {
         parse: false,
         describe: false,
@@ -168,13 +171,13 @@ fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
     let mut scene = Scene::new();
     scene.prepare("", "SELECT 1");
     scene.prepare("p", "SELECT 1");
-    let unit = scene.single([query("SELECT 2")]);
-    scene.session.served(&unit, &complete("SELECT 1"), 1);
+    let request = scene.single([query("SELECT 2")]);
+    scene.session.served(&request, &complete("SELECT 1"), 1);
     assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
 }
 
 #[test]
-fn extended_units_of_another_shape_are_relayed() {
+fn extended_requests_of_another_shape_are_relayed() {
     let mut scene = Scene::new();
     scene.prepare("p", "SELECT 1");
     scene.prepare("q", "SELECT 1");
@@ -220,22 +223,22 @@ fn extended_units_of_another_shape_are_relayed() {
 fn bare_hints_are_rewritten_for_the_server() {
     let mut scene = Scene::new();
     let text = "UPDATE COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) t SET a = 1 WHERE id = 7";
-    let unit = scene.single([query(text)]);
-    assert!(unit.template.hints().commit_on_success);
-    assert_eq!(unit.template.hints().target_affect_row, Some(1));
-    let sent = read_out::to_server(&unit.bytes).concat();
+    let request = scene.single([query(text)]);
+    assert!(request.template.hints().commit_on_success);
+    assert_eq!(request.template.hints().target_affect_row, Some(1));
+    let sent = read_out::to_server(&request.bytes).concat();
     let comment = "Query UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */";
     assert!(sent.starts_with(comment), "{sent}");
-    let unit = scene.single([parse("", text), bind(""), execute(), sync()]);
+    let request = scene.single([parse("", text), bind(""), execute(), sync()]);
     assert!(
-        unit.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
+        request.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
         "{}",
-        unit.template.text
+        request.template.text
     );
 }
 
 #[test]
-fn a_unit_carries_the_settings_of_its_client() {
+fn a_request_carries_the_settings_of_its_client() {
     let book = SettingsBook::default();
     let mut scene = Scene::new();
     scene.session.settings = book.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
@@ -344,7 +347,7 @@ fn targets_are_found_wherever_they_stand() {
     assert!(!scene.is_targeted([query("SELECT 'TARGET_AFFECT_ROW(1)'")]));
     assert!(
         !scene.is_targeted([query(&format!("{text}; {text}"))]),
-        "only units of one statement"
+        "only requests of one statement"
     );
     assert!(!scene.is_targeted([bind("q"), execute(), sync()]));
     assert!(!scene.is_targeted([bind("unknown"), execute(), sync()]));
@@ -367,7 +370,7 @@ fn what_was_prepared_or_closed_can_be_undone() {
 }
 
 #[test]
-fn a_target_in_a_block_that_the_unit_begins_is_the_blocks() {
+fn a_target_in_a_block_that_the_request_begins_is_the_blocks() {
     let mut scene = Scene::new();
     let aim = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
     scene.prepare("begin", "BEGIN");
@@ -406,16 +409,16 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
         let bytes = Bytes::from(messages);
         let plan = |scene: &mut Scene| scene.session.plan(&bytes, &scene.templates, &Board);
         let mut waited = 0;
-        let unit = loop {
+        let request = loop {
             match plan(&mut scene) {
                 Plan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
-                Plan::Single(unit) => break unit,
+                Plan::Single(request) => break request,
                 other => panic!("{other:?}"),
             }
             waited += 1;
         };
         assert!(waited > 0);
-        assert!(unit.template.statement.is_some());
+        assert!(request.template.statement.is_some());
     }
 }
 
@@ -483,8 +486,8 @@ fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
         ),
         (format!("INSERT INTO t VALUES ('ä{long}')"), None),
     ] {
-        let unit = [parse("", &text), bind(""), execute(), sync()];
-        assert!(scene.is_alone(unit.clone()));
+        let request = [parse("", &text), bind(""), execute(), sync()];
+        assert!(scene.is_alone(request.clone()));
         let template = scene.templates.prepared(&text, &[0, 0]);
         assert_eq!(
             (template.hints().target_affect_row, &template.text),
@@ -493,7 +496,7 @@ fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
         // It may have changed anything.
         assert!(template.statement.is_none() && !template.is_bulk());
         let Scene { session, templates } = &scene;
-        let targeted = session.is_targeted(&Bytes::from(unit.concat()), templates);
+        let targeted = session.is_targeted(&Bytes::from(request.concat()), templates);
         assert_eq!(targeted, Ok(target.is_some()));
     }
 }
@@ -506,11 +509,11 @@ fn a_listen_alone_in_autocommit_may_need_no_server() {
         ("LISTEN Jobs", listen("jobs")),
         ("unlisten *;", Listening::UnlistenAll),
     ] {
-        let Plan::Listen(found, unit) = scene.plan([query(sql)]) else {
+        let Plan::Listen(found, request) = scene.plan([query(sql)]) else {
             panic!("{sql}");
         };
         assert_eq!(found, expected);
-        let answer = scene.session.answer_listening(&found, &unit);
+        let answer = scene.session.answer_listening(&found, &request);
         assert_eq!(read_out::to_client(&answer), [expected.command()], "{sql}");
     }
 }

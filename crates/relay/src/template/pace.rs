@@ -1,23 +1,23 @@
-//! How quickly the units of a template are answered.
+//! How quickly the requests of a template are answered.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Units of a template that must have run alone before it counts as short.
+/// Requests of a template that must have run alone before it counts as short.
 const PACE_RUNS_MIN: u32 = 3;
-/// A short unit is answered within this many microseconds …
+/// A short request is answered within this many microseconds …
 const SHORT_MICROS_MAX: u32 = 5_000;
 /// … with at most this many bytes.
 const SHORT_BYTES_MAX: u32 = 16 * 1024;
 
-/// What was measured of a template's units that ran alone. Updated without a lock: a lost update only delays.
+/// What was measured of a template's requests that ran alone. Updated without a lock: a lost update only delays.
 #[derive(Debug, Default)]
 pub struct Pace {
     runs: AtomicU32,
     long: AtomicU32,
     /// Of the last answer.
     bytes: AtomicU32,
-    /// Microseconds that a group took for each of its units; before there was one, that a unit took alone. 0: not known.
+    /// Microseconds that a group took for each of its requests; before there was one, that a request took alone. 0: not known.
     each_micros: AtomicU32,
 }
 
@@ -25,7 +25,7 @@ pub struct Pace {
 const FASTER_PART: u32 = 8;
 
 impl Pace {
-    /// A unit ran alone: microseconds until its answer was complete, bytes of the answer.
+    /// A request ran alone: microseconds until its answer was complete, bytes of the answer.
     pub fn record(&self, micros: u32, bytes: u32) {
         self.bytes.store(bytes, Ordering::Relaxed);
         if self.each_micros.load(Ordering::Relaxed) == 0 {
@@ -42,15 +42,15 @@ impl Pace {
     }
 
     /// A group was answered after so many microseconds.
-    pub fn record_group(&self, micros: u32, units: usize) {
-        let units = u32::try_from(units).unwrap_or(u32::MAX).max(1);
-        let (each, known) = (micros / units, self.each_micros.load(Ordering::Relaxed));
+    pub fn record_group(&self, micros: u32, requests: usize) {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX).max(1);
+        let (each, known) = (micros / requests, self.each_micros.load(Ordering::Relaxed));
         let smoothed = known.saturating_sub(known.saturating_sub(each) / FASTER_PART);
         self.each_micros
             .store(smoothed.max(each), Ordering::Relaxed);
     }
 
-    /// How many units a group has that takes no longer than this; at least 1.
+    /// How many requests a group has that takes no longer than this; at least 1.
     pub fn most_within(&self, limit: Duration) -> usize {
         let each = self.each_micros.load(Ordering::Relaxed).max(1);
         let most = limit.as_micros() / u128::from(each);

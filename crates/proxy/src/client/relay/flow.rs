@@ -206,7 +206,7 @@ impl RelayTask<'_> {
     /// was looked at before.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.templates;
-        let may = self.relay.is_idle() || self.relay.is_within_unit();
+        let may = self.relay.is_idle() || self.relay.is_mid_request();
         if may && self.client.session.is_targeted(message, templates)? {
             self.begin_transaction();
         }
@@ -226,8 +226,8 @@ impl RelayTask<'_> {
             with_context(client, conn, |context| {
                 relay.begin_transaction(context, to_server)
             });
-        } else if relay.is_within_unit() {
-            relay.begin_within_unit(to_server);
+        } else if relay.is_mid_request() {
+            relay.begin_mid_request(to_server);
         }
     }
 

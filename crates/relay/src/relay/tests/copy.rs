@@ -113,7 +113,7 @@ fn a_copy_refused_before_it_begins_skips_its_data() {
     assert!(stage.relay.is_over());
 }
 
-/// The Sync that drivers send early is skipped by the server; until the next one the unit is not over, whether the copy
+/// The Sync that drivers send early is skipped by the server; until the next one the request is not over, whether the copy
 /// succeeds or fails. (A connection given back in between would swallow the next client's messages.)
 #[test]
 fn an_extended_copy_is_not_over_before_its_last_sync() {

@@ -58,7 +58,7 @@ impl Stage {
         Self::wrapped(Wrap::No)
     }
 
-    /// A relay whose first unit is wrapped.
+    /// A relay whose first request is wrapped.
     pub(super) fn wrapped(wrap: Wrap) -> Self {
         let book = SettingsBook::default();
         let (mut session, mut server) = (Session::new(book.none()), fresh_server(&book, 100));

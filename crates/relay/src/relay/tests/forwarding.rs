@@ -74,7 +74,7 @@ fn byte_by_byte_nothing_changes_for_messages_that_are_looked_into() {
 }
 
 #[test]
-fn a_text_of_several_statements_is_one_unit() {
+fn a_text_of_several_statements_is_one_request() {
     let mut stage = Stage::new();
     assert_eq!(
         stage.client([query("SELECT 1; SELECT 2")]),
@@ -94,7 +94,7 @@ fn a_text_of_several_statements_is_one_unit() {
 }
 
 #[test]
-fn units_sent_ahead_are_answered_one_after_the_other() {
+fn requests_sent_ahead_are_answered_one_after_the_other() {
     let mut stage = Stage::new();
     stage.client([query("SELECT 1"), query("SELECT 2")]);
     stage.server([complete("SELECT 1"), ready('I')]);
@@ -121,7 +121,7 @@ fn a_transaction_keeps_its_server() {
 }
 
 #[test]
-fn flush_gets_answers_before_the_unit_ends() {
+fn flush_gets_answers_before_the_request_ends() {
     let mut stage = Stage::new();
     let sent = stage.client([parse("", "SELECT 1"), describe_statement(""), flush()]);
     assert_eq!(
@@ -246,8 +246,8 @@ fn a_client_to_whom_much_is_owed_is_not_listened_to() {
 #[test]
 fn messages_that_cost_more_count_as_several() {
     const MANY: usize = 400;
-    let parts = |stage: &mut Stage, units: usize, answer: Wire| {
-        let mut input = BytesMut::from(&answer.repeat(units)[..]);
+    let parts = |stage: &mut Stage, requests: usize, answer: Wire| {
+        let mut input = BytesMut::from(&answer.repeat(requests)[..]);
         let mut out = BytesMut::new();
         let mut parts = 1;
         while stage.takes_part(&mut input, &mut out) {

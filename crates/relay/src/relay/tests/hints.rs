@@ -85,7 +85,7 @@ fn a_commit_that_fails_is_the_answer() {
 }
 
 #[test]
-fn only_the_last_statement_of_a_unit_commits() {
+fn only_the_last_statement_of_a_request_commits() {
     let mut stage = Stage::new();
     stage.client([query("BEGIN")]);
     stage.server([complete("BEGIN"), ready('T')]);
@@ -175,7 +175,7 @@ fn outside_a_transaction_there_is_nothing_to_end() {
 }
 
 #[test]
-fn a_wrapped_unit_that_meets_its_target_is_committed() {
+fn a_wrapped_request_that_meets_its_target_is_committed() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     assert_eq!(stage.own(), ["Query BEGIN"]);
     stage.client([query(&update("TARGET_AFFECT_ROW(2)"))]);
@@ -190,7 +190,7 @@ fn a_wrapped_unit_that_meets_its_target_is_committed() {
 }
 
 #[test]
-fn a_wrapped_unit_that_misses_its_target_is_rolled_back() {
+fn a_wrapped_request_that_misses_its_target_is_rolled_back() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     stage.own();
@@ -210,7 +210,7 @@ fn a_wrapped_unit_that_misses_its_target_is_rolled_back() {
 }
 
 #[test]
-fn a_wrapped_unit_that_fails_is_rolled_back() {
+fn a_wrapped_request_that_fails_is_rolled_back() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     stage.own();
@@ -262,25 +262,25 @@ fn bare_hints_reach_the_server_as_a_comment() {
     );
 }
 
-/// A client in autocommit has begun a unit, and part of it has been sent.
-fn within_unit() -> Stage {
+/// A client in autocommit has begun a request, and part of it has been sent.
+fn mid_request() -> Stage {
     let mut stage = Stage::new();
-    assert!(!stage.relay.is_within_unit());
+    assert!(!stage.relay.is_mid_request());
     stage.client([parse("", "INSERT INTO log VALUES (1)"), bind(""), execute()]);
-    assert!(stage.relay.is_within_unit());
+    assert!(stage.relay.is_mid_request());
     stage
 }
 
 #[test]
-fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
+fn a_target_that_comes_late_in_a_request_makes_all_of_it_a_transaction() {
     for (touched, ends, told) in [
         ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
         ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
     ] {
-        let mut stage = within_unit();
+        let mut stage = mid_request();
         let mut out = BytesMut::new();
-        stage.relay.begin_within_unit(&mut out);
-        assert!(!stage.relay.is_within_unit(), "once");
+        stage.relay.begin_mid_request(&mut out);
+        assert!(!stage.relay.is_mid_request(), "once");
         assert_eq!(
             read_out::to_server(&out),
             [
@@ -313,8 +313,8 @@ fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
 
 #[test]
 fn an_error_before_it_leaves_nothing_to_end() {
-    let mut stage = within_unit();
-    stage.relay.begin_within_unit(&mut BytesMut::new());
+    let mut stage = mid_request();
+    stage.relay.begin_mid_request(&mut BytesMut::new());
     stage.client([bind(""), execute(), sync()]);
     let got = stage.server([parsed(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(got.last().map(String::as_str), Some("ready I"));
@@ -325,9 +325,9 @@ fn an_error_before_it_leaves_nothing_to_end() {
 fn a_transaction_that_the_client_has_begun_is_its_own() {
     let mut stage = Stage::new();
     stage.client([parse("", "BEGIN"), bind(""), execute()]);
-    assert!(!stage.relay.is_within_unit());
+    assert!(!stage.relay.is_mid_request());
     stage.client([sync()]);
     stage.server([parsed(), bound(), complete("BEGIN"), ready('T')]);
     stage.client([parse("", "SELECT 1"), bind(""), execute()]);
-    assert!(!stage.relay.is_within_unit());
+    assert!(!stage.relay.is_mid_request());
 }

@@ -1,4 +1,4 @@
-//! A plan that no longer fits its table: the unit is carried out once more, if nobody can tell.
+//! A plan that no longer fits its table: the request is carried out once more, if nobody can tell.
 
 use super::fixture::Stage;
 use crate::relay::Wrap;
@@ -17,7 +17,7 @@ fn prepared() -> Stage {
 }
 
 #[test]
-fn a_unit_that_met_a_stale_plan_is_carried_out_again() {
+fn a_request_that_met_a_stale_plan_is_carried_out_again() {
     let mut stage = prepared();
     stage.client([bind("a"), execute(), sync()]);
     assert!(stage.server([stale_plan(), ready('I')]).is_empty());
@@ -38,12 +38,12 @@ fn a_unit_that_met_a_stale_plan_is_carried_out_again() {
 #[test]
 fn what_the_client_was_told_of_names_is_not_told_again() {
     let mut stage = prepared();
-    let unit = || [parse("b", "SELECT * FROM t"), bind("b"), execute(), sync()];
-    stage.client(unit());
+    let request = || [parse("b", "SELECT * FROM t"), bind("b"), execute(), sync()];
+    stage.client(request());
     assert_eq!(stage.server([parsed()]), ["parsed"]);
     assert!(stage.server([stale_plan(), ready('I')]).is_empty());
     assert!(stage.relay.take_repeat());
-    let sent = stage.client(unit());
+    let sent = stage.client(request());
     assert!(sent[0].starts_with("Parse s"), "{sent:?}");
     let got = stage.server([parsed(), bound(), complete("SELECT 0"), ready('I')]);
     assert_eq!(got, ["bound", "SELECT 0", "ready I"]);
@@ -96,7 +96,7 @@ fn a_client_that_has_seen_part_of_an_answer_is_told() {
 }
 
 #[test]
-fn a_client_that_has_said_more_than_the_unit_is_told() {
+fn a_client_that_has_said_more_than_the_request_is_told() {
     let mut stage = prepared();
     stage.client([bind("a")]);
     stage.relay.goes_on();
@@ -121,7 +121,7 @@ fn a_statement_that_is_executed_by_name_is_carried_out_again() {
 }
 
 #[test]
-fn a_unit_that_was_begun_by_paceline_is_not_carried_out_again() {
+fn a_request_that_was_begun_by_paceline_is_not_carried_out_again() {
     let mut stage = Stage::wrapped(Wrap::Begin);
     stage.relay.can_be_repeated();
     stage.client([parse("", "SELECT * FROM t"), bind(""), execute(), sync()]);

@@ -35,14 +35,14 @@ fn a_transaction_forgets_what_others_have_drawn_before_it_begins() {
 }
 
 #[test]
-fn it_is_forgotten_in_front_of_a_unit_of_messages_once() {
+fn it_is_forgotten_in_front_of_a_request_of_messages_once() {
     let mut stage = stage();
-    let unit = [parse("", "SELECT f()"), bind(""), execute(), sync()];
-    let sent = stage.client(unit.clone());
+    let request = [parse("", "SELECT f()"), bind(""), execute(), sync()];
+    let sent = stage.client(request.clone());
     assert_eq!(sent[..2], [DISCARD, "Parse unnamed: SELECT f()"]);
     stage.server([complete("DISCARD SEQUENCES"), ready('I')]);
     stage.server([parsed(), bound(), complete("SELECT 1"), ready('I')]);
-    assert_eq!(stage.client(unit)[0], "Parse unnamed: SELECT f()");
+    assert_eq!(stage.client(request)[0], "Parse unnamed: SELECT f()");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn what_reads_nothing_is_not_held_up() {
         stage.server([complete("x"), ready('I')]);
     }
     // It has been analysed.
-    stage.relay.first_unit_uses(SequenceUse::DRAWS);
+    stage.relay.first_request_uses(SequenceUse::DRAWS);
     let sql = "INSERT INTO t VALUES (1)";
     assert_eq!(stage.client([query(sql)]), [format!("Query {sql}")]);
     assert_eq!(stage.server.sequences, SequenceState::Mixed);

@@ -321,7 +321,7 @@ fn a_setting_that_is_reset_many_times_is_given_back_once() {
     for _ in 0..1_000 {
         stage.server_bytes(&answer);
     }
-    assert_eq!(stage.relay.unit.taken_away.len(), 1);
+    assert_eq!(stage.relay.request.taken_away.len(), 1);
     stage.server([ready('I')]);
     assert_eq!(stage.own(), ["Query SET search_path TO a; "]);
 }
