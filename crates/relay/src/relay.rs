@@ -45,7 +45,7 @@ pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::{Hints, PinReason};
 use paceline_wire::backend::Status;
 pub use server_messages::MESSAGES_MAX;
-use state::{Body, Pooling};
+use state::{Body, Extended, Pooling};
 pub use state::{RelayContext, RelayState, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
@@ -82,7 +82,8 @@ impl RelayState {
     /// The client has begun a request, and is in no transaction block: [`RelayState::begin_mid_request`] makes it one.
     pub fn is_mid_request(&self) -> bool {
         let alone = self.status == Status::Idle && self.wrap == Wrap::No;
-        alone && self.mid_request && !self.skipping && !self.copy_in && !self.request.may_have_begun
+        let open = matches!(self.extended, Extended::Open | Extended::Describing);
+        alone && open && !self.copy_in && !self.request.may_have_begun
     }
 
     /// The request that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
@@ -144,15 +145,14 @@ impl RelayState {
     pub fn is_quiet(&self) -> bool {
         self.expect.is_empty()
             && !self.copy_in
-            && !self.mid_request
-            && !self.skipping
+            && self.extended == Extended::No
             && self.body == Body::Forward(0)
     }
 
     /// The client has more to say before anything can happen: between the requests of a transaction, in COPY IN, in a
     /// request that is relayed as it arrives.
     pub fn awaits_client(&self) -> bool {
-        self.copy_in || (!self.describing && !self.expect.owe_boundary())
+        self.copy_in || (!self.is_describing() && !self.expect.owe_boundary())
     }
 
     /// The transaction status.

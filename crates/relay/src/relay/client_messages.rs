@@ -4,7 +4,7 @@ use super::expect::{Described, Expect, Says};
 use super::listening::list_of_channels;
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
-use super::state::{RelayContext, RelayState};
+use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::Known;
 use super::statements_by_name::in_its_place;
 use crate::analysis::Analysis;
@@ -31,21 +31,20 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<(), NotYet> {
-        if self.describing {
+        if self.is_describing() {
             return Err(NotYet::Describing);
         }
-        if std::mem::take(&mut self.skipping) && frame.tag != tag::SYNC {
-            self.skipping = true;
+        if self.extended == Extended::Skipping && frame.tag != tag::SYNC {
             return Ok(());
         }
         match frame.tag {
-            tag::SYNC | tag::FUNCTION_CALL => self.mid_request = false,
+            tag::SYNC | tag::FUNCTION_CALL => self.extended = Extended::No,
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
-                if !self.mid_request =>
+                if self.extended == Extended::No =>
             {
                 self.begins_messages(context, out);
                 self.message_shows_idle_timeout(frame, context, out)?;
-                self.mid_request = true;
+                self.extended = Extended::Open;
             }
             _ => {}
         }
@@ -55,7 +54,7 @@ impl RelayState {
         match frame.tag {
             tag::QUERY => {
                 self.query(frame, context, out)?;
-                self.mid_request = false;
+                self.extended = Extended::No;
             }
             // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
             tag::PARSE => match Parse::read(frame.body()) {

@@ -5,7 +5,7 @@
 use super::expect::{Described, Expect};
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
-use super::state::{RelayContext, RelayState};
+use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::Known;
 use crate::analysis::Shape;
 use crate::server::StatementKey;
@@ -62,7 +62,7 @@ impl RelayState {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
                 self.expect.push_back(Expect::Shape { key: known.key });
-                self.describing = true;
+                self.extended = Extended::Describing;
                 return Err(NotYet::Describing);
             }
         }
@@ -71,7 +71,7 @@ impl RelayState {
 
     /// The server describes a statement; until then it gets nothing more of the client.
     pub fn is_describing(&self) -> bool {
-        self.describing
+        self.extended == Extended::Describing
     }
 
     /// The server has described the statement.
@@ -81,7 +81,9 @@ impl RelayState {
             context.server.has_shape(key, shape);
             self.just_described = Some(shape);
         }
-        self.describing = false;
+        if self.is_describing() {
+            self.extended = Extended::Open;
+        }
     }
 
     /// The server has described the parameters of the statement.

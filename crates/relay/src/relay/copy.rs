@@ -1,7 +1,7 @@
 //! COPY FROM STDIN (chapter "COPY Operations"): while it lasts the server skips every Sync that it reads.
 
 use super::expect::Expect;
-use super::state::{RelayContext, RelayState};
+use super::state::{Extended, RelayContext, RelayState};
 
 impl RelayState {
     /// The server reads CopyData now: it has skipped or will skip Syncs up to the end of the copy.
@@ -11,7 +11,11 @@ impl RelayState {
         self.sync_in_copy |= begun.skips_sync;
         if let Some(Expect::Execute { .. }) = self.expect.front() {
             // The Sync that ends the request is still to come.
-            self.mid_request = !self.expect.owe_sync();
+            self.extended = match (self.expect.owe_sync(), self.extended) {
+                (_, before @ (Extended::Describing | Extended::Skipping)) => before,
+                (true, _) => Extended::No,
+                (false, _) => Extended::Open,
+            };
         }
     }
 
@@ -24,7 +28,7 @@ impl RelayState {
 
     /// The server became ready without having been asked: by a Sync that a copy was to skip. It listens again.
     pub(super) fn answered_unasked(&mut self, context: &mut RelayContext<'_>) {
-        (self.skipping, self.mid_request) = (false, false);
+        self.extended = Extended::No;
         // What else it may say that nobody expects is for no other client.
         context.server.must_close = true;
     }

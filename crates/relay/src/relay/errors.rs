@@ -1,7 +1,7 @@
 //! Errors of the server: what they undo, and the text in which they reach the client.
 
 use super::expect::Expect;
-use super::state::{Ending, Pass, RelayContext, RelayState};
+use super::state::{Ending, Extended, Pass, RelayContext, RelayState};
 use super::statement_names::TAKEN;
 use crate::errors::is_stale_plan;
 use crate::server::NAME_PREFIX;
@@ -103,7 +103,9 @@ impl RelayState {
     pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {
         self.saw_error = true;
         self.request.failed = true;
-        self.describing = false;
+        if self.is_describing() {
+            self.extended = Extended::Open;
+        }
         self.just_described = None;
         if self.expect.front().is_some_and(|e| !e.is_boundary()) {
             self.skip_to_sync(context);
@@ -129,7 +131,9 @@ impl RelayState {
         {
             undone.extend(self.expect.pop_front());
         }
-        self.skipping = self.expect.is_empty();
+        if self.expect.is_empty() {
+            self.extended = Extended::Skipping;
+        }
         self.request.rolls_back |= undone.iter().any(Expect::rolls_back);
         undone.into_iter().rev().for_each(|e| take_back(e, context));
     }

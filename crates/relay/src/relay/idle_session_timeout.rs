@@ -1,7 +1,7 @@
 //! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
 //! shown its own value: that is in force on the server as long as the client's transaction lasts.
 
-use super::state::{InForce, RelayContext, RelayState};
+use super::state::{Extended, InForce, RelayContext, RelayState};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
 use crate::template::{Template, Unparsed};
 use bytes::BytesMut;
@@ -30,9 +30,9 @@ impl RelayState {
             return;
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
-        match self.mid_request {
-            true => self.own_mid_request(&sql, out),
-            false => self.own_query(&sql, context, out),
+        match self.extended {
+            Extended::No => self.own_query(&sql, context, out),
+            _ => self.own_mid_request(&sql, out),
         }
         self.idle_timeout = InForce::Yes;
     }

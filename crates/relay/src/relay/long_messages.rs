@@ -3,7 +3,7 @@
 use super::expect::Expect;
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
-use super::state::{RelayContext, RelayState};
+use super::state::{Extended, RelayContext, RelayState};
 use crate::session::Session;
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
@@ -22,18 +22,18 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<bool, NotYet> {
-        if self.describing {
+        if self.is_describing() {
             return Err(NotYet::Describing);
         }
-        if self.skipping {
+        if self.extended == Extended::Skipping {
             return Ok(false);
         }
         match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
-                if !self.mid_request {
+                if self.extended == Extended::No {
                     self.begins_messages(context, out);
                     self.message_shows_idle_timeout(head, context, out)?;
-                    self.mid_request = true;
+                    self.extended = Extended::Open;
                 }
                 if self.is_session_pooling() {
                     self.note_bind(&bind, &[], context);
@@ -54,7 +54,7 @@ impl RelayState {
                 self.expect.push_back(expect);
             }
             _ => {
-                self.mid_request = false;
+                self.extended = Extended::No;
                 self.close_unnamed(context);
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;

@@ -62,10 +62,7 @@ pub struct RelayState {
     pub(super) copy_in: bool,
     /// The copy under way has a Sync in it: the server skips it if it reads it before the copy ends, else it answers it.
     pub(super) sync_in_copy: bool,
-    /// The client's request has begun and not ended: the server keeps its implicit transaction open.
-    pub(super) mid_request: bool,
-    /// After an error the server skips what the client says, up to its next Sync.
-    pub(super) skipping: bool,
+    pub(super) extended: Extended,
     /// Rest of a message from the server whose body nobody inspects.
     pub(super) body: Body,
     /// What the request under way has shown so far.
@@ -98,8 +95,6 @@ pub struct RelayState {
     pub(super) idle_timeout: InForce,
     /// See [`RelayState::first_request_describes`].
     pub(super) first_describes: bool,
-    /// A statement is being described, whose columns the client knows.
-    pub(super) describing: bool,
     /// Its columns, for the message that comes again.
     pub(super) just_described: Option<Shape>,
     /// May the relay's first request be carried out once more?
@@ -124,6 +119,20 @@ pub struct RelayState {
     pub(super) listens: Listens,
     /// What the messages of the server have cost in the call under way, in messages.
     pub(super) work: usize,
+}
+
+/// Whether the client has sent a part of a request by the extended protocol, and not its `Sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extended {
+    /// The client has sent none.
+    No,
+    /// The server keeps the implicit transaction of the request open.
+    Open,
+    /// As `Open`. Before the relay accepts the client's next message, the server describes a statement whose columns the client
+    /// knows.
+    Describing,
+    /// The server has reported an error and skips messages up to the client's `Sync`.
+    Skipping,
 }
 
 /// `pool_mode` of the client.
@@ -259,8 +268,7 @@ impl RelayState {
             status_before: Status::Idle,
             copy_in: false,
             sync_in_copy: false,
-            mid_request: false,
-            skipping: false,
+            extended: Extended::No,
             body: Body::Forward(0),
             request: RequestProgress::default(),
             portals: HashMap::new(),
@@ -275,7 +283,6 @@ impl RelayState {
             touched: Vec::new(),
             asked: Vec::new(),
             resets_all: false,
-            describing: false,
             just_described: None,
             idle_timeout: InForce::Off,
             first_describes: false,
