@@ -195,7 +195,7 @@ impl RelayState {
         let (changes, by_name) = (changes.into(), false);
         self.expect.push_back(if gives_names {
             frontend::write_sync(out);
-            Expect::Then {
+            Expect::SyncBeforeQuery {
                 query: behind,
                 changes,
                 hints,
@@ -350,7 +350,7 @@ impl RelayState {
                 self.repeat.renews();
                 let undo = Some(context.session.close(name));
                 let says = Says::Closed;
-                self.expect.push_back(Expect::Done { undo, says });
+                self.expect.push_back(Expect::AnsweredHere { undo, says });
             }
         }
     }

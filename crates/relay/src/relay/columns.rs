@@ -61,7 +61,8 @@ impl RelayState {
             None => {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
-                self.expect.push_back(Expect::Shape { key: known.key });
+                self.expect
+                    .push_back(Expect::OwnDescribe { key: known.key });
                 self.extended = Extended::Describing;
                 return Err(NotYet::Describing);
             }
@@ -76,7 +77,7 @@ impl RelayState {
 
     /// The server has described the statement.
     pub(super) fn shape_is(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
-        if let Some(Expect::Shape { key }) = self.expect.pop_front() {
+        if let Some(Expect::OwnDescribe { key }) = self.expect.pop_front() {
             let shape = read_shape(frame);
             context.server.has_shape(key, shape);
             self.just_described = Some(shape);
@@ -88,7 +89,7 @@ impl RelayState {
 
     /// The server has described the parameters of the statement.
     pub(super) fn types_are(&self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
-        if let Some(Expect::Shape { key }) = self.expect.front() {
+        if let Some(Expect::OwnDescribe { key }) = self.expect.front() {
             context.server.has_types(*key, frame.body());
         }
     }

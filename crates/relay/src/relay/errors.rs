@@ -20,12 +20,12 @@ impl RelayState {
             self.fatal = true;
             return Pass::Forward;
         }
-        if let Some(Expect::Asking(question)) = self.expect.front_mut() {
+        if let Some(Expect::OwnSessionQuery(question)) = self.expect.front_mut() {
             let question = std::mem::take(question);
             self.unanswered(&question, context);
             return Pass::Swallow;
         }
-        if let Some(Expect::Discarding) = self.expect.front() {
+        if let Some(Expect::OwnDiscardSequences) = self.expect.front() {
             self.strange_numbers = true;
             return Pass::Swallow;
         }
@@ -46,9 +46,9 @@ impl RelayState {
             undo.is_refused();
             self.request.refused_name = undo.name().into();
         }
-        let ending = matches!(self.expect.front(), Some(Expect::Ending));
+        let ending = matches!(self.expect.front(), Some(Expect::OwnTransactionEnd));
         self.request.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
-        if matches!(self.expect.front(), Some(Expect::Restoring)) {
+        if matches!(self.expect.front(), Some(Expect::OwnRestore)) {
             context.server.needs_reset = true;
         }
         self.leave_behind(context);
@@ -127,7 +127,7 @@ impl RelayState {
         while self
             .expect
             .front()
-            .is_some_and(|e| !matches!(e, Expect::Sync | Expect::Then { .. }))
+            .is_some_and(|e| !matches!(e, Expect::Sync | Expect::SyncBeforeQuery { .. }))
         {
             undone.extend(self.expect.pop_front());
         }
@@ -187,7 +187,9 @@ fn take_back(expect: Expect, context: &mut RelayContext<'_>) {
             Some(key) => context.server.forget(key),
             None => context.server.unnamed = None,
         },
-        Expect::Done { undo, .. } => undo.into_iter().for_each(|undo| context.session.undo(undo)),
+        Expect::AnsweredHere { undo, .. } => {
+            undo.into_iter().for_each(|undo| context.session.undo(undo))
+        }
         Expect::OwnClose {
             closed: Some(closed),
         } => context.server.remember(closed),

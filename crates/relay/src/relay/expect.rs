@@ -35,15 +35,15 @@ pub(super) enum Expect {
     /// Paceline's own `Query`: nothing of its answer reaches the client unless it fails.
     OwnQuery,
     /// Paceline's own `Query` that forgets what others have drawn from sequences.
-    Discarding,
+    OwnDiscardSequences,
     /// Paceline's own end of a hinted transaction.
-    Ending,
+    OwnTransactionEnd,
     /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
-    Restoring,
+    OwnRestore,
     /// Paceline's own `Query` about what the session has on its server.
-    Asking(Question),
+    OwnSessionQuery(Question),
     /// The `Sync` behind what the client's `Query` needs; then that goes out.
-    Then {
+    SyncBeforeQuery {
         query: BytesMut,
         changes: Changes,
         hints: Hints,
@@ -68,7 +68,7 @@ pub(super) enum Expect {
         key: Option<StatementKey>,
     },
     /// What no server needs to do: statements that it has already, or keeps though the client does not.
-    Done {
+    AnsweredHere {
         undo: Option<Undo>,
         says: Says,
     },
@@ -86,7 +86,7 @@ pub(super) enum Expect {
     },
     Describe(Option<Described>),
     /// Paceline's own `Describe` of a statement whose columns the client knows.
-    Shape {
+    OwnDescribe {
         /// `None`: of the unnamed one.
         key: Option<StatementKey>,
     },
@@ -143,11 +143,11 @@ impl Expect {
             Self::Query { .. }
                 | Self::Deallocate
                 | Self::OwnQuery
-                | Self::Discarding
-                | Self::Ending
-                | Self::Restoring
-                | Self::Asking(_)
-                | Self::Then { .. }
+                | Self::OwnDiscardSequences
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::OwnSessionQuery(_)
+                | Self::SyncBeforeQuery { .. }
                 | Self::Refused { query: true, .. }
                 | Self::FunctionCall
                 | Self::Sync
@@ -159,13 +159,13 @@ impl Expect {
         matches!(
             self,
             Self::OwnQuery
-                | Self::Discarding
-                | Self::Ending
-                | Self::Restoring
-                | Self::Asking(_)
+                | Self::OwnDiscardSequences
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::OwnSessionQuery(_)
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
-                | Self::Shape { .. }
+                | Self::OwnDescribe { .. }
                 | Self::OwnStep
         )
     }
@@ -184,9 +184,9 @@ impl Expect {
             self,
             Self::Query { .. }
                 | Self::OwnQuery
-                | Self::Ending
-                | Self::Restoring
-                | Self::Then { .. }
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::SyncBeforeQuery { .. }
                 | Self::Execute { .. }
                 | Self::FunctionCall
         )

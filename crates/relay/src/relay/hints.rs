@@ -66,7 +66,7 @@ impl RelayState {
         };
         frontend::write_query(to_server, sql);
         context.server.unnamed = None;
-        self.expect.push_front(Expect::Ending);
+        self.expect.push_front(Expect::OwnTransactionEnd);
     }
 
     /// In place of the statement's CommandComplete.

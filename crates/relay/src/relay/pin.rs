@@ -100,7 +100,7 @@ impl RelayState {
         self.close_pending(context, to_server);
         frontend::write_query(to_server, &question.sql());
         context.server.unnamed = None;
-        self.expect.push_back(Expect::Asking(question));
+        self.expect.push_back(Expect::OwnSessionQuery(question));
     }
 
     fn question(&self, request: &RequestProgress, context: &RelayContext<'_>) -> Question {

@@ -68,7 +68,7 @@ impl RelayState {
         frontend::write_query(out, DISCARD);
         context.server.unnamed = None;
         context.server.sequences = SequenceState::Clean;
-        self.expect.push_back(Expect::Discarding);
+        self.expect.push_back(Expect::OwnDiscardSequences);
     }
 
     /// The client itself discards, if these are its changes. `alone`: nothing else is sent before the answer.

@@ -54,7 +54,7 @@ impl RelayState {
             let Some(header) = Header::read(input)? else {
                 break false;
             };
-            let seen = matches!(self.expect.front(), Some(Expect::Asking(_)));
+            let seen = matches!(self.expect.front(), Some(Expect::OwnSessionQuery(_)));
             if is_unseen(header) && !seen {
                 self.pass_held(to_client);
                 self.repeat.answered();
@@ -109,7 +109,7 @@ impl RelayState {
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
         loop {
             match self.expect.front() {
-                Some(Expect::Done { says, .. }) => {
+                Some(Expect::AnsweredHere { says, .. }) => {
                     let says = *says;
                     self.pass_held(to_client);
                     self.repeat.tell(says, to_client);
@@ -176,7 +176,7 @@ impl RelayState {
             _ => {}
         }
         let pass = match (frame.tag, self.expect.front_mut()) {
-            (tag::DATA_ROW, Some(Expect::Asking(question))) => {
+            (tag::DATA_ROW, Some(Expect::OwnSessionQuery(question))) => {
                 let question = std::mem::take(question);
                 self.answered(question, frame, context);
                 Pass::Swallow
@@ -185,10 +185,10 @@ impl RelayState {
                 _,
                 Some(
                     Expect::OwnQuery
-                    | Expect::Discarding
-                    | Expect::Ending
-                    | Expect::Restoring
-                    | Expect::Asking(_),
+                    | Expect::OwnDiscardSequences
+                    | Expect::OwnTransactionEnd
+                    | Expect::OwnRestore
+                    | Expect::OwnSessionQuery(_),
                 ),
             ) => Pass::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
@@ -225,11 +225,11 @@ impl RelayState {
                 self.expect.pop_front();
                 Pass::Swallow
             }
-            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Shape { .. })) => {
+            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
                 self.shape_is(frame, context);
                 Pass::Swallow
             }
-            (tag::PARAMETER_DESCRIPTION, Some(Expect::Shape { .. })) => {
+            (tag::PARAMETER_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
                 self.types_are(frame, context);
                 Pass::Swallow
             }
@@ -290,9 +290,9 @@ impl RelayState {
             self.answered_unasked(context);
         }
         match expected {
-            Some(Expect::OwnQuery | Expect::Discarding) => return Ok(Pass::Swallow),
-            Some(Expect::Asking(_)) => return Ok(Pass::Swallow),
-            Some(Expect::Then {
+            Some(Expect::OwnQuery | Expect::OwnDiscardSequences) => return Ok(Pass::Swallow),
+            Some(Expect::OwnSessionQuery(_)) => return Ok(Pass::Swallow),
+            Some(Expect::SyncBeforeQuery {
                 query,
                 changes,
                 hints,
@@ -313,7 +313,7 @@ impl RelayState {
             }
             _ => {}
         }
-        let ended = matches!(expected, Some(Expect::Ending));
+        let ended = matches!(expected, Some(Expect::OwnTransactionEnd));
         if !ended && let Some(ending) = self.ending() {
             self.request.ending = Some(ending);
             self.end_transaction(ending, context, to_client, to_server);
@@ -321,7 +321,7 @@ impl RelayState {
         }
         self.has_prepared(context);
         self.settle_settings(context);
-        let restored = matches!(expected, Some(Expect::Restoring));
+        let restored = matches!(expected, Some(Expect::OwnRestore));
         if !restored && self.restore(context, to_server) {
             return Ok(Pass::Swallow);
         }

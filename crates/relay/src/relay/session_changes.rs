@@ -243,7 +243,7 @@ impl RelayState {
         }
         frontend::write_query(to_server, &sql);
         context.server.unnamed = None;
-        self.expect.push_front(Expect::Restoring);
+        self.expect.push_front(Expect::OwnRestore);
         true
     }
 
@@ -285,7 +285,7 @@ impl RelayState {
             .insert(name.to_owned(), value.to_owned());
         if matches!(
             self.expect.front(),
-            Some(Expect::OwnQuery | Expect::Discarding | Expect::Asking(_))
+            Some(Expect::OwnQuery | Expect::OwnDiscardSequences | Expect::OwnSessionQuery(_))
         ) {
             return Pass::Swallow;
         }

@@ -201,7 +201,7 @@ impl RelayState {
             });
         } else {
             frontend::write_sync(out);
-            self.expect.push_back(Expect::Then {
+            self.expect.push_back(Expect::SyncBeforeQuery {
                 query,
                 changes: changes.into(),
                 hints,
@@ -296,7 +296,7 @@ impl RelayState {
             {
                 let undo = Some(context.session.close(name.as_bytes()));
                 let says = Says::Deallocated;
-                self.expect.push_back(Expect::Done { undo, says });
+                self.expect.push_back(Expect::AnsweredHere { undo, says });
                 true
             }
             [SessionChange::DeallocateAll]
@@ -304,7 +304,7 @@ impl RelayState {
             {
                 self.close_named(context);
                 let (undo, says) = (None, Says::DeallocatedAll);
-                self.expect.push_back(Expect::Done { undo, says });
+                self.expect.push_back(Expect::AnsweredHere { undo, says });
                 true
             }
             _ => false,
@@ -340,7 +340,7 @@ impl RelayState {
     pub(super) fn closes(&mut self, undo: Undo) {
         let undo = Some(undo);
         let says = Says::Nothing;
-        self.expect.push_back(Expect::Done { undo, says });
+        self.expect.push_back(Expect::AnsweredHere { undo, says });
     }
 
     /// A portal was sent that drops all statements: those that are prepared behind it are not meant.
