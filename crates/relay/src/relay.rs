@@ -131,7 +131,7 @@ impl RelayState {
     pub fn is_over(&self) -> bool {
         self.is_idle()
             && self.pinned_for.is_empty()
-            && self.asked.is_empty()
+            && self.to_query.is_empty()
             && !self.is_session_pooling()
             && !self.awaits_notifications()
     }

@@ -1,6 +1,6 @@
 //! From the client to the server.
 
-use super::expect::{Described, Expect, Says};
+use super::expect::{Described, Expect, StatementReply};
 use super::listening::list_of_channels;
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
@@ -241,7 +241,7 @@ impl RelayState {
             ..parse
         };
         if !parse.name.is_empty() {
-            self.parse_named(parse, &template, Says::Parsed, context, out);
+            self.parse_named(parse, &template, StatementReply::Parsed, context, out);
             return Ok(());
         }
         let outgoing = self.outgoing(&template, context, out);
@@ -285,7 +285,7 @@ impl RelayState {
         self.expect.push_back(Expect::Parse {
             key: None,
             undo,
-            says: Says::Parsed,
+            reply: StatementReply::Parsed,
         });
     }
 
@@ -349,8 +349,8 @@ impl RelayState {
             Target::Statement(name) => {
                 self.repeat.renews();
                 let undo = Some(context.session.close(name));
-                let says = Says::Closed;
-                self.expect.push_back(Expect::AnsweredHere { undo, says });
+                let reply = StatementReply::Closed;
+                self.expect.push_back(Expect::AnsweredHere { undo, reply });
             }
         }
     }

@@ -20,9 +20,9 @@ impl RelayState {
             self.fatal = true;
             return Pass::Forward;
         }
-        if let Some(Expect::OwnSessionQuery(question)) = self.expect.front_mut() {
-            let question = std::mem::take(question);
-            self.unanswered(&question, context);
+        if let Some(Expect::OwnSessionQuery(query)) = self.expect.front_mut() {
+            let query = std::mem::take(query);
+            self.session_query_failed(&query, context);
             return Pass::Swallow;
         }
         if let Some(Expect::OwnDiscardSequences) = self.expect.front() {

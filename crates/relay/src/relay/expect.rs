@@ -1,12 +1,11 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
 use super::refusal::Refusal;
-use super::session_query::Question;
 use super::text_changes::Changes;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
-use paceline_sql::{Hints, SessionChange};
+use paceline_sql::{Hints, PinReason, SessionChange};
 use paceline_wire::backend::{self, tag};
 use paceline_wire::frame;
 
@@ -18,6 +17,13 @@ pub(super) struct Described {
     pub(super) parse: u64,
     /// `None`: it is the unnamed statement.
     pub(super) key: Option<StatementKey>,
+}
+
+/// What a server is asked about the session on it.
+#[derive(Debug, Default)]
+pub(super) struct SessionQuery {
+    pub(super) kinds: Vec<PinReason>,
+    pub(super) settings: Vec<String>,
 }
 
 /// An answer that is due.
@@ -41,7 +47,7 @@ pub(super) enum Expect {
     /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
     OwnRestore,
     /// Paceline's own `Query` about what the session has on its server.
-    OwnSessionQuery(Question),
+    OwnSessionQuery(SessionQuery),
     /// The `Sync` behind what the client's `Query` needs; then that goes out.
     SyncBeforeQuery {
         query: BytesMut,
@@ -59,7 +65,7 @@ pub(super) enum Expect {
     Parse {
         key: Option<StatementKey>,
         undo: Undo,
-        says: Says,
+        reply: StatementReply,
     },
     /// A `Bind` or `Execute` that the client knows nothing of.
     OwnStep,
@@ -70,7 +76,7 @@ pub(super) enum Expect {
     /// What no server needs to do: statements that it has already, or keeps though the client does not.
     AnsweredHere {
         undo: Option<Undo>,
-        says: Says,
+        reply: StatementReply,
     },
     /// A `Close` that the client knows nothing of.
     OwnClose {
@@ -102,7 +108,7 @@ pub(super) enum Expect {
 
 /// How the client is told that its wish about a statement's name was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum StatementReply {
     /// `ParseComplete`
     Parsed,
     /// `CloseComplete`
@@ -117,7 +123,7 @@ pub(super) enum Says {
     Nothing,
 }
 
-impl Says {
+impl StatementReply {
     pub(super) fn write(self, out: &mut BytesMut) {
         match self {
             Self::Parsed => frame::write_empty(out, tag::PARSE_COMPLETE),

@@ -1,4 +1,4 @@
-//! The queue of expectations. A client can make it long, by a pipeline without a Sync: no question about it as a whole walks
+//! The queue of expectations. A client can make it long, by a pipeline without a Sync: no query about it as a whole walks
 //! through it, and what walks takes off what it has passed.
 
 use super::expect::Expect;

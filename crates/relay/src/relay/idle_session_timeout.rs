@@ -96,7 +96,7 @@ impl RelayState {
         let unread = context.session.settings.idle_session_timeout() == IdleTimeout::Unread;
         let shown = std::mem::take(&mut self.idle_timeout) != InForce::Off;
         if unread && !self.is_session_pooling() {
-            super::session_changes::asks(&mut self.asked, IDLE_SESSION_TIMEOUT);
+            super::session_changes::add_to_query(&mut self.to_query, IDLE_SESSION_TIMEOUT);
         } else if shown && !unread {
             self.own_query(
                 &format!("SET {IDLE_SESSION_TIMEOUT} TO 0"),

@@ -1,6 +1,6 @@
 //! Whether the first request of a relay is carried out once more.
 
-use super::expect::{Expect, Says};
+use super::expect::{Expect, StatementReply};
 use super::state::RelayState;
 use bytes::BytesMut;
 use paceline_wire::backend::{Status, tag};
@@ -23,19 +23,19 @@ pub(super) enum Repeat {
 
 impl Repeat {
     /// The client is told what became of a name.
-    pub(super) fn tell(&mut self, says: Says, to_client: &mut BytesMut) {
+    pub(super) fn tell(&mut self, reply: StatementReply, to_client: &mut BytesMut) {
         match self {
             Self::Again {
                 mute: mute @ 1.., ..
-            } if says.is_preliminary() => {
+            } if reply.is_preliminary() => {
                 *mute -= 1;
                 return;
             }
-            Self::Open { told } if says.is_preliminary() => *told += 1,
+            Self::Open { told } if reply.is_preliminary() => *told += 1,
             Self::Open { .. } => *self = Self::No,
             _ => {}
         }
-        says.write(to_client);
+        reply.write(to_client);
     }
 
     /// A message of this kind goes to the client.

@@ -109,10 +109,10 @@ impl RelayState {
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
         loop {
             match self.expect.front() {
-                Some(Expect::AnsweredHere { says, .. }) => {
-                    let says = *says;
+                Some(Expect::AnsweredHere { reply, .. }) => {
+                    let reply = *reply;
                     self.pass_held(to_client);
-                    self.repeat.tell(says, to_client);
+                    self.repeat.tell(reply, to_client);
                 }
                 // Of a copy that did not begin: the server skips it.
                 Some(Expect::CopyEnd) => {}
@@ -176,9 +176,9 @@ impl RelayState {
             _ => {}
         }
         let pass = match (frame.tag, self.expect.front_mut()) {
-            (tag::DATA_ROW, Some(Expect::OwnSessionQuery(question))) => {
-                let question = std::mem::take(question);
-                self.answered(question, frame, context);
+            (tag::DATA_ROW, Some(Expect::OwnSessionQuery(query))) => {
+                let query = std::mem::take(query);
+                self.session_query_answered(query, frame, context);
                 Pass::Swallow
             }
             (
@@ -197,24 +197,24 @@ impl RelayState {
             }
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
                 let own = front.is_own();
-                let mut says = None;
+                let mut reply = None;
                 if let Expect::Parse {
                     key,
                     undo,
-                    says: how,
+                    reply: how,
                 } = front
                 {
                     self.accepted.extend(*key);
                     context
                         .session
                         .is_analysed(undo, context.templates.new_id());
-                    says = Some(*how);
+                    reply = Some(*how);
                 }
                 self.expect.pop_front();
-                match says {
-                    Some(says) => {
+                match reply {
+                    Some(reply) => {
                         self.pass_held(to_client);
-                        self.repeat.tell(says, to_client);
+                        self.repeat.tell(reply, to_client);
                     }
                     None if own => {}
                     None => return Ok(Pass::Forward),

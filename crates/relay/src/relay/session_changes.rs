@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::retry::Repeat;
-use super::state::{Pass, RelayContext, RelayState, RequestProgress, Unseen};
+use super::state::{Pass, RelayContext, RelayState, RequestProgress, Untracked};
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 const PORTALS_KEPT_MAX: usize = 64;
 
 /// The server is to be asked what this setting has become.
-pub(super) fn asks(asked: &mut Vec<String>, name: &str) {
-    if !asked.iter().any(|known| known == name) {
-        asked.push(name.to_owned());
+pub(super) fn add_to_query(to_query: &mut Vec<String>, name: &str) {
+    if !to_query.iter().any(|known| known == name) {
+        to_query.push(name.to_owned());
     }
 }
 
@@ -94,7 +94,7 @@ impl RelayState {
             SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
             SessionChange::Listening(listening) => self.has_listened(listening, context, to_client),
             SessionChange::MayUnpin => self.request.may_unpin = true,
-            SessionChange::Taint | SessionChange::Called => self.goes_unseen(change, context),
+            SessionChange::Taint | SessionChange::Called => self.note_untracked(change, context),
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
                 if self.is_session_pooling() {
@@ -125,17 +125,17 @@ impl RelayState {
             }
             // Noted when it was sent.
             SessionChange::DiscardSequences => {}
-            SessionChange::SetUnknown { name } => asks(&mut self.asked, name),
+            SessionChange::SetUnknown { name } => add_to_query(&mut self.to_query, name),
             SessionChange::SetTo(_) | SessionChange::Next => {}
         }
     }
 
-    fn goes_unseen(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+    fn note_untracked(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
         context.server.unknown_prepared |= *change == SessionChange::Taint;
-        self.unseen = self.unseen.max(match change {
-            SessionChange::Taint => Unseen::Anything,
-            _ => Unseen::Called,
+        self.untracked = self.untracked.max(match change {
+            SessionChange::Taint => Untracked::Anything,
+            _ => Untracked::Called,
         });
     }
 
@@ -151,7 +151,7 @@ impl RelayState {
         }
         if changes_encoding(change) {
             for name in session.settings.encoded() {
-                asks(&mut self.asked, name);
+                add_to_query(&mut self.to_query, name);
             }
         }
         // The server went back to its own default, not to the client's.
@@ -205,7 +205,9 @@ impl RelayState {
                         self.pin(reason);
                     }
                 }
-                SessionChange::Taint | SessionChange::Called => self.goes_unseen(&change, context),
+                SessionChange::Taint | SessionChange::Called => {
+                    self.note_untracked(&change, context)
+                }
                 SessionChange::DiscardAll | SessionChange::DiscardSequences => {
                     context.server.sequences = SequenceState::Mixed;
                 }
@@ -266,8 +268,8 @@ impl RelayState {
         self.follow_reported(context);
         self.unpin_settings(&request);
         self.turn_off_idle_timeout(context, to_server);
-        self.ask(&request, context, to_server);
-        self.unseen = Unseen::Nothing;
+        self.query_session(&request, context, to_server);
+        self.untracked = Untracked::Nothing;
     }
 
     /// The server reports a setting.
@@ -314,7 +316,7 @@ impl RelayState {
             let is_set = context.session.settings.sql_of(&name).is_some();
             if let Some(value) = context.server.reports(&name).filter(|_| is_set) {
                 let sql = set_config_sql(&name, value);
-                context.set_unseen(&SessionChange::Set { name, sql });
+                context.set_untracked(&SessionChange::Set { name, sql });
             }
         }
     }
@@ -326,7 +328,7 @@ impl RelayState {
             self.pinned_for
                 .retain(|reason| *reason != PinReason::Setting);
             for name in IDENTITY {
-                asks(&mut self.asked, name);
+                add_to_query(&mut self.to_query, name);
             }
         }
     }
@@ -335,10 +337,10 @@ impl RelayState {
     fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
         for (name, before) in std::mem::take(&mut self.reported) {
             let now = context.server.reported.get(&name).cloned();
-            let is_set = self.unseen != Unseen::Nothing && !is_no_setting(&name);
+            let is_set = self.untracked != Untracked::Nothing && !is_no_setting(&name);
             if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
                 let name = name.to_ascii_lowercase();
-                context.set_unseen(&SessionChange::Set {
+                context.set_untracked(&SessionChange::Set {
                     sql: set_config_sql(&name, &now),
                     name,
                 });
@@ -364,7 +366,7 @@ impl RelayContext<'_> {
     }
 
     /// A setting whose change the text did not tell.
-    pub(super) fn set_unseen(&mut self, change: &SessionChange) {
+    pub(super) fn set_untracked(&mut self, change: &SessionChange) {
         let session = &self.session;
         let settings = self.book.after(&session.settings, &session.base, change);
         self.put_in_force(Some(settings));
@@ -415,13 +417,13 @@ impl RelayContext<'_> {
             // One that only its server has, or none.
             return vec![Taint];
         };
-        let mut says = self.what_it_says(target);
+        let mut changes = self.what_it_says(target);
         let is_plain = |change: &SessionChange| matches!(change, Called | Pin(_) | Taint);
-        if !says.iter().all(is_plain) {
-            says.retain(is_plain);
-            says.extend([Taint, Pin(PinReason::Setting)]);
+        if !changes.iter().all(is_plain) {
+            changes.retain(is_plain);
+            changes.extend([Taint, Pin(PinReason::Setting)]);
         }
-        says
+        changes
     }
 
     /// What a statement changes by its own text.

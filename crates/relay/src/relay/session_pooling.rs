@@ -2,7 +2,7 @@
 //! there, and its messages about them pass as they came. What is noted of them is only what their execution may change.
 
 use super::expect::Expect;
-use super::expect::Says;
+use super::expect::StatementReply;
 use super::state::{RelayContext, RelayState};
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
@@ -66,8 +66,8 @@ impl RelayState {
             }
             _ => out.put_slice(frame.bytes),
         }
-        let (key, says) = (None, Says::Parsed);
-        self.expect.push_back(Expect::Parse { key, undo, says });
+        let (key, reply) = (None, StatementReply::Parsed);
+        self.expect.push_back(Expect::Parse { key, undo, reply });
         Ok(())
     }
 

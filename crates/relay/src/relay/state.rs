@@ -82,13 +82,13 @@ pub struct RelayState {
     /// What the client was warned of.
     pub(super) warned: Vec<PinReason>,
     /// What may have changed the session since it was idle, unseen.
-    pub(super) unseen: Unseen,
+    pub(super) untracked: Untracked,
     /// Settings that the server has reported since the session was idle, as they were before.
     pub(super) reported: BTreeMap<String, Option<String>>,
     /// Settings that the text has set since the session was idle.
     pub(super) touched: Vec<String>,
     /// Settings that the server is to be asked for when the session is idle.
-    pub(super) asked: Vec<String>,
+    pub(super) to_query: Vec<String>,
     /// `RESET ALL` has been carried out since the session was idle.
     pub(super) resets_all: bool,
     /// `idle_session_timeout`.
@@ -195,7 +195,7 @@ pub(super) enum Ending {
 
 /// What may have changed the session since it was idle, without the text telling how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unseen {
+pub(super) enum Untracked {
     /// Nothing.
     #[default]
     Nothing,
@@ -278,10 +278,10 @@ impl RelayState {
             pooling: Pooling::Transaction,
             prepares: false,
             warned: Vec::new(),
-            unseen: Unseen::default(),
+            untracked: Untracked::default(),
             reported: BTreeMap::new(),
             touched: Vec::new(),
-            asked: Vec::new(),
+            to_query: Vec::new(),
             resets_all: false,
             just_described: None,
             idle_timeout: InForce::Off,

@@ -2,7 +2,7 @@
 //! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
 
 use super::error_position::Moved;
-use super::expect::{Expect, Says};
+use super::expect::{Expect, StatementReply};
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::SessionStateMode;
@@ -46,7 +46,7 @@ impl RelayState {
         })
     }
 
-    /// A text must find statements under the names that it says: those that move go to the server under the client's own names, and
+    /// A text must find statements under the names that it reply: those that move go to the server under the client's own names, and
     /// keep it until they are deallocated, as those that never move. (If state must not keep a server, the text finds none.)
     pub(super) fn give_own_names(
         &mut self,
@@ -114,7 +114,7 @@ impl RelayState {
             text: text.as_bytes(),
             types: &declared,
         };
-        self.parse_named(parse, &prepared, Says::Prepared, context, out);
+        self.parse_named(parse, &prepared, StatementReply::Prepared, context, out);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl RelayState {
         &mut self,
         parse: Parse<'_>,
         template: &Arc<Template>,
-        says: Says,
+        reply: StatementReply,
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
@@ -152,7 +152,7 @@ impl RelayState {
             .write(out);
             context.server.unnamed = None;
             let key = None;
-            return self.expect.push_back(Expect::Parse { key, undo, says });
+            return self.expect.push_back(Expect::Parse { key, undo, reply });
         }
         let ensured = context.server.parse((&*outgoing).into(), now, out);
         let closed = ensured.closed.map(|closed| Expect::OwnClose {
@@ -160,7 +160,7 @@ impl RelayState {
         });
         self.expect.extend(closed);
         let key = Some(ensured.key);
-        self.expect.push_back(Expect::Parse { key, undo, says });
+        self.expect.push_back(Expect::Parse { key, undo, reply });
     }
 
     fn execute_by_name(
@@ -295,16 +295,16 @@ impl RelayState {
                 if context.session.statement(name.as_bytes()).is_some() =>
             {
                 let undo = Some(context.session.close(name.as_bytes()));
-                let says = Says::Deallocated;
-                self.expect.push_back(Expect::AnsweredHere { undo, says });
+                let reply = StatementReply::Deallocated;
+                self.expect.push_back(Expect::AnsweredHere { undo, reply });
                 true
             }
             [SessionChange::DeallocateAll]
                 if !self.has_own_names() && !context.server.unknown_prepared =>
             {
                 self.close_named(context);
-                let (undo, says) = (None, Says::DeallocatedAll);
-                self.expect.push_back(Expect::AnsweredHere { undo, says });
+                let (undo, reply) = (None, StatementReply::DeallocatedAll);
+                self.expect.push_back(Expect::AnsweredHere { undo, reply });
                 true
             }
             _ => false,
@@ -339,8 +339,8 @@ impl RelayState {
     /// The next message closes statements of the client. If the server skips it, `undo` brings them back.
     pub(super) fn closes(&mut self, undo: Undo) {
         let undo = Some(undo);
-        let says = Says::Nothing;
-        self.expect.push_back(Expect::AnsweredHere { undo, says });
+        let reply = StatementReply::Nothing;
+        self.expect.push_back(Expect::AnsweredHere { undo, reply });
     }
 
     /// A portal was sent that drops all statements: those that are prepared behind it are not meant.

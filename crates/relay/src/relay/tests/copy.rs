@@ -138,7 +138,7 @@ fn an_extended_copy_is_not_over_before_its_last_sync() {
     }
 }
 
-/// As drivers do that do not wait to be asked for the data.
+/// As drivers do that do not wait to be to_query for the data.
 #[test]
 fn copy_by_simple_query_all_in_one_go() {
     let mut stage = Stage::new();

@@ -41,7 +41,7 @@ pub(super) struct Stage {
     pub(super) book: SettingsBook,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
-    /// What the shared LISTEN was asked for, and what it answers next.
+    /// What the shared LISTEN was to_query for, and what it answers next.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
     /// Names of statements on servers, in the order in which they were seen.
@@ -179,7 +179,7 @@ impl Stage {
         taken.expect("messages that can be read")
     }
 
-    /// What Paceline itself has said to the server since it was asked last.
+    /// What Paceline itself has said to the server since it was to_query last.
     pub(super) fn own(&mut self) -> Vec<String> {
         let own = self.own.split();
         self.read_to_server(&own)

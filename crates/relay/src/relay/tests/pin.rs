@@ -14,8 +14,8 @@ fn run(stage: &mut Stage, sql: &str, command: &str) -> Vec<String> {
     stage.server([complete(command), ready('I')])
 }
 
-/// What the server says when it is asked whether it still has each kind.
-fn says(stage: &mut Stage, values: &[&str]) {
+/// What the server says when it is to_query whether it still has each kind.
+fn reply(stage: &mut Stage, values: &[&str]) {
     let got = stage.server([row(values), complete("SELECT 1"), ready('I')]);
     assert!(got.is_empty(), "{got:?}");
 }
@@ -31,13 +31,13 @@ fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
     let mut stage = Stage::new();
     assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert_eq!(stage.own(), [LISTENS]);
-    says(&mut stage, &["t"]);
+    reply(&mut stage, &["t"]);
     assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert!(stage.own().is_empty(), "nothing that could let go");
     run(&mut stage, "UNLISTEN a", "UNLISTEN");
     assert_eq!(stage.own(), [LISTENS]);
-    says(&mut stage, &["f"]);
+    reply(&mut stage, &["f"]);
     assert!(
         stage.relay.is_over() && stage.server.needs_reset,
         "to be reset"
@@ -81,10 +81,10 @@ fn what_may_let_go_is_asked_about() {
         let mut stage = Stage::new();
         run(&mut stage, keep, command);
         assert_eq!(stage.own().len(), 1, "{keep}");
-        says(&mut stage, &["t"]);
+        reply(&mut stage, &["t"]);
         run(&mut stage, free, with);
         assert_eq!(stage.own().len(), 1, "{free}");
-        says(&mut stage, &["f"]);
+        reply(&mut stage, &["f"]);
         assert!(stage.relay.is_over(), "{free}");
     }
 }
@@ -99,7 +99,7 @@ fn what_a_rollback_undoes_is_not_kept() {
     assert!(stage.own().is_empty(), "the transaction is not over");
     run(&mut stage, "ROLLBACK", "ROLLBACK");
     assert_eq!(stage.own(), [LISTENS]);
-    says(&mut stage, &["f"]);
+    reply(&mut stage, &["f"]);
     assert!(stage.relay.is_over());
 }
 
@@ -108,7 +108,7 @@ fn a_lock_is_kept_though_its_statement_failed() {
     let mut stage = Stage::new();
     stage.client([query("SELECT pg_advisory_lock(1), 1/0")]);
     stage.server([error("22012", "no"), ready('I')]);
-    says(&mut stage, &["t"]);
+    reply(&mut stage, &["t"]);
     assert_eq!(stage.relay.pinned_for(), [PinReason::AdvisoryLock]);
 }
 
@@ -117,14 +117,14 @@ fn a_text_that_may_do_anything_is_asked_about() {
     let mut stage = Stage::new();
     stage.policy.extra = vec!["search_path".to_owned()];
     run(&mut stage, "DO 'anything'", "DO");
-    let asked = stage.own().concat();
+    let to_query = stage.own().concat();
     assert_eq!(
-        asked.matches("EXISTS").count(),
+        to_query.matches("EXISTS").count(),
         PinReason::ASKED.len(),
-        "{asked}"
+        "{to_query}"
     );
-    assert!(asked.ends_with("current_setting('search_path', true)"));
-    says(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
+    assert!(to_query.ends_with("current_setting('search_path', true)"));
+    reply(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
     assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
     let sql = stage.session.settings.adopt_sql(&stage.book.none(), false);
     assert!(sql.unwrap().contains("'search_path', 'a, b'"));
@@ -229,12 +229,12 @@ fn many_rows_at_once_are_no_reason_to_ask() {
 fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
     let mut stage = Stage::new();
     run(&mut stage, "SET search_path TO app, pg_temp", "SET");
-    says(&mut stage, &["f", "f", "f", "f", "f"]);
+    reply(&mut stage, &["f", "f", "f", "f", "f"]);
     stage.ride_again();
     stage.server.needs_reset = false;
     run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
     assert!(stage.server.needs_reset, "to be reset");
-    says(&mut stage, &["t", "f", "f", "f", "f"]);
+    reply(&mut stage, &["t", "f", "f", "f", "f"]);
     assert_eq!(stage.relay.pinned_for(), [PinReason::Temporary]);
 }
 
@@ -247,7 +247,7 @@ fn a_question_that_was_not_answered_is_asked_again() {
     stage.own();
     run(&mut stage, "SELECT 1", "SELECT 1");
     assert_eq!(stage.own(), [LISTENS]);
-    says(&mut stage, &["f"]);
+    reply(&mut stage, &["f"]);
     assert!(stage.relay.is_over());
 
     let mut stage = Stage::new();
