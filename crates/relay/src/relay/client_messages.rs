@@ -5,7 +5,7 @@ use super::listening::list_of_channels;
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
 use super::state::{Extended, RelayContext, RelayState};
-use super::statement_names::Known;
+use super::statement_names::ServerStatement;
 use super::statements_by_name::in_its_place;
 use crate::analysis::Analysis;
 use crate::session::Undo;
@@ -312,7 +312,7 @@ impl RelayState {
         values: &[u8],
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
-    ) -> Result<(Known, Expect), NotYet> {
+    ) -> Result<(ServerStatement, Expect), NotYet> {
         let known = self.make_known_as_told(bind.statement, context, out)?;
         let described = known.told.is_some();
         match &known.template {
@@ -331,7 +331,7 @@ impl RelayState {
                 portal.and_then(|portal| Described::of(&portal.statement, portal.key, context))
             }
             Target::Statement(name) => {
-                let Known { name: own, key, .. } = self.make_known(name, context, out);
+                let ServerStatement { name: own, key, .. } = self.make_known(name, context, out);
                 Target::Statement(&own).write(out, tag::DESCRIBE);
                 Described::of(name, key, context)
             }

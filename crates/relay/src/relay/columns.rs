@@ -6,7 +6,7 @@ use super::expect::{Described, Expect};
 use super::not_yet::NotYet;
 use super::refusal::Refusal;
 use super::state::{Extended, RelayContext, RelayState};
-use super::statement_names::Known;
+use super::statement_names::ServerStatement;
 use crate::analysis::Shape;
 use crate::server::StatementKey;
 use bytes::BytesMut;
@@ -42,7 +42,7 @@ impl RelayState {
         name: &[u8],
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
-    ) -> Result<Known, NotYet> {
+    ) -> Result<ServerStatement, NotYet> {
         let known = self.make_known(name, context, out);
         let Some(told) = known
             .told

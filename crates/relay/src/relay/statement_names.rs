@@ -15,7 +15,7 @@ pub(super) const TAKEN: &str = "paceline_taken";
 
 /// A statement of the client, as the server knows it.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct ServerStatement {
     pub(super) name: Vec<u8>,
     /// If it is shared with other clients.
     pub(super) key: Option<StatementKey>,
@@ -25,9 +25,9 @@ pub(super) struct Known {
     pub(super) told: Option<Shape>,
 }
 
-impl Known {
+impl ServerStatement {
     /// Its effect is unknown.
-    pub(super) fn is_unread(&self) -> bool {
+    pub(super) fn is_unknown(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
     }
@@ -56,11 +56,11 @@ impl RelayState {
         name: &[u8],
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
-    ) -> Known {
+    ) -> ServerStatement {
         let Some((template, analysis)) = context.session.prepared(name) else {
-            return Known {
+            return ServerStatement {
                 name: self.unknown(name, context, out),
-                ..Known::default()
+                ..ServerStatement::default()
             };
         };
         let (template, analysis) = (Arc::clone(template), analysis.clone());
@@ -71,10 +71,10 @@ impl RelayState {
             true => template,
             false => Arc::clone(&sent),
         };
-        let mut known = Known {
+        let mut known = ServerStatement {
             template: Some(template),
             told: analysis.shape,
-            ..Known::default()
+            ..ServerStatement::default()
         };
         let select = match sent.may_be_shown() {
             true => context.answer(&sent.text),

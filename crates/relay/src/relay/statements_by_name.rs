@@ -184,7 +184,7 @@ impl RelayState {
         }
         let before = out.len();
         let known = self.make_known(name.as_bytes(), context, out);
-        if known.is_unread() {
+        if known.is_unknown() {
             changes.push(SessionChange::Taint);
         }
         context.meet_temporaries(&changes, &self.pinned_for);
@@ -259,7 +259,7 @@ impl RelayState {
         };
         let known = self.make_known(name.as_bytes(), context, out);
         let text = renamed(&template.text, at, &quoted(&known.name));
-        match known.is_unread() {
+        match known.is_unknown() {
             true => context.templates.unread(&text, &template.types),
             false => context.templates.in_place_of(template, &text),
         }

@@ -20,14 +20,14 @@ fn stored(name: &[u8]) -> &[u8] {
 /// A client's statements by its own names; the unnamed one under the empty name.
 #[derive(Debug, Default)]
 pub struct Statements {
-    by_name: HashMap<Box<[u8]>, Known>,
+    by_name: HashMap<Box<[u8]>, ClientStatement>,
     /// How many names each statement has, by its [`Template::statement_id`]. The unnamed one does not count.
     names: FxHashMap<u64, usize>,
 }
 
 /// A statement of a client.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct ClientStatement {
     template: Arc<Template>,
     analysis: Analysis,
 }
@@ -40,7 +40,7 @@ pub enum Undo {
         /// The name.
         name: Box<[u8]>,
         /// What it was.
-        previous: Option<Box<Known>>,
+        previous: Option<Box<ClientStatement>>,
         /// [`Analysis::parse`] of the statement that has the name now.
         parse: u64,
     },
@@ -70,7 +70,9 @@ impl Undo {
 impl Statements {
     /// The statement of that name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
-        self.by_name.get(stored(name)).map(|known| &known.template)
+        self.by_name
+            .get(stored(name))
+            .map(|statement| &statement.template)
     }
 
     /// Its analysis.
@@ -80,8 +82,8 @@ impl Statements {
 
     /// Both.
     pub(super) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
-        let known = self.by_name.get(stored(name))?;
-        Some((&known.template, &known.analysis))
+        let statement = self.by_name.get(stored(name))?;
+        Some((&statement.template, &statement.analysis))
     }
 
     /// The client has this statement under a name, by its [`Template::statement_id`].
@@ -115,7 +117,7 @@ impl Statements {
         analysis: Analysis,
     ) -> Undo {
         let parse = analysis.parse;
-        let statement = Known { template, analysis };
+        let statement = ClientStatement { template, analysis };
         let name = stored(name);
         Undo::Name {
             name: name.into(),
@@ -173,8 +175,8 @@ impl Statements {
     }
 
     fn analysis_of(&mut self, name: &[u8], parse: u64) -> Option<&mut Analysis> {
-        let known = self.by_name.get_mut(stored(name))?;
-        (known.analysis.parse == parse).then_some(&mut known.analysis)
+        let statement = self.by_name.get_mut(stored(name))?;
+        (statement.analysis.parse == parse).then_some(&mut statement.analysis)
     }
 
     /// The client drops all statements that have names. However many there are, it takes no longer.
@@ -199,25 +201,25 @@ impl Statements {
         }
     }
 
-    fn put(&mut self, name: Box<[u8]>, statement: Option<Known>) -> Option<Known> {
-        if name.is_empty() {
-            return match statement {
-                Some(statement) => self.by_name.insert(name, statement),
-                None => self.by_name.remove(&name),
-            };
-        }
-        if let Some(statement) = &statement {
-            *self
-                .names
-                .entry(statement.template.statement_id)
-                .or_default() += 1;
-        }
+    fn put(
+        &mut self,
+        name: Box<[u8]>,
+        statement: Option<ClientStatement>,
+    ) -> Option<ClientStatement> {
+        let (new, named) = (
+            statement.as_ref().map(|new| new.template.statement_id),
+            !name.is_empty(),
+        );
         let previous = match statement {
             Some(statement) => self.by_name.insert(name, statement),
             None => self.by_name.remove(&name),
         };
-        if let Some(previous) = &previous {
-            self.loses_name(previous.template.statement_id);
+        if named {
+            new.into_iter()
+                .for_each(|id| *self.names.entry(id).or_default() += 1);
+            if let Some(previous) = &previous {
+                self.loses_name(previous.template.statement_id);
+            }
         }
         previous
     }

@@ -24,7 +24,7 @@ const PLAIN_TEXTS_MAX: usize = 1_024;
 
 /// A template whose literals matter to what it does (a SET): it must be looked up by its whole text.
 #[derive(Debug, Clone)]
-pub(super) enum Known {
+pub(super) enum CachedTemplate {
     Template(Arc<Template>),
     ByWholeText,
 }
@@ -32,7 +32,7 @@ pub(super) enum Known {
 /// All templates of a process.
 #[derive(Debug)]
 pub struct Templates {
-    pub(super) known: Mutex<Generations<TextKey, Known>>,
+    pub(super) known: Mutex<Generations<TextKey, CachedTemplate>>,
     /// Texts that may have bare hints, without them. `None`: they have none.
     plain: Mutex<Generations<TextKey, Option<Arc<str>>>>,
     next_id: AtomicU64,
@@ -106,7 +106,7 @@ impl Templates {
         if is_bulk(text) {
             return Ok(self.create(text, types, None));
         }
-        if let Some(Known::Template(template)) = self.find(text, types) {
+        if let Some(CachedTemplate::Template(template)) = self.find(text, types) {
             return Ok(template);
         }
         match Place::of(text) {
@@ -153,12 +153,12 @@ impl Templates {
     pub fn in_place_of(&self, template: &Template, text: &str) -> Arc<Template> {
         // A client that sends this text means something else by it.
         let key = [&template.types[..], b"own"].concat();
-        if let Some(Known::Template(known)) = self.find(text, &key) {
+        if let Some(CachedTemplate::Template(known)) = self.find(text, &key) {
             return known;
         }
         let own = self.create(text, &template.types, template.statement.clone());
         if text.len() <= OWN_BYTES_MAX {
-            self.remember(text, &key, Known::Template(Arc::clone(&own)));
+            self.remember(text, &key, CachedTemplate::Template(Arc::clone(&own)));
         }
         own
     }
@@ -246,7 +246,7 @@ impl Templates {
             What::Simple => {
                 if let Some(normal) = paceline_sql::take_out_literals(text, false) {
                     let types = literal_types(&normal.literals);
-                    self.remember(&normal.text, &types, Known::ByWholeText);
+                    self.remember(&normal.text, &types, CachedTemplate::ByWholeText);
                 }
                 self.insert(text, &frontend::parameter_types(&[]), None);
             }
@@ -290,8 +290,8 @@ impl Templates {
         }
         let types = literal_types(&normal.literals);
         let template = match self.find(&normal.text, &types) {
-            Some(Known::Template(template)) => Some(template),
-            Some(Known::ByWholeText) => None,
+            Some(CachedTemplate::Template(template)) => Some(template),
+            Some(CachedTemplate::ByWholeText) => None,
             None => self.classify(text, &normal.text, &types, caller)?,
         };
         match template {
@@ -338,7 +338,7 @@ impl Templates {
             None => true,
         };
         if literals_matter {
-            self.remember(normal, types, Known::ByWholeText);
+            self.remember(normal, types, CachedTemplate::ByWholeText);
             return Ok(None);
         }
         Ok(Some(self.insert(normal, types, statement)))
@@ -357,7 +357,7 @@ impl Templates {
         })
     }
 
-    fn find(&self, text: &str, types: &[u8]) -> Option<Known> {
+    fn find(&self, text: &str, types: &[u8]) -> Option<CachedTemplate> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(text, types)
     }
@@ -386,11 +386,11 @@ impl Templates {
 
     fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let template = self.create(text, types, statement);
-        self.remember(text, types, Known::Template(Arc::clone(&template)));
+        self.remember(text, types, CachedTemplate::Template(Arc::clone(&template)));
         template
     }
 
-    pub(super) fn remember(&self, text: &str, types: &[u8], what: Known) {
+    pub(super) fn remember(&self, text: &str, types: &[u8], what: CachedTemplate) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(TextKey(text.to_owned(), types.to_vec()), what);
     }

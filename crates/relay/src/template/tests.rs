@@ -1,6 +1,6 @@
 //! Which texts share a template, and which are kept.
 
-use super::templates::Known;
+use super::templates::CachedTemplate;
 use super::*;
 
 #[test]
@@ -30,7 +30,7 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     let templates = Templates::default();
     let hot = templates.prepared("select 1", &[]).id;
     for n in 0..2 * TEMPLATES_MAX {
-        templates.remember(&format!("t{n}"), &[], Known::ByWholeText);
+        templates.remember(&format!("t{n}"), &[], CachedTemplate::ByWholeText);
         assert_eq!(templates.prepared("select 1", &[]).id, hot);
     }
     let known = templates.known.lock().unwrap();
