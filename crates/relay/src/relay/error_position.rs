@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A text went to the server with another length up to some place in it. In characters, as errors count them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moved {
+pub(super) struct TextShift {
     /// Where what is not the client's ends, on the server.
     pub(super) from: i64,
     /// Where the text ends there. An error beyond it is in the text of the statement that is executed, which is sent in its place.
@@ -13,7 +13,7 @@ pub(super) struct Moved {
     pub(super) by: i64,
 }
 
-impl Moved {
+impl TextShift {
     /// `new` stands in the text in place of what is at `at`.
     pub(super) fn renamed(text: &str, at: &Range<usize>, new: &str) -> Self {
         let new = characters(Some(new));

@@ -1,7 +1,7 @@
 //! Errors of the server: what they undo, and the text in which they reach the client.
 
 use super::expect::Expect;
-use super::state::{Ending, Extended, Pass, RelayContext, RelayState};
+use super::state::{Disposition, Ending, Extended, RelayContext, RelayState};
 use super::statement_names::TAKEN;
 use crate::errors::is_stale_plan;
 use crate::server::NAME_PREFIX;
@@ -14,33 +14,37 @@ const NAMES_PER_MESSAGE: usize = 8;
 
 impl RelayState {
     /// An error makes the server skip everything up to the next Sync: none of it has taken place.
-    pub(super) fn error(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) -> Pass {
+    pub(super) fn error(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+    ) -> Disposition {
         let severity = backend::error_field(frame.body(), b'V').unwrap_or_default();
         if matches!(severity, "FATAL" | "PANIC") {
             self.fatal = true;
-            return Pass::Forward;
+            return Disposition::Forward;
         }
         if let Some(Expect::OwnSessionQuery(query)) = self.expect.front_mut() {
             let query = std::mem::take(query);
             self.session_query_failed(&query, context);
-            return Pass::Swallow;
+            return Disposition::Swallow;
         }
         if let Some(Expect::OwnDiscardSequences) = self.expect.front() {
             self.strange_numbers = true;
-            return Pass::Swallow;
+            return Disposition::Swallow;
         }
         self.end_failed_copy(context);
         if let Some(Expect::Refused { why, .. }) = self.expect.front() {
             let error = why.message();
             self.fail(context);
-            return Pass::Instead(error);
+            return Disposition::Instead(error);
         }
         let stale = is_stale_plan(frame.body());
         if stale && self.may_repeat() {
             self.repeat.is_due();
             self.retire_plans(context);
             self.fail(context);
-            return Pass::Swallow;
+            return Disposition::Swallow;
         }
         if let Some(Expect::Parse { undo, .. }) = self.expect.front_mut() {
             undo.is_refused();
@@ -61,12 +65,12 @@ impl RelayState {
         }
         self.fail(context);
         if ending && self.request.ending != Some(Ending::Commit) {
-            return Pass::Swallow;
+            return Disposition::Swallow;
         }
         if ending {
             self.request.held.clear();
         }
-        Pass::Forward
+        Disposition::Forward
     }
 
     /// An error speaks of places in the text that the client sent.
@@ -84,7 +88,7 @@ impl RelayState {
         self.work += context.session.named() / NAMES_PER_MESSAGE;
         let refused = &*self.request.refused_name;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
-        let moved = self.request.moved.zip(position);
+        let moved = self.request.text_shift.zip(position);
         match moved {
             None => context.write_error(error, refused, out),
             Some((moved, position)) => {

@@ -1,7 +1,7 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
 use super::refusal::Refusal;
-use super::text_changes::Changes;
+use super::text_changes::TextChanges;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
@@ -31,7 +31,7 @@ pub(super) struct SessionQuery {
 pub(super) enum Expect {
     /// The client's `Query`, up to ReadyForQuery.
     Query {
-        changes: Changes,
+        changes: TextChanges,
         hints: Hints,
         /// It executes a prepared statement by its name, and nothing else.
         by_name: bool,
@@ -51,7 +51,7 @@ pub(super) enum Expect {
     /// The `Sync` behind what the client's `Query` needs; then that goes out.
     SyncBeforeQuery {
         query: BytesMut,
-        changes: Changes,
+        changes: TextChanges,
         hints: Hints,
         /// As of [`Expect::Query`].
         by_name: bool,
@@ -97,7 +97,7 @@ pub(super) enum Expect {
         key: Option<StatementKey>,
     },
     Execute {
-        changes: Changes,
+        changes: TextChanges,
         hints: Hints,
     },
     FunctionCall,

@@ -1,7 +1,7 @@
 //! How the hints of a statement (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end its transaction.
 
 use super::expect::Expect;
-use super::state::{Ending, Pass, RelayContext, RelayState, Wrap};
+use super::state::{Disposition, Ending, RelayContext, RelayState, Wrap};
 use crate::errors::not_exactly;
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Hints;
@@ -9,13 +9,13 @@ use paceline_wire::backend::{self, Status};
 use paceline_wire::{Frame, frontend};
 
 impl RelayState {
-    pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Pass {
+    pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Disposition {
         self.request.hints = hints;
         self.request.rows = backend::affected_rows(frame.body());
         if hints == Hints::default() {
-            Pass::Forward
+            Disposition::Forward
         } else {
-            Pass::Hold
+            Disposition::Hold
         }
     }
 

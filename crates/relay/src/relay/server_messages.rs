@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::listening::write_notification;
-use super::state::{Body, Pass, RelayContext, RelayState, RequestProgress};
+use super::state::{Body, Disposition, RelayContext, RelayState, RequestProgress};
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError};
@@ -75,7 +75,7 @@ impl RelayState {
                 bytes: &message,
             };
             match self.server_message(frame, context, to_client, to_server)? {
-                Pass::Forward => {
+                Disposition::Forward => {
                     self.pass_held(to_client);
                     match header.tag {
                         tag::ERROR_RESPONSE => {
@@ -90,14 +90,14 @@ impl RelayState {
                         }
                     }
                 }
-                Pass::Instead(error) => to_client.put_slice(&error),
-                Pass::Hold => {
+                Disposition::Instead(error) => to_client.put_slice(&error),
+                Disposition::Hold => {
                     self.pass_held(to_client);
                     // What comes next is no longer the first that is done.
                     self.repeat.answered();
                     self.request.held.put_slice(&message);
                 }
-                Pass::Swallow => {}
+                Disposition::Swallow => {}
             }
             self.answer_done(to_client);
         };
@@ -159,17 +159,21 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
-    ) -> Result<Pass, WireError> {
+    ) -> Result<Disposition, WireError> {
         // Not answers to anything.
         match frame.tag {
             tag::NOTICE_RESPONSE => {
                 let own = self.expect.front().is_some_and(Expect::is_own);
-                return Ok(if own { Pass::Swallow } else { Pass::Forward });
+                return Ok(if own {
+                    Disposition::Swallow
+                } else {
+                    Disposition::Forward
+                });
             }
             tag::PARAMETER_STATUS => return Ok(self.reported(frame, context)),
             tag::NOTIFICATION_RESPONSE => {
                 write_notification(frame, context, to_client);
-                return Ok(Pass::Swallow);
+                return Ok(Disposition::Swallow);
             }
             tag::ERROR_RESPONSE => return Ok(self.error(frame, context)),
             tag::READY_FOR_QUERY => return self.ready(frame, context, to_client, to_server),
@@ -179,7 +183,7 @@ impl RelayState {
             (tag::DATA_ROW, Some(Expect::OwnSessionQuery(query))) => {
                 let query = std::mem::take(query);
                 self.session_query_answered(query, frame, context);
-                Pass::Swallow
+                Disposition::Swallow
             }
             (
                 _,
@@ -190,10 +194,10 @@ impl RelayState {
                     | Expect::OwnRestore
                     | Expect::OwnSessionQuery(_),
                 ),
-            ) => Pass::Swallow,
+            ) => Disposition::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
                 backend::write_command_complete(to_client, "DEALLOCATE");
-                Pass::Swallow
+                Disposition::Swallow
             }
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
                 let own = front.is_own();
@@ -217,36 +221,36 @@ impl RelayState {
                         self.repeat.tell(reply, to_client);
                     }
                     None if own => {}
-                    None => return Ok(Pass::Forward),
+                    None => return Ok(Disposition::Forward),
                 }
-                Pass::Swallow
+                Disposition::Swallow
             }
             (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::OwnStep)) => {
                 self.expect.pop_front();
-                Pass::Swallow
+                Disposition::Swallow
             }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
                 self.shape_is(frame, context);
-                Pass::Swallow
+                Disposition::Swallow
             }
             (tag::PARAMETER_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
                 self.types_are(frame, context);
-                Pass::Swallow
+                Disposition::Swallow
             }
             (tag::PARAMETER_DESCRIPTION, Some(Expect::Describe(Some(described)))) => {
                 Self::note_types(frame, described, context);
-                Pass::Forward
+                Disposition::Forward
             }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe(described))) => {
                 if let Some(described) = described {
                     Self::note_shape(frame, described, context);
                 }
                 self.expect.pop_front();
-                Pass::Forward
+                Disposition::Forward
             }
             (tag::BIND_COMPLETE, Some(Expect::Bind { .. })) => {
                 self.expect.pop_front();
-                Pass::Forward
+                Disposition::Forward
             }
             (
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
@@ -263,16 +267,16 @@ impl RelayState {
                         self.pass_held(to_client);
                         self.repeat.answered();
                         backend::write_command_complete(to_client, command);
-                        Pass::Swallow
+                        Disposition::Swallow
                     }
                     None => self.complete(frame, hints),
                 }
             }
             (tag::COPY_IN_RESPONSE, _) => {
                 self.start_copy_in();
-                Pass::Forward
+                Disposition::Forward
             }
-            _ => Pass::Forward,
+            _ => Disposition::Forward,
         };
         Ok(pass)
     }
@@ -283,15 +287,17 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
-    ) -> Result<Pass, WireError> {
+    ) -> Result<Disposition, WireError> {
         self.status = Status::read(frame.body())?;
         let expected = self.expect.pop_front();
         if expected.is_none() {
             self.answered_unasked(context);
         }
         match expected {
-            Some(Expect::OwnQuery | Expect::OwnDiscardSequences) => return Ok(Pass::Swallow),
-            Some(Expect::OwnSessionQuery(_)) => return Ok(Pass::Swallow),
+            Some(Expect::OwnQuery | Expect::OwnDiscardSequences) => {
+                return Ok(Disposition::Swallow);
+            }
+            Some(Expect::OwnSessionQuery(_)) => return Ok(Disposition::Swallow),
             Some(Expect::SyncBeforeQuery {
                 query,
                 changes,
@@ -304,12 +310,12 @@ impl RelayState {
                     hints,
                     by_name,
                 });
-                return Ok(Pass::Swallow);
+                return Ok(Disposition::Swallow);
             }
             _ if self.repeat.begins() => {
                 self.request = RequestProgress::default();
                 self.saw_error = false;
-                return Ok(Pass::Swallow);
+                return Ok(Disposition::Swallow);
             }
             _ => {}
         }
@@ -317,21 +323,21 @@ impl RelayState {
         if !ended && let Some(ending) = self.ending() {
             self.request.ending = Some(ending);
             self.end_transaction(ending, context, to_client, to_server);
-            return Ok(Pass::Swallow);
+            return Ok(Disposition::Swallow);
         }
         self.has_prepared(context);
         self.settle_settings(context);
         let restored = matches!(expected, Some(Expect::OwnRestore));
         if !restored && self.restore(context, to_server) {
-            return Ok(Pass::Swallow);
+            return Ok(Disposition::Swallow);
         }
         self.release_held(to_client);
         let statuses = self.request.statuses.drain(..);
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(context, to_server);
         Ok(match self.keeps_ready(frame) {
-            true => Pass::Swallow,
-            false => Pass::Forward,
+            true => Disposition::Swallow,
+            false => Disposition::Forward,
         })
     }
 }

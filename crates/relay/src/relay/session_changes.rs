@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::retry::Repeat;
-use super::state::{Pass, RelayContext, RelayState, RequestProgress, Untracked};
+use super::state::{Disposition, RelayContext, RelayState, RequestProgress, Untracked};
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
@@ -273,13 +273,17 @@ impl RelayState {
     }
 
     /// The server reports a setting.
-    pub(super) fn reported(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) -> Pass {
+    pub(super) fn reported(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+    ) -> Disposition {
         let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
             // Not UTF-8: its value is not known.
             let name = frame.body().split(|byte| *byte == 0).next();
             let name = name.and_then(|name| std::str::from_utf8(name).ok());
             context.server.reported.remove(name.unwrap_or_default());
-            return Pass::Forward;
+            return Disposition::Forward;
         };
         let before = context
             .server
@@ -289,17 +293,17 @@ impl RelayState {
             self.expect.front(),
             Some(Expect::OwnQuery | Expect::OwnDiscardSequences | Expect::OwnSessionQuery(_))
         ) {
-            return Pass::Swallow;
+            return Disposition::Swallow;
         }
         self.reported.entry(name.to_owned()).or_insert(before);
         if self.request.taken_away.is_empty() {
-            return Pass::Forward;
+            return Disposition::Forward;
         }
         // Not the last word: what the client began with is put in force again.
         let statuses = &mut self.request.statuses;
         statuses.retain(|(known, _)| known != name);
         statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
-        Pass::Swallow
+        Disposition::Swallow
     }
 
     /// The text has set it.

@@ -1,6 +1,6 @@
 //! The state of a relay.
 
-use super::error_position::Moved;
+use super::error_position::TextShift;
 use super::expect::Expect;
 use super::expect_queue::Expectations;
 use super::retry::Repeat;
@@ -163,7 +163,7 @@ pub(super) struct RequestProgress {
     /// Settings that the session began with, and a RESET took away on the server.
     pub(super) taken_away: BTreeSet<String>,
     /// Where the text that went to the server differs from the client's.
-    pub(super) moved: Option<Moved>,
+    pub(super) text_shift: Option<TextShift>,
     /// What it prepares by a query, where that passes as it is.
     pub(super) prepares: Option<(Box<[u8]>, Arc<Template>)>,
     /// The name that the client has tried to give a statement, if that was refused.
@@ -251,7 +251,7 @@ pub(super) struct Portal {
 }
 
 /// What happens to a message of the server.
-pub(super) enum Pass {
+pub(super) enum Disposition {
     Forward,
     Swallow,
     /// The client is told this instead.

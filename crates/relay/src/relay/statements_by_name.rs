@@ -1,7 +1,7 @@
 //! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
 //! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
 
-use super::error_position::Moved;
+use super::error_position::TextShift;
 use super::expect::{Expect, StatementReply};
 use super::refusal::Refusal;
 use super::state::{RelayContext, RelayState};
@@ -189,7 +189,7 @@ impl RelayState {
         }
         context.meet_temporaries(&changes, &self.pinned_for);
         let name = quoted(&known.name);
-        self.request.moved = Some(Moved::renamed(text, at, &name));
+        self.request.text_shift = Some(TextShift::renamed(text, at, &name));
         let mut query = BytesMut::new();
         frontend::write_query(&mut query, &renamed(text, at, &name));
         if out.len() == before {

@@ -4,9 +4,9 @@ use paceline_sql::SessionChange;
 
 /// The changes of the statements of a text that have not completed yet.
 #[derive(Debug)]
-pub(super) struct Changes(std::vec::IntoIter<SessionChange>);
+pub(super) struct TextChanges(std::vec::IntoIter<SessionChange>);
 
-impl Changes {
+impl TextChanges {
     /// Takes what the text's next statement changes.
     pub(super) fn take_next(&mut self) -> Vec<SessionChange> {
         let more = self.0.by_ref();
@@ -20,7 +20,7 @@ impl Changes {
     }
 }
 
-impl From<Vec<SessionChange>> for Changes {
+impl From<Vec<SessionChange>> for TextChanges {
     fn from(changes: Vec<SessionChange>) -> Self {
         Self(changes.into_iter())
     }
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_own() {
         use SessionChange::{DiscardAll, Next, ResetAll};
-        let mut changes = Changes::from(vec![ResetAll, Next, Next, DiscardAll, ResetAll]);
+        let mut changes = TextChanges::from(vec![ResetAll, Next, Next, DiscardAll, ResetAll]);
         assert_eq!(changes.take_next(), [ResetAll]);
         assert_eq!(changes.take_next(), []);
         assert_eq!(changes.left().len(), 2);
