@@ -314,7 +314,7 @@ impl<'a> RelayTask<'a> {
         task.begins = unit.is_empty();
         task.known = query.map(|query| Arc::clone(&query.template));
         if is_whole(unit) {
-            task.relay.can_be_repeated();
+            task.relay.allow_retry();
             task.first = Some(unit.clone());
         }
         task
@@ -372,7 +372,7 @@ impl<'a> RelayTask<'a> {
 
     /// It met a plan that no longer fits, and nobody knows.
     fn repeat(&mut self) {
-        if self.relay.take_repeat()
+        if self.relay.take_retry()
             && let Some(unit) = self.first.take()
         {
             self.pending = unit;

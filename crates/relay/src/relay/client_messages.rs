@@ -275,7 +275,7 @@ impl RelayState {
 
     /// The request is carried out once more, and the client has the statement already: it is taken anew.
     fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
-        if self.repeat.renews() {
+        if self.retry.renews() {
             context.session.close(name);
         }
     }
@@ -347,7 +347,7 @@ impl RelayState {
                 self.expect.push_back(Expect::Close);
             }
             Target::Statement(name) => {
-                self.repeat.renews();
+                self.retry.renews();
                 let undo = Some(context.session.close(name));
                 let reply = StatementReply::Closed;
                 self.expect.push_back(Expect::AnsweredHere { undo, reply });

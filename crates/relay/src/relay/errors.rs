@@ -40,8 +40,8 @@ impl RelayState {
             return Disposition::Instead(error);
         }
         let stale = is_stale_plan(frame.body());
-        if stale && self.may_repeat() {
-            self.repeat.is_due();
+        if stale && self.may_retry() {
+            self.retry.is_due();
             self.retire_plans(context);
             self.fail(context);
             return Disposition::Swallow;

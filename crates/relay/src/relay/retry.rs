@@ -7,7 +7,7 @@ use paceline_wire::backend::{Status, tag};
 
 /// May the relay's first request be carried out once more?
 #[derive(Debug, Default)]
-pub(super) enum Repeat {
+pub(super) enum Retry {
     /// No.
     #[default]
     No,
@@ -21,9 +21,9 @@ pub(super) enum Repeat {
     Again { mute: usize, renew: usize },
 }
 
-impl Repeat {
+impl Retry {
     /// The client is told what became of a name.
-    pub(super) fn tell(&mut self, reply: StatementReply, to_client: &mut BytesMut) {
+    pub(super) fn reply(&mut self, reply: StatementReply, to_client: &mut BytesMut) {
         match self {
             Self::Again {
                 mute: mute @ 1.., ..
@@ -39,7 +39,7 @@ impl Repeat {
     }
 
     /// A message of this kind goes to the client.
-    pub(super) fn passes(&mut self, kind: u8) {
+    pub(super) fn forwarded(&mut self, kind: u8) {
         if !matches!(
             kind,
             tag::NOTICE_RESPONSE | tag::PARAMETER_STATUS | tag::NOTIFICATION_RESPONSE
@@ -86,21 +86,21 @@ impl Repeat {
 
 impl RelayState {
     /// The first request of the relay is there as a whole, and whoever calls can say it again.
-    pub fn can_be_repeated(&mut self) {
-        self.repeat = Repeat::Open { told: 0 };
+    pub fn allow_retry(&mut self) {
+        self.retry = Retry::Open { told: 0 };
     }
 
     /// The client says more than the first request.
-    pub fn goes_on(&mut self) {
-        self.repeat.answered();
+    pub fn forbid_retry(&mut self) {
+        self.retry.answered();
     }
 
     /// Must the first request be said again? Once.
-    pub fn take_repeat(&mut self) -> bool {
-        let Repeat::Ready { told } = self.repeat else {
+    pub fn take_retry(&mut self) -> bool {
+        let Retry::Ready { told } = self.retry else {
             return false;
         };
-        self.repeat = Repeat::Again {
+        self.retry = Retry::Again {
             mute: told,
             renew: told,
         };
@@ -110,7 +110,7 @@ impl RelayState {
     /// Nothing can have been done, and nothing has been told, neither now nor by an earlier description that the new rows would
     /// contradict; unless the request asks for a new one. (A procedure may have committed before it failed; and in a
     /// transaction that Paceline has begun, nothing but its end can follow.)
-    pub(super) fn may_repeat(&self) -> bool {
+    pub(super) fn may_retry(&self) -> bool {
         let begins = match self.expect.front() {
             Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
             Some(Expect::Query { by_name, .. }) => *by_name,
@@ -120,6 +120,6 @@ impl RelayState {
             && !self.is_session_pooling()
             && self.status == Status::Idle
             && self.status_before == Status::Idle
-            && matches!(self.repeat, Repeat::Open { .. })
+            && matches!(self.retry, Retry::Open { .. })
     }
 }

@@ -57,7 +57,7 @@ impl RelayState {
             let seen = matches!(self.expect.front(), Some(Expect::OwnSessionQuery(_)));
             if is_unseen(header) && !seen {
                 self.pass_held(to_client);
-                self.repeat.answered();
+                self.retry.answered();
                 let unseen = unseen_len(input)?;
                 let swallow = self.expect.front().is_some_and(Expect::is_own);
                 self.body = match swallow {
@@ -85,7 +85,7 @@ impl RelayState {
                             self.write_error(frame, context, to_client);
                         }
                         tag => {
-                            self.repeat.passes(tag);
+                            self.retry.forwarded(tag);
                             to_client.put_slice(&message);
                         }
                     }
@@ -94,7 +94,7 @@ impl RelayState {
                 Disposition::Hold => {
                     self.pass_held(to_client);
                     // What comes next is no longer the first that is done.
-                    self.repeat.answered();
+                    self.retry.answered();
                     self.request.held.put_slice(&message);
                 }
                 Disposition::Swallow => {}
@@ -112,7 +112,7 @@ impl RelayState {
                 Some(Expect::AnsweredHere { reply, .. }) => {
                     let reply = *reply;
                     self.pass_held(to_client);
-                    self.repeat.tell(reply, to_client);
+                    self.retry.reply(reply, to_client);
                 }
                 // Of a copy that did not begin: the server skips it.
                 Some(Expect::CopyEnd) => {}
@@ -218,7 +218,7 @@ impl RelayState {
                 match reply {
                     Some(reply) => {
                         self.pass_held(to_client);
-                        self.repeat.tell(reply, to_client);
+                        self.retry.reply(reply, to_client);
                     }
                     None if own => {}
                     None => return Ok(Disposition::Forward),
@@ -265,7 +265,7 @@ impl RelayState {
                 match Self::command_instead(frame.body(), &changes) {
                     Some(command) => {
                         self.pass_held(to_client);
-                        self.repeat.answered();
+                        self.retry.answered();
                         backend::write_command_complete(to_client, command);
                         Disposition::Swallow
                     }
@@ -312,7 +312,7 @@ impl RelayState {
                 });
                 return Ok(Disposition::Swallow);
             }
-            _ if self.repeat.begins() => {
+            _ if self.retry.begins() => {
                 self.request = RequestProgress::default();
                 self.saw_error = false;
                 return Ok(Disposition::Swallow);

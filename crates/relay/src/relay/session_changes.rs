@@ -1,7 +1,7 @@
 //! What the client's statements change in its session, as they complete.
 
 use super::expect::Expect;
-use super::retry::Repeat;
+use super::retry::Retry;
 use super::state::{Disposition, RelayContext, RelayState, RequestProgress, Untracked};
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
@@ -254,7 +254,7 @@ impl RelayState {
         let request = std::mem::take(&mut self.request);
         self.status_before = self.status;
         self.wrap = super::Wrap::No;
-        self.repeat = Repeat::No;
+        self.retry = Retry::No;
         self.first_uses = None;
         self.first_describes = false;
         if self.status != Status::Idle {

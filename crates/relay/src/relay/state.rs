@@ -3,7 +3,7 @@
 use super::error_position::TextShift;
 use super::expect::Expect;
 use super::expect_queue::Expectations;
-use super::retry::Repeat;
+use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
 use crate::analysis::Shape;
@@ -98,7 +98,7 @@ pub struct RelayState {
     /// Its columns, for the message that comes again.
     pub(super) just_described: Option<Shape>,
     /// May the relay's first request be carried out once more?
-    pub(super) repeat: Repeat,
+    pub(super) retry: Retry,
     /// The wrap of the relay's first request.
     pub(super) wrap: Wrap,
     /// What the relay's first request may do with sequences, while it is under way.
@@ -286,7 +286,7 @@ impl RelayState {
             just_described: None,
             idle_timeout: InForce::Off,
             first_describes: false,
-            repeat: Repeat::default(),
+            retry: Retry::default(),
             wrap,
             first_uses: None,
             strange_numbers: false,

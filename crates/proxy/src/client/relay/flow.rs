@@ -75,7 +75,7 @@ impl RelayTask<'_> {
         if std::mem::take(&mut self.is_first) {
             self.client.registration.whereabouts.relays_on();
         }
-        self.relay.goes_on();
+        self.relay.forbid_retry();
     }
 
     /// Its turn is not over, and nothing stands in front of what comes next.
