@@ -1,9 +1,9 @@
 //! From the client to the server.
 
-use super::expect::{Described, Expect, StatementReply};
+use super::expect::{DescribeTarget, Expect, StatementReply};
 use super::listening::list_of_channels;
 use super::not_yet::NotYet;
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
 use super::statements_by_name::in_its_place;
@@ -163,7 +163,7 @@ impl RelayState {
             self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = context.what_it_does(Some(&template));
-        let refused = self.refused(&changes, context).map(Refusal::Unmovable);
+        let refused = self.refused(&changes, context).map(RelayRefusal::Unmovable);
         if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), context)) {
             self.refuse_query(why, out);
             return Ok(());
@@ -328,12 +328,12 @@ impl RelayState {
             Target::Portal(portal) => {
                 target.write(out, tag::DESCRIBE);
                 let portal = self.portals.get(portal);
-                portal.and_then(|portal| Described::of(&portal.statement, portal.key, context))
+                portal.and_then(|portal| DescribeTarget::of(&portal.statement, portal.key, context))
             }
             Target::Statement(name) => {
                 let ServerStatement { name: own, key, .. } = self.make_known(name, context, out);
                 Target::Statement(&own).write(out, tag::DESCRIBE);
-                Described::of(name, key, context)
+                DescribeTarget::of(name, key, context)
             }
         };
         self.expect.push_back(Expect::Describe(described));

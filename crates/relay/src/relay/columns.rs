@@ -2,9 +2,9 @@
 //! the statement on a server that has prepared it anew, that server describes it. If the columns are others, the client is told
 //! what PostgreSQL tells whose plan has other columns now; drivers recover from that.
 
-use super::expect::{Described, Expect};
+use super::expect::{DescribeTarget, Expect};
 use super::not_yet::NotYet;
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
 use crate::analysis::Shape;
@@ -14,7 +14,7 @@ use paceline_wire::backend::{self, tag};
 use paceline_wire::frontend::{self, Target};
 use paceline_wire::{Frame, frame};
 
-impl Described {
+impl DescribeTarget {
     /// The client's statement of that name, which the server has by this key. `None`: there is none.
     pub(super) fn of(
         name: &[u8],
@@ -57,7 +57,7 @@ impl RelayState {
             .or(context.server.shape(known.key))
         {
             Some(shape) if shape == told => {}
-            Some(_) => self.refuse_message(Refusal::OtherColumns, out),
+            Some(_) => self.refuse_message(RelayRefusal::OtherColumns, out),
             None => {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
@@ -97,10 +97,10 @@ impl RelayState {
     /// The server sends the client the types of a statement's parameters.
     pub(super) fn note_types(
         frame: Frame<'_>,
-        described: &Described,
+        described: &DescribeTarget,
         context: &mut RelayContext<'_>,
     ) {
-        let Described { name, parse, key } = described;
+        let DescribeTarget { name, parse, key } = described;
         context.session.tell_types(name, *parse, frame.body());
         context.server.has_types(*key, frame.body());
     }
@@ -108,11 +108,11 @@ impl RelayState {
     /// The server sends the client the columns of a statement.
     pub(super) fn note_shape(
         frame: Frame<'_>,
-        described: &Described,
+        described: &DescribeTarget,
         context: &mut RelayContext<'_>,
     ) {
         let shape = read_shape(frame);
-        let Described { name, parse, key } = described;
+        let DescribeTarget { name, parse, key } = described;
         context.session.tell_shape(name, *parse, shape);
         if key.is_some() || context.server.unnamed == Some(*parse) {
             context.server.has_shape(*key, shape);

@@ -1,7 +1,7 @@
 //! Errors of the server: what they undo, and the text in which they reach the client.
 
 use super::expect::Expect;
-use super::state::{Disposition, Ending, Extended, RelayContext, RelayState};
+use super::state::{Disposition, Extended, RelayContext, RelayState, TransactionEnd};
 use super::statement_names::TAKEN;
 use crate::errors::is_stale_plan;
 use crate::server::NAME_PREFIX;
@@ -64,7 +64,7 @@ impl RelayState {
             context.server.retire(*key);
         }
         self.fail(context);
-        if ending && self.request.ending != Some(Ending::Commit) {
+        if ending && self.request.ending != Some(TransactionEnd::Commit) {
             return Disposition::Swallow;
         }
         if ending {

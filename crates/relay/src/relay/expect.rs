@@ -1,6 +1,6 @@
 //! What the server owes: one expectation per message that is answered, in the order sent.
 
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::text_changes::TextChanges;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
@@ -11,7 +11,7 @@ use paceline_wire::frame;
 
 /// A statement that is described to its client.
 #[derive(Debug, Clone)]
-pub(super) struct Described {
+pub(super) struct DescribeTarget {
     pub(super) name: Box<[u8]>,
     /// [`Analysis::parse`](crate::analysis::Analysis::parse), as the name may have become another statement's.
     pub(super) parse: u64,
@@ -58,7 +58,7 @@ pub(super) enum Expect {
     },
     /// Something that fails, in place of what the client may not have.
     Refused {
-        why: Refusal,
+        why: RelayRefusal,
         query: bool,
     },
     /// The client's `Parse`, sent on, or its `PREPARE`, sent as a `Parse`.
@@ -90,7 +90,7 @@ pub(super) enum Expect {
         /// The client may know the columns of the statement from before.
         described: bool,
     },
-    Describe(Option<Described>),
+    Describe(Option<DescribeTarget>),
     /// Paceline's own `Describe` of a statement whose columns the client knows.
     OwnDescribe {
         /// `None`: of the unnamed one.

@@ -1,7 +1,7 @@
 //! How the hints of a statement (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end its transaction.
 
 use super::expect::Expect;
-use super::state::{Disposition, Ending, RelayContext, RelayState, Wrap};
+use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
 use crate::errors::not_exactly;
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Hints;
@@ -20,7 +20,7 @@ impl RelayState {
     }
 
     /// How the hints of the request's last statement end its transaction, if they do.
-    pub(super) fn ending(&self) -> Option<Ending> {
+    pub(super) fn ending(&self) -> Option<TransactionEnd> {
         let hints = self.request.hints;
         let in_block = self.status != Status::Idle;
         if !in_block {
@@ -28,17 +28,17 @@ impl RelayState {
         }
         if self.status == Status::Failed {
             let rolls_back = self.request.rolls_back || self.wrap == Wrap::Begin;
-            return rolls_back.then_some(Ending::Rollback);
+            return rolls_back.then_some(TransactionEnd::Rollback);
         }
         if self.misses_target() {
             let whole = hints.rollback_on_fail || self.wrap == Wrap::Begin;
             return Some(if whole {
-                Ending::Rollback
+                TransactionEnd::Rollback
             } else {
-                Ending::Fail
+                TransactionEnd::Fail
             });
         }
-        (hints.commit_on_success || self.wrap == Wrap::Begin).then_some(Ending::Commit)
+        (hints.commit_on_success || self.wrap == Wrap::Begin).then_some(TransactionEnd::Commit)
     }
 
     fn misses_target(&self) -> bool {
@@ -50,7 +50,7 @@ impl RelayState {
 
     pub(super) fn end_transaction(
         &mut self,
-        ending: Ending,
+        ending: TransactionEnd,
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
@@ -59,10 +59,10 @@ impl RelayState {
             self.tell_target(to_client);
         }
         let sql = match ending {
-            Ending::Commit => "COMMIT",
-            Ending::Rollback => "ROLLBACK",
+            TransactionEnd::Commit => "COMMIT",
+            TransactionEnd::Rollback => "ROLLBACK",
             // There is no such savepoint: the error puts the transaction into the failed state.
-            Ending::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
+            TransactionEnd::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
         };
         frontend::write_query(to_server, sql);
         context.server.unnamed = None;

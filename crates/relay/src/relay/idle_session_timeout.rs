@@ -1,7 +1,7 @@
 //! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
 //! shown its own value: that is in force on the server as long as the client's transaction lasts.
 
-use super::state::{Extended, InForce, RelayContext, RelayState};
+use super::state::{Extended, IdleTimeoutShown, RelayContext, RelayState};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
 use crate::template::{Template, Unparsed};
 use bytes::BytesMut;
@@ -26,7 +26,7 @@ impl RelayState {
         else {
             return;
         };
-        if self.idle_timeout == InForce::Yes || self.status == Status::Failed {
+        if self.idle_timeout == IdleTimeoutShown::Yes || self.status == Status::Failed {
             return;
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
@@ -34,7 +34,7 @@ impl RelayState {
             Extended::No => self.own_query(&sql, context, out),
             _ => self.own_mid_request(&sql, out),
         }
-        self.idle_timeout = InForce::Yes;
+        self.idle_timeout = IdleTimeoutShown::Yes;
     }
 
     /// The same for a request of messages that begins with this one.
@@ -82,8 +82,8 @@ impl RelayState {
             | SessionChange::RollbackTo { .. } => true,
             _ => false,
         };
-        if moves && self.idle_timeout == InForce::Yes {
-            self.idle_timeout = InForce::Perhaps;
+        if moves && self.idle_timeout == IdleTimeoutShown::Yes {
+            self.idle_timeout = IdleTimeoutShown::Unknown;
         }
     }
 
@@ -94,7 +94,7 @@ impl RelayState {
         to_server: &mut BytesMut,
     ) {
         let unread = context.session.settings.idle_session_timeout() == IdleTimeout::Unread;
-        let shown = std::mem::take(&mut self.idle_timeout) != InForce::Off;
+        let shown = std::mem::take(&mut self.idle_timeout) != IdleTimeoutShown::No;
         if unread && !self.is_session_pooling() {
             super::session_changes::add_to_query(&mut self.to_query, IDLE_SESSION_TIMEOUT);
         } else if shown && !unread {

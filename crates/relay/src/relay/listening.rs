@@ -6,7 +6,7 @@
 //! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
 
 use super::not_yet::{ListenNeed, NotYet};
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::ListenMode;
 use crate::session::{lists_channels, only_lists_channels};
@@ -66,7 +66,7 @@ impl RelayState {
         for listening in listening_changes(changes) {
             match listening {
                 Listening::Listen(channel) => {
-                    if !self.listens.reserved.contains(channel) {
+                    if !self.listen.reserved.contains(channel) {
                         need.channels.push(channel.clone());
                     }
                     need.changes = true;
@@ -77,13 +77,13 @@ impl RelayState {
         if need.changes && !self.shares_listen(context) {
             need = ListenNeed::default();
         }
-        let known = self.listens.is_known || !(is_listening && may_notify);
-        let done = self.listens.changes || !need.changes;
-        if !(known && done && need.channels.is_empty()) && self.listens.refused.is_none() {
+        let known = self.listen.is_known || !(is_listening && may_notify);
+        let done = self.listen.changes || !need.changes;
+        if !(known && done && need.channels.is_empty()) && self.listen.refused.is_none() {
             return Err(NotYet::Listening(need));
         }
         context.server.notified |= may_notify;
-        self.listens.notifies |= may_notify;
+        self.listen.notifies |= may_notify;
         Ok(())
     }
 
@@ -91,17 +91,17 @@ impl RelayState {
     pub fn listens(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
         match outcome {
             Ok(()) => {
-                self.listens.is_known = true;
-                self.listens.changes |= need.changes;
-                self.listens.reserved.extend(need.channels);
+                self.listen.is_known = true;
+                self.listen.changes |= need.changes;
+                self.listen.reserved.extend(need.channels);
             }
-            Err(error) => self.listens.refused = Some(error),
+            Err(error) => self.listen.refused = Some(error),
         }
     }
 
     /// The shared connection knows of the client's transaction.
     pub fn is_listened_for(&self) -> bool {
-        self.listens.is_known
+        self.listen.is_known
     }
 
     /// Why the statement that is about to be sent cannot be. (What the server has prepared in place of a LISTEN tells the shared
@@ -110,9 +110,9 @@ impl RelayState {
         &mut self,
         template: Option<&Template>,
         context: &RelayContext<'_>,
-    ) -> Option<Refusal> {
-        if let Some(error) = self.listens.refused.take() {
-            return Some(Refusal::Listen(error));
+    ) -> Option<RelayRefusal> {
+        if let Some(error) = self.listen.refused.take() {
+            return Some(RelayRefusal::Listen(error));
         }
         let of_session = |t: &Template| matches!(t.effect(), Some(Effect::Session(_)));
         let executes = |t: &Template| matches!(t.named(), Some(Named::Execute { .. }));
@@ -122,22 +122,22 @@ impl RelayState {
                 .is_some()
         {
             if executes(template) && self.shares_listen(context) {
-                return Some(Refusal::ExecutesListen);
+                return Some(RelayRefusal::ExecutesListen);
             }
             if self.listens_itself() && context.session.listening.is_listening() {
-                return Some(Refusal::ListensTwice);
+                return Some(RelayRefusal::ListensTwice);
             }
         }
         let may_change = |t: &Template| {
             t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
         };
-        let hears = self.listens.changes || context.session.listening.is_listening();
+        let hears = self.listen.changes || context.session.listening.is_listening();
         if hears && !self.is_session_pooling() && template.is_some_and(may_change) {
-            return Some(Refusal::ListensUnread);
+            return Some(RelayRefusal::ListensUnread);
         }
         let lists =
             context.session.listening.is_listening() && template.is_some_and(lists_channels);
-        (lists && !self.is_session_pooling()).then_some(Refusal::ListsChannels)
+        (lists && !self.is_session_pooling()).then_some(RelayRefusal::ListsChannels)
     }
 
     /// The text of a query in which the shared connection's part is replaced.
@@ -147,7 +147,7 @@ impl RelayState {
         changes: &[SessionChange],
         context: &mut RelayContext<'_>,
     ) -> Cow<'a, str> {
-        if !self.listens.changes || listening_changes(changes).next().is_none() {
+        if !self.listen.changes || listening_changes(changes).next().is_none() {
             return text;
         }
         let listening = &mut context.session.listening;
@@ -163,7 +163,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        if !self.listens.changes {
+        if !self.listen.changes {
             return;
         }
         for change in listening_changes(changes) {
@@ -214,42 +214,42 @@ impl RelayState {
     }
 
     pub(super) fn unlistens_all(&mut self) {
-        self.listens.unlistens_all = true;
+        self.listen.unlistens_all = true;
     }
 
     /// `DISCARD ALL` has been carried out since this was asked last.
     pub fn take_unlistens_all(&mut self) -> bool {
-        std::mem::take(&mut self.listens.unlistens_all)
+        std::mem::take(&mut self.listen.unlistens_all)
     }
 
     /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
     pub(super) fn keeps_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
-        if ends && self.listens.is_known && (self.listens.notifies || self.listens.changes) {
-            self.listens.ready = Some(Bytes::copy_from_slice(ready.bytes));
+        if ends && self.listen.is_known && (self.listen.notifies || self.listen.changes) {
+            self.listen.ready = Some(Bytes::copy_from_slice(ready.bytes));
             return true;
         }
         if ends {
-            self.listens.notifies = false;
+            self.listen.notifies = false;
         }
         false
     }
 
     /// The client's ReadyForQuery waits until the shared connection has received what was committed.
     pub fn awaits_notifications(&self) -> bool {
-        self.listens.ready.is_some()
+        self.listen.ready.is_some()
     }
 
     /// The ReadyForQuery that waits, which somebody else writes when they have been received. The relay is over.
     pub fn take_ready(&mut self) -> Option<Bytes> {
-        std::mem::take(&mut self.listens).ready
+        std::mem::take(&mut self.listen).ready
     }
 
     /// It has; `to_client` has the notifications.
     pub fn has_notifications(&mut self, to_client: &mut BytesMut) {
-        let unlistens_all = self.listens.unlistens_all;
-        let listens = std::mem::take(&mut self.listens);
-        self.listens.unlistens_all = unlistens_all;
+        let unlistens_all = self.listen.unlistens_all;
+        let listens = std::mem::take(&mut self.listen);
+        self.listen.unlistens_all = unlistens_all;
         if let Some(ready) = listens.ready {
             self.forwarded += ready.len() as u64;
             to_client.put_slice(&ready);

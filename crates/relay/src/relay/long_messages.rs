@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::not_yet::NotYet;
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use crate::session::Session;
 use bytes::{BufMut, BytesMut};
@@ -61,7 +61,7 @@ impl RelayState {
                 self.uses_sequences(template.sequences(), context, out);
                 let (changes, hints) = context.what_it_does(Some(&template));
                 if let Some(reason) = self.refused(&changes, context) {
-                    self.refuse_query(Refusal::Unmovable(reason), out);
+                    self.refuse_query(RelayRefusal::Unmovable(reason), out);
                     return Ok(false);
                 }
                 context.meet_temporaries(&changes, &self.pinned_for);

@@ -7,7 +7,7 @@ use paceline_wire::ErrorResponse;
 
 /// Why a client is refused what PostgreSQL would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RelayRefusal {
     /// It could not follow the client.
     Unmovable(PinReason),
     /// The client has prepared too many statements.
@@ -28,7 +28,7 @@ pub(super) enum Refusal {
     ListensTwice,
 }
 
-impl Refusal {
+impl RelayRefusal {
     /// The `ErrorResponse` that the client receives.
     pub(super) fn message(&self) -> Bytes {
         let error = match self {

@@ -92,7 +92,7 @@ pub struct RelayState {
     /// `RESET ALL` has been carried out since the session was idle.
     pub(super) resets_all: bool,
     /// `idle_session_timeout`.
-    pub(super) idle_timeout: InForce,
+    pub(super) idle_timeout: IdleTimeoutShown,
     /// See [`RelayState::first_request_describes`].
     pub(super) first_describes: bool,
     /// Its columns, for the message that comes again.
@@ -116,7 +116,7 @@ pub struct RelayState {
     /// Bytes of answers that reached the client.
     pub(super) forwarded: u64,
     /// What the shared LISTEN has to do with it.
-    pub(super) listens: Listens,
+    pub(super) listen: ListenState,
     /// What the messages of the server have cost in the call under way, in messages.
     pub(super) work: usize,
 }
@@ -179,12 +179,12 @@ pub(super) struct RequestProgress {
     /// The answer from its last CommandComplete on, kept until the transaction has ended as hinted.
     pub(super) held: BytesMut,
     /// Paceline is ending the transaction.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<TransactionEnd>,
 }
 
 /// How Paceline ends a hinted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum TransactionEnd {
     /// With COMMIT.
     Commit,
     /// With ROLLBACK.
@@ -207,19 +207,19 @@ pub(super) enum Untracked {
 
 /// Is the client's value in force on its server?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum InForce {
+pub(super) enum IdleTimeoutShown {
     /// No.
     #[default]
-    Off,
+    No,
     /// It was, and may be still.
-    Perhaps,
+    Unknown,
     /// Yes, by Paceline.
     Yes,
 }
 
 /// The state of a relay.
 #[derive(Debug, Default)]
-pub(super) struct Listens {
+pub(super) struct ListenState {
     /// The shared connection knows that the server carries out the client's transaction.
     pub(super) is_known: bool,
     /// … and that it changes on what its client listens …
@@ -284,7 +284,7 @@ impl RelayState {
             to_query: Vec::new(),
             resets_all: false,
             just_described: None,
-            idle_timeout: InForce::Off,
+            idle_timeout: IdleTimeoutShown::No,
             first_describes: false,
             retry: Retry::default(),
             wrap,
@@ -296,7 +296,7 @@ impl RelayState {
             accepted: Vec::new(),
             exclusive: None,
             forwarded: 0,
-            listens: Listens::default(),
+            listen: ListenState::default(),
             work: 0,
         }
     }

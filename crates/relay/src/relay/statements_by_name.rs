@@ -3,7 +3,7 @@
 
 use super::error_position::TextShift;
 use super::expect::{Expect, StatementReply};
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::SessionStateMode;
 use super::statement_names::foreign;
@@ -131,7 +131,7 @@ impl RelayState {
             return self.parse_again(parse, context, out);
         }
         if context.session.is_full() {
-            return self.refuse_message(Refusal::Full, out);
+            return self.refuse_message(RelayRefusal::Full, out);
         }
         let mut template = Arc::clone(template);
         if context.session.has_named(template.statement_id) {
@@ -175,7 +175,7 @@ impl RelayState {
         }
         let (mut changes, hints) = context.what_it_does(Some(template));
         if let Some(reason) = self.refused(&changes, context) {
-            self.refuse_query(Refusal::Unmovable(reason), out);
+            self.refuse_query(RelayRefusal::Unmovable(reason), out);
             return true;
         }
         if let Some(why) = self.listen_refusal(Some(template), context) {
@@ -278,7 +278,7 @@ impl RelayState {
             return Ok(false);
         }
         if done {
-            self.refuse_message(Refusal::PortalDone(portal.into()), out);
+            self.refuse_message(RelayRefusal::PortalDone(portal.into()), out);
             return Ok(true);
         }
         if let Some(Named::Prepare { .. }) = template.named() {
@@ -287,7 +287,7 @@ impl RelayState {
             return Ok(true);
         }
         if let Some(reason) = self.refused(changes, context) {
-            self.refuse_message(Refusal::Unmovable(reason), out);
+            self.refuse_message(RelayRefusal::Unmovable(reason), out);
             return Ok(true);
         }
         let done = match changes {
@@ -352,13 +352,13 @@ impl RelayState {
     }
 
     /// Something that fails goes to the server in the query's place.
-    pub(super) fn refuse_query(&mut self, why: Refusal, out: &mut BytesMut) {
+    pub(super) fn refuse_query(&mut self, why: RelayRefusal, out: &mut BytesMut) {
         frontend::write_query(out, "ROLLBACK TO SAVEPOINT \"paceline: refused\"");
         self.expect.push_back(Expect::Refused { why, query: true });
     }
 
     /// Something that fails goes to the server in the message's place.
-    pub(super) fn refuse_message(&mut self, why: Refusal, out: &mut BytesMut) {
+    pub(super) fn refuse_message(&mut self, why: RelayRefusal, out: &mut BytesMut) {
         Target::Portal(NO_PORTAL).write(out, tag::DESCRIBE);
         self.expect.push_back(Expect::Refused { why, query: false });
     }
