@@ -26,7 +26,7 @@ use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_relay::relay::Wrap;
 use paceline_relay::request::{Boundary, Form, Request, Scanner};
-use paceline_relay::session::{Plan, Session};
+use paceline_relay::session::{ClientSession, Plan};
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
 use paceline_wire::frontend::tag;
@@ -64,7 +64,7 @@ struct Client {
     stream: Stream,
     input: BytesMut,
     scanner: Scanner,
-    session: Session,
+    session: ClientSession,
     registration: Registration,
     /// That of its pool when it logged in.
     mode: PoolMode,

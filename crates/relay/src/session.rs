@@ -27,7 +27,7 @@ mod tests;
 
 /// A client's session.
 #[derive(Debug)]
-pub struct Session {
+pub struct ClientSession {
     statements: Statements,
     /// Settings in force.
     pub settings: Arc<Settings>,
@@ -39,7 +39,7 @@ pub struct Session {
     pub listening: ClientListening,
 }
 
-impl Session {
+impl ClientSession {
     /// A session that begins with these settings.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Session {
         self.statements.tell_shape(name, parse, shape);
     }
 
-    /// What [`Session::prepare`], [`Session::close`] or [`Session::close_named`] did has not taken place. What was done last is
+    /// What [`ClientSession::prepare`], [`ClientSession::close`] or [`ClientSession::close_named`] did has not taken place. What was done last is
     /// undone first.
     pub fn undo(&mut self, undo: Undo) {
         self.statements.undo(undo);

@@ -1,4 +1,4 @@
-//! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
+//! Settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
 
 use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, define_option_sql, is_custom_option};
 use std::collections::{BTreeMap, HashMap};

@@ -5,7 +5,7 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
-use paceline_relay::session::{Plan, Session};
+use paceline_relay::session::{ClientSession, Plan};
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::show::{Console, Table};
 use paceline_relay::template::{Template, Templates};
@@ -80,7 +80,7 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
 /// A session and a statement of it that folds.
 pub(crate) struct Folding {
     pub(crate) templates: Templates,
-    pub(crate) session: Session,
+    pub(crate) session: ClientSession,
     pub(crate) plan: Arc<FoldPlan>,
     text: String,
 }
@@ -128,7 +128,7 @@ impl Folding {
         Self {
             plan: Arc::new(plan.expect("few parameters and columns")),
             templates,
-            session: Session::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsBook::default().none()),
             text: text.to_owned(),
         }
     }
@@ -178,7 +178,7 @@ pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
 
 /// The unit that these messages are.
 pub(crate) fn single(
-    session: &mut Session,
+    session: &mut ClientSession,
     templates: &Templates,
     messages: Vec<u8>,
 ) -> PlannedRequest {

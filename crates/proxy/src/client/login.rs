@@ -22,7 +22,7 @@ use encryption::Opening;
 use paceline_config::State;
 use paceline_net::Stream;
 use paceline_relay::request::Scanner;
-use paceline_relay::session::Session;
+use paceline_relay::session::ClientSession;
 use paceline_relay::settings::{Settings, idle_timeout_sql, read_milliseconds};
 use paceline_sql::{IDLE_SESSION_TIMEOUT, quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
@@ -219,7 +219,7 @@ enum Login {
 struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
-    session: Session,
+    session: ClientSession,
     registration: Registration,
     place: Place,
 }
@@ -327,7 +327,7 @@ async fn attempt(
     pool.stats.logged_in();
     proxy.label(&pool, database, &identity.user);
     stream.write_all(&mut out).await?;
-    let mut session = Session::new(settings);
+    let mut session = ClientSession::new(settings);
     session.listening.process = registration.process;
     session.listening.marker = Arc::clone(&proxy.shared_listens.marker);
     let is_utf8 = |wanted: &str| {

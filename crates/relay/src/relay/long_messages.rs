@@ -4,7 +4,7 @@ use super::expect::Expect;
 use super::not_yet::NotYet;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
-use crate::session::Session;
+use crate::session::ClientSession;
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, tag};
@@ -77,7 +77,7 @@ impl RelayState {
     }
 
     /// Must what begins so touch an exact number of rows?
-    pub fn is_long_targeted(head: Frame<'_>, session: &Session) -> bool {
+    pub fn is_long_targeted(head: Frame<'_>, session: &ClientSession) -> bool {
         let hints = match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
                 let template = session.statement(bind.statement);

@@ -8,7 +8,7 @@ use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
 use crate::analysis::Shape;
 use crate::server::{ServerSide, StatementKey};
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::settings::SettingsBook;
 use crate::show::Console;
 use crate::template::{Template, Templates};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// What a relay works with.
 pub struct RelayContext<'a> {
     /// The client's session.
-    pub session: &'a mut Session,
+    pub session: &'a mut ClientSession,
     /// The far end of the server connection.
     pub server: &'a mut ServerSide,
     /// All templates.

@@ -1,13 +1,13 @@
 //! Whether a request must change an exact number of rows (`TARGET_AFFECT_ROW`).
 
-use super::Session;
+use super::ClientSession;
 use crate::template::{Templates, Unparsed, beginning_of_long};
 use bytes::Bytes;
 use paceline_wire::frontend::{BindNames, Parse, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
 
-impl Session {
+impl ClientSession {
     /// Must a statement of this request touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the request not begun a transaction
     /// block before it? (Then the block fails with it.)
     ///

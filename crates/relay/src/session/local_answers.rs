@@ -1,6 +1,6 @@
 //! Requests that Paceline answers without a server.
 
-use super::{Session, Undo};
+use super::{ClientSession, Undo};
 use crate::analysis::Analysis;
 use crate::request::{Form, Request};
 use crate::show::{Console, Show};
@@ -12,7 +12,7 @@ use paceline_wire::frontend::{BindNames, Parse, Target, tag};
 use paceline_wire::{Frame, Frames, frame};
 use std::sync::Arc;
 
-impl Session {
+impl ClientSession {
     /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
     pub fn answer_listening(&mut self, listening: &Listening, request: &Request) -> BytesMut {
         let mut out = BytesMut::new();

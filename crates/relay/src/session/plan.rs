@@ -1,7 +1,7 @@
 //! What becomes of a request: Paceline answers it, it may join a group, or it is relayed.
 
 use super::single_statement::Single;
-use super::{Session, listening, lists_channels};
+use super::{ClientSession, listening, lists_channels};
 use crate::analysis::Analysis;
 use crate::request::{Form, Request, Values};
 use crate::show::{Console, Show};
@@ -22,7 +22,7 @@ pub enum Plan {
     Answer(BytesMut),
     /// It is relayed.
     Alone,
-    /// It is relayed; if it would have to wait for a server connection, [`Session::answer_names`] may answer it.
+    /// It is relayed; if it would have to wait for a server connection, [`ClientSession::answer_names`] may answer it.
     Names,
     /// One statement in autocommit: it may travel with others.
     Single(Box<Request>),
@@ -32,7 +32,7 @@ pub enum Plan {
     Unparsed(Unparsed),
 }
 
-impl Session {
+impl ClientSession {
     /// Decides about a complete request.
     pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
         let plan = self.try_plan(bytes, templates, console);

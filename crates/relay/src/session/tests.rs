@@ -1,6 +1,6 @@
 //! What a session makes of each request: answered here, relayed, or fit to travel with others.
 
-use super::{Plan, Session};
+use super::{ClientSession, Plan};
 use crate::settings::SettingsBook;
 
 use crate::request::{Form, Request};
@@ -14,14 +14,14 @@ use paceline_testing::messages::server::{complete, error, parsed};
 use paceline_testing::read_out;
 
 struct Scene {
-    session: Session,
+    session: ClientSession,
     templates: Templates,
 }
 
 impl Scene {
     fn new() -> Self {
         Self {
-            session: Session::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsBook::default().none()),
             templates: Templates::default(),
         }
     }

@@ -8,7 +8,7 @@ use crate::tally::Fallback;
 use crate::testing::folding::{silence, single};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
+use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
@@ -20,7 +20,7 @@ const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RE
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     prelude: Prelude,
     silence: Arc<Silence>,
     server: ServerSide,
@@ -33,7 +33,7 @@ impl Scene {
             prelude: Prelude::new(&templates),
             silence: silence(&templates),
             templates,
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }

@@ -6,7 +6,7 @@ use crate::strategy::Prelude;
 use crate::testing::folding::single;
 use crate::testing::trip::{Trip, line};
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
+use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
@@ -20,7 +20,7 @@ const SECOND: &str = "SELECT b FROM t";
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     server: ServerSide,
 }
 
@@ -29,7 +29,7 @@ impl Scene {
         let none = SettingsBook::default().none();
         Self {
             templates: Templates::default(),
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }

@@ -9,7 +9,7 @@ use crate::testing::folding::single;
 use crate::testing::trip::Trip;
 use paceline_relay::analysis::Analysis;
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
+use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
@@ -24,7 +24,7 @@ const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     server: ServerSide,
 }
 
@@ -39,7 +39,7 @@ impl Scene {
         let none = SettingsBook::default().none();
         Self {
             templates: Templates::default(),
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }

@@ -3,7 +3,7 @@
 use crate::relay::NotYet;
 use crate::relay::{ListenNeed, RelayContext, RelayState, StatePolicy, Wrap};
 use crate::server::ServerSide;
-use crate::session::Session;
+use crate::session::ClientSession;
 use crate::settings::SettingsBook;
 use crate::show::{Console, Table};
 use crate::template::{Template, Templates};
@@ -35,7 +35,7 @@ impl Console for Board {
 
 /// One client that relays, on one server after another.
 pub(super) struct Stage {
-    pub(super) session: Session,
+    pub(super) session: ClientSession,
     pub(super) server: ServerSide,
     pub(super) templates: Templates,
     pub(super) book: SettingsBook,
@@ -61,7 +61,7 @@ impl Stage {
     /// A relay whose first request is wrapped.
     pub(super) fn wrapped(wrap: Wrap) -> Self {
         let book = SettingsBook::default();
-        let (mut session, mut server) = (Session::new(book.none()), fresh_server(&book, 100));
+        let (mut session, mut server) = (ClientSession::new(book.none()), fresh_server(&book, 100));
         let templates = Templates::default();
         let mut own = BytesMut::new();
         let mut context = RelayContext {
