@@ -9,9 +9,9 @@ use crate::template::Template;
 pub use listening::ClientListening;
 pub(crate) use listening::{lists_channels, only_lists_channels};
 use paceline_wire::frontend::{Parse, tag};
-pub use plan::Plan;
+pub use plan::RequestPlan;
 use single_statement::begins_parsed;
-use statements::Statements;
+use statements::ClientStatements;
 pub use statements::{CLIENT_STATEMENTS_MAX, Undo};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ mod tests;
 /// A client's session.
 #[derive(Debug)]
 pub struct ClientSession {
-    statements: Statements,
+    statements: ClientStatements,
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Settings the session began with: what RESET goes back to.
@@ -43,7 +43,7 @@ impl ClientSession {
     /// A session that begins with these settings.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
-            statements: Statements::default(),
+            statements: ClientStatements::default(),
             base: Arc::clone(&settings),
             settings,
             sequences: SequenceToken::default(),
@@ -138,7 +138,7 @@ impl ClientSession {
     }
 
     /// A request that travelled with others was answered before the time `now`: what it says of prepared statements holds.
-    pub fn served(&mut self, request: &Request, answer: &[u8], now: u64) {
+    pub fn group_answered(&mut self, request: &Request, answer: &[u8], now: u64) {
         match request.form {
             Form::Simple => self.close_unnamed(),
             // Not parsed: the error came first.

@@ -5,7 +5,7 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
-use paceline_relay::session::{ClientSession, Plan};
+use paceline_relay::session::{ClientSession, RequestPlan};
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::show::{Console, Table};
 use paceline_relay::template::{Template, Templates};
@@ -185,8 +185,8 @@ pub(crate) fn single(
     let bytes = Bytes::from(messages);
     loop {
         match session.plan(&bytes, templates, &Board) {
-            Plan::Single(unit) => return unit.into(),
-            Plan::Unparsed(unparsed) => templates.parse(&unparsed),
+            RequestPlan::Group(unit) => return unit.into(),
+            RequestPlan::Unparsed(unparsed) => templates.parse(&unparsed),
             other => panic!("not a unit that may travel with others: {other:?}"),
         }
     }

@@ -38,7 +38,7 @@ impl ClientSession {
     ///
     /// # Errors
     /// A text must be parsed elsewhere first.
-    pub fn answer_names(
+    pub fn answer_prepare(
         &mut self,
         bytes: &Bytes,
         templates: &Templates,

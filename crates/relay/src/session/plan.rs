@@ -1,6 +1,6 @@
 //! What becomes of a request: Paceline answers it, it may join a group, or it is relayed.
 
-use super::single_statement::Single;
+use super::single_statement::SingleStatement;
 use super::{ClientSession, listening, lists_channels};
 use crate::analysis::Analysis;
 use crate::request::{Form, Request, Values};
@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 /// What to do with a request.
 #[derive(Debug)]
-pub enum Plan {
+pub enum RequestPlan {
     /// Paceline answers itself.
     Answer(BytesMut),
     /// It is relayed.
-    Alone,
-    /// It is relayed; if it would have to wait for a server connection, [`ClientSession::answer_names`] may answer it.
-    Names,
+    Relay,
+    /// It is relayed; if it would have to wait for a server connection, [`ClientSession::answer_prepare`] may answer it.
+    Prepare,
     /// One statement in autocommit: it may travel with others.
-    Single(Box<Request>),
+    Group(Box<Request>),
     /// LISTEN or UNLISTEN in autocommit. It needs no server if its client listens by the shared connection.
     Listen(Listening, Box<Request>),
     /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
@@ -34,9 +34,14 @@ pub enum Plan {
 
 impl ClientSession {
     /// Decides about a complete request.
-    pub fn plan(&mut self, bytes: &Bytes, templates: &Templates, console: &dyn Console) -> Plan {
+    pub fn plan(
+        &mut self,
+        bytes: &Bytes,
+        templates: &Templates,
+        console: &dyn Console,
+    ) -> RequestPlan {
         let plan = self.try_plan(bytes, templates, console);
-        plan.unwrap_or_else(Plan::Unparsed)
+        plan.unwrap_or_else(RequestPlan::Unparsed)
     }
 
     fn try_plan(
@@ -44,23 +49,23 @@ impl ClientSession {
         bytes: &Bytes,
         templates: &Templates,
         console: &dyn Console,
-    ) -> Result<Plan, Unparsed> {
+    ) -> Result<RequestPlan, Unparsed> {
         let mut frames = Frames::new(bytes);
         Ok(match frames.next() {
             Some(first) if first.tag == tag::QUERY => {
                 self.plan_query(first, bytes, templates, console)?
             }
             Some(first) if first.tag == tag::CLOSE && only_closes(bytes) => {
-                Plan::Answer(self.answer_closes(bytes))
+                RequestPlan::Answer(self.answer_closes(bytes))
             }
-            Some(first) if first.tag == tag::PARSE && only_names(bytes) => Plan::Names,
+            Some(first) if first.tag == tag::PARSE && only_prepares(bytes) => RequestPlan::Prepare,
             Some(_) => match self.answer_locally(bytes, templates, console)? {
-                Some(answer) => Plan::Answer(answer),
+                Some(answer) => RequestPlan::Answer(answer),
                 None => self
                     .plan_extended(bytes, templates)?
-                    .map_or(Plan::Alone, |request| self.plan_single(request)),
+                    .map_or(RequestPlan::Relay, |request| self.plan_single(request)),
             },
-            None => Plan::Alone,
+            None => RequestPlan::Relay,
         })
     }
 
@@ -70,16 +75,16 @@ impl ClientSession {
         bytes: &Bytes,
         templates: &Templates,
         console: &dyn Console,
-    ) -> Result<Plan, Unparsed> {
+    ) -> Result<RequestPlan, Unparsed> {
         let Ok(text) = Reader::new(query.body()).str() else {
-            return Ok(Plan::Alone);
+            return Ok(RequestPlan::Relay);
         };
         if let Some(table) = Show::parse(text).and_then(|show| show.answer(console)) {
             let mut out = BytesMut::new();
             table.write_columns(&mut out);
             table.write_rows(&mut out);
             Status::Idle.write(&mut out);
-            return Ok(Plan::Answer(out));
+            return Ok(RequestPlan::Answer(out));
         }
         let plain = templates.try_plain(text)?;
         let simple = templates.try_simple(&plain)?;
@@ -104,18 +109,18 @@ impl ClientSession {
     }
 
     /// Only single reads and writes are worth a second look.
-    fn plan_single(&self, request: Request) -> Plan {
+    fn plan_single(&self, request: Request) -> RequestPlan {
         if let Some(listening) = listening::of_template(&request.template) {
-            return Plan::Listen(listening.clone(), Box::new(request));
+            return RequestPlan::Listen(listening.clone(), Box::new(request));
         }
         let lists = self.listening.is_listening() && lists_channels(&request.template);
         match (&request.template.statement, request.template.effect()) {
             (Some(statement), Some(Effect::Read | Effect::Write))
                 if statement.statements == 1 && !lists =>
             {
-                Plan::Single(Box::new(request))
+                RequestPlan::Group(Box::new(request))
             }
-            _ => Plan::Alone,
+            _ => RequestPlan::Relay,
         }
     }
 
@@ -125,10 +130,10 @@ impl ClientSession {
         bytes: &Bytes,
         templates: &Templates,
     ) -> Result<Option<Request>, Unparsed> {
-        let Some(single) = Single::read(bytes) else {
+        let Some(single) = SingleStatement::read(bytes) else {
             return Ok(None);
         };
-        let Single {
+        let SingleStatement {
             parse,
             bind,
             describe,
@@ -172,7 +177,7 @@ impl ClientSession {
 }
 
 /// `Parse` of named statements, `Close` of statements, and `Sync`.
-fn only_names(bytes: &Bytes) -> bool {
+fn only_prepares(bytes: &Bytes) -> bool {
     Frames::new(bytes).all(|frame| match frame.tag {
         tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
         tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),

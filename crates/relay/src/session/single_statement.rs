@@ -5,13 +5,13 @@ use paceline_wire::backend::tag as back;
 use paceline_wire::frontend::{BindNames, Parse, Target, tag};
 
 /// The messages of one statement that may travel with others.
-pub(super) struct Single<'a> {
+pub(super) struct SingleStatement<'a> {
     pub(super) parse: Option<Parse<'a>>,
     pub(super) bind: BindNames<'a>,
     pub(super) describe: bool,
 }
 
-impl<'a> Single<'a> {
+impl<'a> SingleStatement<'a> {
     /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut frames = Frames::new(bytes).peekable();

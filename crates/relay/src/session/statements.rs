@@ -19,7 +19,7 @@ fn stored(name: &[u8]) -> &[u8] {
 
 /// A client's statements by its own names; the unnamed one under the empty name.
 #[derive(Debug, Default)]
-pub struct Statements {
+pub struct ClientStatements {
     by_name: HashMap<Box<[u8]>, ClientStatement>,
     /// How many names each statement has, by its [`Template::statement_id`]. The unnamed one does not count.
     names: FxHashMap<u64, usize>,
@@ -45,7 +45,7 @@ pub enum Undo {
         parse: u64,
     },
     /// It had these, the unnamed one left out.
-    All(Box<Statements>),
+    All(Box<ClientStatements>),
 }
 
 impl Undo {
@@ -67,7 +67,7 @@ impl Undo {
     }
 }
 
-impl Statements {
+impl ClientStatements {
     /// The statement of that name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
         self.by_name
@@ -243,8 +243,8 @@ mod tests {
     fn a_statement_is_there_as_long_as_it_has_a_name() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
-        let mut all = Statements::default();
-        let insert = |all: &mut Statements, name: &[u8]| {
+        let mut all = ClientStatements::default();
+        let insert = |all: &mut ClientStatements, name: &[u8]| {
             all.insert(name, Arc::clone(&template), Analysis::default())
         };
         insert(&mut all, b"");
@@ -266,7 +266,7 @@ mod tests {
     fn an_answer_is_that_of_its_own_parse() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
-        let mut all = Statements::default();
+        let mut all = ClientStatements::default();
         let first = all.insert(b"a", Arc::clone(&template), Analysis::begun(3, 0));
         all.insert(b"a", template, Analysis::begun(5, 0));
         all.is_analysed(&first, 8);

@@ -1,6 +1,6 @@
 //! What a session makes of each request: answered here, relayed, or fit to travel with others.
 
-use super::{ClientSession, Plan};
+use super::{ClientSession, RequestPlan};
 use crate::settings::SettingsBook;
 
 use crate::request::{Form, Request};
@@ -26,25 +26,25 @@ impl Scene {
         }
     }
 
-    fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> Plan {
+    fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> RequestPlan {
         let bytes = Bytes::from(messages.concat());
         self.session.plan(&bytes, &self.templates, &Board)
     }
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
         match self.plan(messages) {
-            Plan::Single(request) => *request,
+            RequestPlan::Group(request) => *request,
             other => panic!("{other:?}"),
         }
     }
 
     fn is_alone<const N: usize>(&mut self, messages: [Wire; N]) -> bool {
-        matches!(self.plan(messages), Plan::Alone)
+        matches!(self.plan(messages), RequestPlan::Relay)
     }
 
     fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         match self.plan(messages) {
-            Plan::Answer(answer) => read_out::to_client(&answer),
+            RequestPlan::Answer(answer) => read_out::to_client(&answer),
             other => panic!("{other:?}"),
         }
     }
@@ -152,11 +152,11 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
     assert!(scene.session.statement(b"").is_none(), "not yet");
     scene
         .session
-        .served(&request, &error("42703", "no such column"), 1);
+        .group_answered(&request, &error("42703", "no such column"), 1);
     assert!(scene.session.statement(b"").is_none(), "it was not parsed");
     scene
         .session
-        .served(&request, &[parsed(), error("22012", "later")].concat(), 1);
+        .group_answered(&request, &[parsed(), error("22012", "later")].concat(), 1);
     let again = scene.single([bind(""), execute(), sync()]);
     assert_eq!(again.template.id, request.template.id);
     let short = Form::Extended {
@@ -172,7 +172,9 @@ fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
     scene.prepare("", "SELECT 1");
     scene.prepare("p", "SELECT 1");
     let request = scene.single([query("SELECT 2")]);
-    scene.session.served(&request, &complete("SELECT 1"), 1);
+    scene
+        .session
+        .group_answered(&request, &complete("SELECT 1"), 1);
     assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
 }
 
@@ -182,7 +184,7 @@ fn extended_requests_of_another_shape_are_relayed() {
     scene.prepare("p", "SELECT 1");
     scene.prepare("q", "SELECT 1");
     let names = scene.plan([parse("a", "SELECT 1"), close_statement("p"), sync()]);
-    assert!(matches!(names, Plan::Names), "{names:?}");
+    assert!(matches!(names, RequestPlan::Prepare), "{names:?}");
     assert!(
         scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
         "two in one transaction"
@@ -215,7 +217,7 @@ fn extended_requests_of_another_shape_are_relayed() {
     assert!(scene.is_alone([bind("p"), execute()]), "no end");
     assert!(matches!(
         scene.plan([bind("p"), execute(), sync()]),
-        Plan::Single(_)
+        RequestPlan::Group(_)
     ));
 }
 
@@ -327,7 +329,7 @@ fn show_among_other_things_goes_to_a_server() {
     assert!(
         matches!(
             scene.plan([parse("one", "SHOW hotspot"), sync()]),
-            Plan::Names
+            RequestPlan::Prepare
         ),
         "a name in use"
     );
@@ -411,8 +413,8 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
         let mut waited = 0;
         let request = loop {
             match plan(&mut scene) {
-                Plan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
-                Plan::Single(request) => break request,
+                RequestPlan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
+                RequestPlan::Group(request) => break request,
                 other => panic!("{other:?}"),
             }
             waited += 1;
@@ -430,12 +432,12 @@ fn names_that_were_given_before_a_long_text_are_given_again() {
     let bytes = Bytes::from(messages);
     let accepted = |_: &Template| true;
     let Scene { session, templates } = &mut scene;
-    let Err(unparsed) = session.answer_names(&bytes, templates, &accepted) else {
+    let Err(unparsed) = session.answer_prepare(&bytes, templates, &accepted) else {
         panic!("it is long");
     };
     assert!(session.statement(b"a").is_none());
     templates.parse(&unparsed);
-    let answer = session.answer_names(&bytes, templates, &accepted);
+    let answer = session.answer_prepare(&bytes, templates, &accepted);
     assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
     assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
 }
@@ -462,12 +464,12 @@ fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
         Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
     ] {
         let Scene { session, templates } = &mut Scene::new();
-        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
+        let RequestPlan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
             panic!("it is long");
         };
         templates.give_up(&unparsed);
         let plan = session.plan(&bytes, templates, &Board);
-        assert!(matches!(plan, Plan::Alone), "{plan:?}");
+        assert!(matches!(plan, RequestPlan::Relay), "{plan:?}");
     }
 }
 
@@ -509,7 +511,7 @@ fn a_listen_alone_in_autocommit_may_need_no_server() {
         ("LISTEN Jobs", listen("jobs")),
         ("unlisten *;", Listening::UnlistenAll),
     ] {
-        let Plan::Listen(found, request) = scene.plan([query(sql)]) else {
+        let RequestPlan::Listen(found, request) = scene.plan([query(sql)]) else {
             panic!("{sql}");
         };
         assert_eq!(found, expected);
